@@ -1,0 +1,146 @@
+"""The clock of an operator: when panes are published, and what lateness is judged against.
+
+Theory of operation (docs/semantics.md, "The clock"):
+
+1. A table holds, per source of the operator's streams, its own watermark, a floor, and idleness.
+   effective = max(floor, own).
+2. The clock is the minimum of the effective watermarks of the sources that are not idle.  It is
+   NEVER until every source of the set has spoken, and it never goes back.
+3. A source that joins the minimum (is new, wakes, returns with a lower watermark) gets
+   floor = clock, so joining cannot lower the clock.
+4. When all sources are idle the clock advances to max(own watermark + silence).
+5. A row is judged by W = max(its own watermark, its source's floor), never by the clock.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidemark.core.segment import FOREVER_MS, NEVER_MS, Segment, SourceMark
+
+_STATE_SCHEMA: dict[str, pl.DataType] = {
+    "source": pl.String(),
+    "next_offset": pl.Int64(),
+    "own_ms": pl.Int64(),
+    "floor_ms": pl.Int64(),
+    "idle": pl.Boolean(),
+    "silence_ms": pl.Int64(),
+    "clock_ms": pl.Int64(),
+}
+
+
+@dataclass(slots=True)
+class SourceClock:
+    """One row of the table; ``next_offset`` ends what was read, -1 before the source spoke."""
+
+    next_offset: int = -1
+    own_ms: int = NEVER_MS
+    floor_ms: int = NEVER_MS
+    idle: bool = False
+    silence_ms: int = 0
+
+    @property
+    def spoken(self) -> bool:
+        """Whether any segment had a word of this source."""
+        return self.next_offset >= 0
+
+    @property
+    def effective_ms(self) -> int:
+        """The watermark that counts in the minimum."""
+        return max(self.floor_ms, self.own_ms)
+
+    def has_read(self, mark: SourceMark) -> bool:
+        """Whether a mark repeats what was read before (at-least-once delivery)."""
+        return mark.first_offset < mark.next_offset <= self.next_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the rows of one segment are judged with, by their index into ``Segment.sources``.
+
+    ``floor_ms``: lowest W of a row.  ``first_new``: rows at lower offsets are duplicates.
+    """
+
+    floor_ms: npt.NDArray[np.int64]
+    first_new: npt.NDArray[np.int64]
+
+
+class ClockTable:
+    """The clock of one operator on one log partition; part of every checkpoint."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        """Start with no source known; ``topics`` are the raw topics of the operator's streams."""
+        self.topics = frozenset(topics)
+        self.sources: dict[str, SourceClock] = {}
+        self.clock_ms = NEVER_MS
+
+    def enter(self, segment: Segment) -> Entry:
+        """Let the sources of a segment join, before its rows are folded."""
+        for topic in self.topics & segment.partitions.keys():
+            for partition in range(segment.partitions[topic]):
+                self.sources.setdefault(f"{topic}/{partition}", SourceClock())
+        floors = np.full(len(segment.sources), NEVER_MS, np.int64)
+        first_new = np.zeros(len(segment.sources), np.int64)
+        for index, mark in enumerate(segment.sources):
+            if mark.topic not in self.topics:
+                continue
+            source = self.sources.setdefault(mark.source, SourceClock())
+            first_new[index] = source.next_offset
+            if mark.wakes and not source.has_read(mark):
+                self._join(source, mark)
+            floors[index] = source.floor_ms
+        return Entry(floors, first_new)
+
+    def _join(self, source: SourceClock, mark: SourceMark) -> None:
+        if not source.spoken or source.idle or mark.watermark_before_ms < source.own_ms:
+            source.floor_ms = self.clock_ms
+        source.own_ms = mark.watermark_before_ms
+        source.idle, source.silence_ms = False, 0
+
+    def leave(self, segment: Segment) -> int:
+        """Take the segment's watermarks, then its idle marks; return the clock after it."""
+        for mark in segment.sources:
+            if mark.topic not in self.topics:
+                continue
+            source = self.sources[mark.source]
+            if not source.has_read(mark):
+                source.next_offset = max(source.next_offset, mark.next_offset)
+                source.own_ms = mark.watermark_ms
+                source.idle, source.silence_ms = mark.idle, mark.silence_ms
+        self.clock_ms = max(self.clock_ms, self._minimum())
+        return self.clock_ms
+
+    def finish(self) -> int:
+        """End of bounded input: move the clock past every event time."""
+        self.clock_ms = FOREVER_MS
+        return self.clock_ms
+
+    def _minimum(self) -> int:
+        sources = self.sources.values()
+        if not sources or not all(source.spoken for source in sources):
+            return self.clock_ms
+        awake = [source.effective_ms for source in sources if not source.idle]
+        if awake:
+            lowest = min(awake)
+            assert lowest >= self.clock_ms, f"clock back from {self.clock_ms} to {lowest}"
+            return lowest
+        heard = [s.own_ms + s.silence_ms for s in sources if s.own_ms > NEVER_MS]
+        return max(heard, default=NEVER_MS)
+
+    def state(self) -> pl.DataFrame:
+        """Return the table and the clock as one frame, a row per source, sorted by source."""
+        rows = [
+            (name, s.next_offset, s.own_ms, s.floor_ms, s.idle, s.silence_ms, self.clock_ms)
+            for name, s in sorted(self.sources.items())
+        ]
+        return pl.DataFrame(rows, schema=_STATE_SCHEMA, orient="row")
+
+    def apply(self, state: pl.DataFrame) -> None:
+        """Replace the table by what ``state`` returned earlier."""
+        self.sources = {
+            row[0]: SourceClock(*row[1:-1]) for row in state.select(*_STATE_SCHEMA).iter_rows()
+        }
+        self.clock_ms = NEVER_MS if state.is_empty() else int(state.item(0, "clock_ms"))

@@ -1,0 +1,133 @@
+"""What every keyed operator is: rows in, panes and late rows out, in one verb.
+
+``Operator.step`` is the only way rows and time reach keyed state.  The Kafka task, the Spark job and
+the in-process runner call it and nothing else, so their results cannot differ.  The order of acts
+is that of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import polars as pl
+
+from tidemark.core.clock import ClockTable, Entry
+from tidemark.core.segment import OFFSET, ROW_COLUMNS, SOURCE, SUB_ROW, WATERMARK, Segment
+
+Changes = Mapping[str, pl.DataFrame]
+"""A piece of keyed state as named frames: what a changelog record or a snapshot holds."""
+
+
+class State(Protocol):
+    """Keyed state of one operator on one log partition."""
+
+    def changes(self) -> Changes:
+        """Return what was added or replaced since the last call; empty frames are left out."""
+
+    def snapshot(self) -> Changes:
+        """Return all live state; applied to a fresh state it gives an equal one."""
+
+    def apply(self, changes: Changes) -> None:
+        """Add one piece; pieces are applied in the order in which they were made."""
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop what no row can reach any more; may be called at any moment, or never."""
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+
+
+class Body(Protocol):
+    """The part of an operator that differs: how rows fold and what is due."""
+
+    def fresh(self) -> Any:
+        """Return empty state."""
+
+    def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
+        """Fold rows, whose WATERMARK column is W, into the state; return the late ones.
+
+        Late rows keep all columns of ``rows`` and gain ``start``, ``end`` (the window missed) and
+        ``late_by_ms`` (W - end - allowed lateness, at least 0).
+        """
+
+    def publish(self, state: Any, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return panes due in (before_ms, clock_ms] and corrections of those already published.
+
+        The clock stood at ``before_ms`` when the segment began.  Sorted as docs/semantics.md,
+        "Order in a topic", says.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one step gave: ``rows`` = accepted + late, always."""
+
+    panes: pl.DataFrame
+    late: pl.DataFrame
+    rows: int
+
+    @property
+    def accepted(self) -> int:
+        """Count the rows that were folded into state."""
+        return self.rows - self.late.height
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A keyed operator over one or several streams of one log.
+
+    ``topics``: raw topics behind the streams, whose sources make the clock.  ``columns``: the
+    streams' value columns with their types, the key's among them.
+    """
+
+    name: str
+    streams: tuple[str, ...]
+    topics: frozenset[str]
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    body: Body
+
+    def clocks(self) -> ClockTable:
+        """Return the clock table of a log partition that nothing was read from."""
+        return ClockTable(self.topics)
+
+    def step(self, segment: Segment, clocks: ClockTable, state: Any) -> Output:
+        """Fold a segment's rows, move the clock, publish what became due."""
+        before_ms = clocks.clock_ms
+        entry = clocks.enter(segment)
+        rows = self._judged(segment, entry)
+        late = self.body.fold(rows, state)
+        clock_ms = clocks.leave(segment)
+        return Output(self.body.publish(state, before_ms, clock_ms), late, rows.height)
+
+    def finish(self, clocks: ClockTable, state: Any) -> Output:
+        """End of bounded input: publish every window still open, marked ``end_of_input``."""
+        before_ms = clocks.clock_ms
+        panes = self.body.publish(state, before_ms, clocks.finish())
+        none = self._empty_rows()
+        late = self.body.fold(none, state)
+        return Output(panes.with_columns(end_of_input=pl.lit(True)), late, 0)
+
+    def _judged(self, segment: Segment, entry: Entry) -> pl.DataFrame:
+        """Join the streams' rows in log order, each with its W; without duplicates.
+
+        SOURCE becomes the source's name, so that rows mean the same in every segment.
+        """
+        frames = [segment.streams[name] for name in self.streams if name in segment.streams]
+        if not frames:
+            return self._empty_rows()
+        rows = pl.concat(frames) if len(frames) > 1 else frames[0]
+        if len(frames) > 1:
+            rows = rows.sort(SOURCE, OFFSET, SUB_ROW, maintain_order=True)
+        source = rows[SOURCE].to_numpy()
+        new = rows[OFFSET].to_numpy() >= entry.first_new[source]
+        floor_ms = pl.Series(entry.floor_ms[source])
+        names = pl.Series([mark.source for mark in segment.sources], dtype=pl.String)
+        judged = rows.with_columns(
+            names.gather(rows[SOURCE]).alias(SOURCE),
+            pl.max_horizontal(WATERMARK, floor_ms).alias(WATERMARK),
+        )
+        return judged if new.all() else judged.filter(pl.Series(new))
+
+    def _empty_rows(self) -> pl.DataFrame:
+        return pl.DataFrame(schema={**ROW_COLUMNS, SOURCE: pl.String(), **self.columns})

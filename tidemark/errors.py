@@ -1,0 +1,23 @@
+"""Errors a user of Tidemark may meet.
+
+TidemarkError
+├── PipelineError       the pipeline as written cannot mean anything; raised when it is built
+├── ConfigurationError  a setting or the environment is wrong; stops the start
+└── StateError          recorded state and offsets contradict each other; never healed silently
+"""
+
+
+class TidemarkError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class PipelineError(TidemarkError):
+    """A pipeline that cannot be built: names the operator or column and the value."""
+
+
+class ConfigurationError(TidemarkError):
+    """A setting or environment that stops the start: names the setting and the value."""
+
+
+class StateError(TidemarkError):
+    """Recorded state that does not fit its offsets: names topic, partition and what to do."""
