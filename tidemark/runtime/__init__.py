@@ -1,0 +1,1 @@
+"""What touches the world: Kafka, files, the wall clock, the environment."""

@@ -1,0 +1,1 @@
+"""Example pipelines; each module is one program, shared by all services."""
