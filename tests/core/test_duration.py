@@ -1,0 +1,47 @@
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.core.duration import duration_ms, duration_text
+from tidemark.errors import PipelineError
+
+
+@pytest.mark.parametrize(
+    ("value", "ms"),
+    [
+        ("500ms", 500),
+        ("2s", 2_000),
+        (" 1m ", 60_000),
+        ("1h", 3_600_000),
+        ("1d", 86_400_000),
+        ("-1h", -3_600_000),
+        ("0s", 0),
+        (250, 250),
+        (timedelta(minutes=1, milliseconds=5), 60_005),
+    ],
+)
+def test_a_duration_is_text_with_a_unit_a_timedelta_or_an_int_of_milliseconds(value, ms):
+    assert duration_ms(value, "gap") == ms
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "5", "1.5s", "2 weeks", "1M", "s", "1h30m", None, 1.5, True, timedelta(microseconds=1)],
+)
+def test_anything_else_is_refused_with_its_name_and_value(value):
+    with pytest.raises(PipelineError, match="session gap") as caught:
+        duration_ms(value, "session gap")
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [2**60, "999999999999999d"])
+def test_a_duration_too_long_for_event_times_is_refused(value):
+    with pytest.raises(PipelineError, match="size: .* is longer than"):
+        duration_ms(value, "size")
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_duration_text_is_read_back_as_the_same_duration(ms):
+    assert duration_ms(duration_text(ms), "x") == ms

@@ -1,0 +1,51 @@
+"""Durations as people write them: ``"500ms"``, ``"2s"``, ``"1m"``, ``"1h"``, ``"1d"``."""
+
+import re
+from datetime import timedelta
+
+from tidemark.errors import PipelineError
+
+Duration = str | int | timedelta
+"""Text with a unit, a ``timedelta``, or an int of milliseconds."""
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TEXT = re.compile(r"(-?[0-9]{1,15})(ms|s|m|h|d)")
+_LONGEST_MS = 2**53  # 285,000 years: sums of a few still fit in int64 with room for event times
+
+
+def duration_ms(value: Duration, what: str) -> int:
+    """Return a duration in milliseconds; ``what`` names it in the error.
+
+    Raises:
+        PipelineError: ``value`` is no duration, or no whole number of milliseconds.
+    """
+    ms = _parsed_ms(value)
+    if ms is None:
+        raise PipelineError(
+            f"{what}: {value!r} is no duration; write text such as '500ms', '2s', '1m', '1h' or "
+            "'1d', a timedelta of whole milliseconds, or an int of milliseconds"
+        )
+    if abs(ms) > _LONGEST_MS:
+        raise PipelineError(f"{what}: {value!r} is longer than {_LONGEST_MS} ms")
+    return ms
+
+
+def _parsed_ms(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, timedelta):
+        ms, rest = divmod(value, timedelta(milliseconds=1))
+        return None if rest else ms
+    if isinstance(value, str) and (found := _TEXT.fullmatch(value.strip())):
+        return int(found[1]) * _UNIT_MS[found[2]]
+    return None
+
+
+def duration_text(ms: int) -> str:
+    """Return the shortest text that ``duration_ms`` reads back as ``ms``."""
+    for unit, unit_ms in reversed(_UNIT_MS.items()):
+        if ms % unit_ms == 0 and ms != 0:
+            return f"{ms // unit_ms}{unit}"
+    return "0s"
