@@ -9,7 +9,7 @@ Duration = str | int | timedelta
 """Text with a unit, a ``timedelta``, or an int of milliseconds."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_TEXT = re.compile(r"(-?[0-9]{1,15})(ms|s|m|h|d)")
+_TEXT = re.compile(r"(-?[0-9]{1,18})(ms|s|m|h|d)")
 _LONGEST_MS = 2**53  # 285,000 years: sums of a few still fit in int64 with room for event times
 
 
