@@ -1,0 +1,253 @@
+"""One Kafka broker (KRaft, one JVM) in a folder of its own.
+
+A new data folder is a copy of one formatted once into the cache: formatting takes a JVM of its
+own, and nothing in the two files it makes depends on ports or folder.  The broker is ready when it
+answers a client; a broker that dies before is reported with the end of its log.
+"""
+
+import ctypes
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tidemark.embedded.jars import kafka_jars, only_one_process, staging
+from tidemark.embedded.java import java
+from tidemark.errors import ConfigurationError
+
+_HOST = "127.0.0.1"
+_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_READY_S = 60
+_STOP_S = 20
+_TRIES = 3  # with free ports: another process may take one between the choice and the bind
+_FREE_BYTES = 256 * 2**20
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+_LOG = "-Dorg.slf4j.simpleLogger."
+_TOOL_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", f"{_LOG}defaultLogLevel=error")
+_BROKER_JVM = (
+    "-Xmx768m",
+    f"{_LOG}defaultLogLevel=warn",
+    f"{_LOG}showDateTime=true",
+    f"{_LOG}dateTimeFormat=HH:mm:ss.SSS",
+)
+
+# The last lines are for one machine: few internal partitions start fast; a dead process's open
+# transaction is aborted within a second of its timeout; a stopped KIP-848 member is noticed soon.
+# Raw topics may carry event times of any age, so nothing is deleted for its age.
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+num.partitions=4
+log.retention.ms=-1
+log.cleaner.dedupe.buffer.size=16777216
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.consumer.min.heartbeat.interval.ms=1000
+group.consumer.heartbeat.interval.ms=1000
+group.consumer.min.session.timeout.ms=6000
+group.consumer.session.timeout.ms=6000
+"""
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def is_free(port: int) -> bool:
+    """Say whether the broker could listen on this port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def command(kafka_class: str, *arguments: str, jvm: Sequence[str] = _TOOL_JVM) -> list[str]:
+    """Return the command line that runs a class of Kafka."""
+    return [java(), *jvm, "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*", kafka_class, *arguments]
+
+
+def prepare(folder: Path, port: int, controller_port: int) -> list[str]:
+    """Make `folder` a broker's folder (a used one keeps its data); return the command to run it."""
+    settings = folder / "server.properties"
+    data = folder / "data"
+    runs = command("kafka.Kafka", str(settings), jvm=_BROKER_JVM)
+    formatted = _formatted_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (data / "meta.properties").exists():
+            shutil.copytree(formatted, data, dirs_exist_ok=True)
+        settings.write_text(
+            _SETTINGS.format(host=_HOST, port=port, controller_port=controller_port, data=data)
+        )
+        free = shutil.disk_usage(data).free
+    except OSError as error:
+        raise ConfigurationError(f"broker data folder {folder}: {error.strerror}") from error
+    if free < _FREE_BYTES:
+        raise ConfigurationError(f"broker data folder {folder}: only {free:,} bytes free on disk")
+    return runs
+
+
+def answers(address: str, within_s: float = 1.0) -> bool:
+    """Say whether a broker answers at this address."""
+    client = AdminClient(
+        {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 100}
+    )
+    try:
+        return bool(client.list_topics(timeout=within_s).brokers)
+    except KafkaException:
+        return False
+
+
+def wait_until_ready(address: str, log: Path, check_alive: Callable[[], bool]) -> None:
+    """Wait until the broker answers; raise with its last words when it died or does not."""
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        if not check_alive():
+            raise ConfigurationError(f"the broker stopped: {last_words(log)}")
+        if answers(address):
+            return
+    raise ConfigurationError(f"no broker at {address} after {_READY_S} s: {last_words(log)}")
+
+
+def last_words(log: Path) -> str:
+    """Return what a log says about its end: its last error, else its last line."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "ERROR" in line or "Exception: " in line]
+    return (errors or lines or ["it wrote no log"])[-1].strip() + f" (all of it: {log})"
+
+
+class Broker:
+    """A broker that runs as long as the block it is used in.
+
+    Args:
+        folder: where its data, settings and log are.
+        port: the port clients use; a free one by default.
+    """
+
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        self.folder = folder
+        self.log = folder / "broker.log"
+        self.address = ""
+        self._asked_port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        if self._asked_port is not None and not is_free(self._asked_port):
+            raise ConfigurationError(f"port {self._asked_port} is taken by another process")
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._start_once()
+            except ConfigurationError as error:
+                self.stop()
+                if tries_left == 0 or "already in use" not in str(error):
+                    raise
+            else:
+                return
+
+    def stop(self) -> None:
+        """Let it shut down cleanly; kill it only if it does not."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _start_once(self) -> None:
+        port = self._asked_port or free_port()
+        runs = prepare(self.folder, port, controller_port=free_port())
+        self.address = f"{_HOST}:{port}"
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                runs,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,  # a Ctrl-C in the terminal is ours to handle, not the broker's
+                preexec_fn=_die_with_parent if _LIBC else None,
+            )
+        self._process = process
+        wait_until_ready(self.address, self.log, lambda: process.poll() is None)
+
+    def __enter__(self) -> "Broker":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _formatted_folder() -> Path:
+    """Return a freshly formatted data folder, made once."""
+    jars = kafka_jars()
+    folder = jars.with_name(f"{jars.name}-formatted")
+    if folder.is_dir():
+        return folder
+    with only_one_process(folder.name):
+        if not folder.is_dir():
+            with staging(folder) as stage:
+                _format(stage)
+    return folder
+
+
+def _format(data: Path) -> None:
+    settings = data.with_name(f"{data.name}.properties")
+    settings.write_text(_SETTINGS.format(host=_HOST, port=9092, controller_port=9093, data=data))
+    try:
+        tool = command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(settings))
+        done = subprocess.run(tool, capture_output=True, text=True, check=False)
+    finally:
+        settings.unlink()
+    if done.returncode:
+        raise ConfigurationError(f"the broker's data was not formatted: {done.stderr.strip()}")
+
+
+def _die_with_parent() -> None:
+    # Linux only: a test run that is killed outright must not leave its broker behind.
+    if _LIBC is not None:
+        _LIBC.prctl(1, signal.SIGTERM)

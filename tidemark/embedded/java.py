@@ -1,0 +1,88 @@
+"""Java 17 or newer: found by JAVA_HOME or PATH, or installed by the system's package manager."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidemark.errors import ConfigurationError
+
+OLDEST = 17
+
+_INSTALLERS = {
+    "apt-get": ("apt-get install -y -qq", ("openjdk-17-jre-headless", "openjdk-21-jre-headless")),
+    "dnf": ("dnf install -y -q", ("java-17-openjdk-headless", "java-21-openjdk-headless")),
+    "apk": ("apk add -q", ("openjdk17-jre-headless", "openjdk21-jre-headless")),
+}
+
+
+def java(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the path of a Java that can run the broker, or say in one line what is wrong."""
+    home = environment.get("JAVA_HOME")
+    command = (
+        str(Path(home, "bin", "java"))
+        if home
+        else shutil.which("java", path=environment.get("PATH", os.defpath))
+    )
+    where = f"JAVA_HOME={home}" if home else f"PATH has {command}"
+    if command is None:
+        raise ConfigurationError(f"no Java: the broker needs {OLDEST} or newer; {_advice()}")
+    version = _version(command, where)
+    if version < OLDEST:
+        raise ConfigurationError(
+            f"{where} is Java {version}: the broker needs {OLDEST} or newer; {_advice()}"
+        )
+    return command
+
+
+def install_when_missing() -> None:
+    """Install Java when there is none and this user may; otherwise raise what `java` says."""
+    try:
+        java()
+    except ConfigurationError:
+        if not _install():
+            raise
+        java()
+
+
+def _version(command: str, where: str) -> int:
+    try:
+        shown = subprocess.run([command, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ConfigurationError(f"{where} does not run: {error}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr + shown.stdout)
+    if found is None:
+        raise ConfigurationError(f"{where} tells no version: {shown.stderr.strip()!r}")
+    return int(found[1])
+
+
+def _advice() -> str:
+    for name, (command, packages) in _INSTALLERS.items():
+        if shutil.which(name):
+            return f"install it with: sudo {command} {packages[0]}"
+    return "install a Java runtime (OpenJDK) and set JAVA_HOME"
+
+
+def _install() -> bool:
+    prefix = _root_prefix()
+    for name, (command, packages) in _INSTALLERS.items():
+        if prefix is None or not shutil.which(name):
+            continue
+        if name == "apt-get":
+            subprocess.run([*prefix, "apt-get", "update", "-qq"], check=False)
+        for package in packages:
+            install = [*prefix, *command.split(), package]
+            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            if subprocess.run(install, env=environment, check=False).returncode == 0:
+                return True
+    return False
+
+
+def _root_prefix() -> list[str] | None:
+    """How to run a command as root without being asked for a password; None: it can't be."""
+    if os.geteuid() == 0:
+        return []
+    asked = shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True)
+    return ["sudo", "-n"] if asked and asked.returncode == 0 else None
