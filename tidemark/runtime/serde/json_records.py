@@ -1,0 +1,226 @@
+"""Raw records, one JSON object each, to columns.  Strict, and never shifting a row.
+
+What is a good record never depends on its neighbours: the fast path decodes a whole batch, and
+where anything in it is wrong the slow path decodes each record with the same decoder and the same
+limits.  The rules (docs/semantics.md, "Raw records"):
+
+* blank: no value (a tombstone), or nothing but white space;
+* a byte order mark, CRLF and white space around the object are fine;
+* dead: not UTF-8 anywhere, not JSON, more than one document, no object, nested deeper than
+  MAX_NESTING, or a column with a value of another type (a bool is no int, ``1.0`` is no int, an
+  int is a float); an int beyond its column's width; a number beyond float; half of a surrogate
+  pair;
+* columns missing or null are null; members that are no columns are skipped; of members with the
+  same name the last counts.
+
+A reason names the column, or the byte of the value, where decoding stopped.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, Any, cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.datatypes import DataTypeClass
+
+from tidemark.errors import PipelineError
+
+MAX_NESTING = 128
+"""Deepest nesting of a record: fixed, and far from where the interpreter's stack would end."""
+
+_BOM = b"\xef\xbb\xbf"
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NO_TYPE = re.compile(r"Expected `(.+?)`, got `(.+?)`")
+_WHERE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
+_HALF_PAIR = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
+_BYTE = re.compile(r"^JSON is malformed: (.*) \(byte (\d+)\)$")
+
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A record that cannot become a row; ``time`` is its event-time member if that was valid."""
+
+    index: int
+    reason: str
+    time: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A batch taken apart: ``columns`` hold the records at ``good``, in order."""
+
+    good: Indices
+    columns: pl.DataFrame
+    dead: Sequence[Dead]
+    blank: int
+
+
+class JsonRecords:
+    """The decoder of one source."""
+
+    def __init__(self, schema: Mapping[str, pl.DataType], time_column: str | None = None) -> None:
+        """Decode the columns of ``schema``; keep ``time_column`` even of records that are dead."""
+        self._schema = dict(schema)
+        self._decode = _decoder(self._schema).decode
+        timed = {} if time_column is None else {time_column: self._schema[time_column]}
+        self._decode_time = _decoder(timed).decode if timed else None
+
+    def parse(self, values: Sequence[bytes | None]) -> Parsed:
+        """Take a batch of record values apart."""
+        rows = self._all_good(values)
+        if rows is not None:
+            return Parsed(np.arange(len(rows)), self._columns(rows), (), 0)
+        return self._one_by_one(values)
+
+    def _all_good(self, values: Sequence[bytes | None]) -> list[Any] | None:
+        """Decode all records, or nothing if any is blank or dead."""
+        try:
+            present = cast(Sequence[bytes], values)  # where one is None, join raises TypeError
+            text = b"\n".join(present)
+            if not text.isascii():
+                text.decode()
+            longest = max(map(len, present), default=0)
+            if longest > 2 * MAX_NESTING and any(map(_nested_too_deep, present)):
+                return None
+            return list(map(self._decode, present))
+        except (TypeError, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+            return None
+
+    def _one_by_one(self, values: Sequence[bytes | None]) -> Parsed:
+        good, rows, dead, blank = [], [], [], 0
+        for index, value in enumerate(values):
+            if value is None or not (text := _without_bom(value)).strip():
+                blank += 1
+                continue
+            try:
+                rows.append(self._record(text))
+                good.append(index)
+            except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+                dead.append(Dead(index, _reason(error, text), self._time(error, text)))
+        return Parsed(np.array(good, np.intp), self._columns(rows), dead, blank)
+
+    def _record(self, text: bytes) -> Any:
+        text.decode()
+        if _nested_too_deep(text):
+            raise RecursionError
+        return self._decode(text)
+
+    def _time(self, error: Exception, text: bytes) -> int | str | None:
+        """Return the event-time member of a record whose only fault is another column."""
+        if self._decode_time is None or not isinstance(error, msgspec.ValidationError):
+            return None
+        try:
+            time: int | str | None = self._decode_time(text).f0
+        except msgspec.DecodeError:
+            return None
+        return time
+
+    def _columns(self, rows: list[Any]) -> pl.DataFrame:
+        return pl.DataFrame(
+            [
+                pl.Series(name, _plain(list(map(attrgetter(f"f{n}"), rows)), dtype), dtype)
+                for n, (name, dtype) in enumerate(self._schema.items())
+            ]
+        )
+
+
+def _without_bom(value: bytes) -> bytes:
+    # Blanks, not nothing: byte positions in reasons stay those of the record.
+    return b"   " + value[3:] if value.startswith(_BOM) else value
+
+
+def _nested_too_deep(text: bytes) -> bool:
+    """Tell whether brackets nest deeper than MAX_NESTING; cheap for all but suspects."""
+    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
+        return False
+    depth = 0
+    for bracket in re.findall(rb"[\[{\]}]", _STRING.sub(b"", text)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_NESTING:
+            return True
+    return False
+
+
+def _plain(values: list[Any], dtype: pl.DataType) -> list[Any]:
+    """Turn nested structs into what polars takes; other values are as they are."""
+    nested: list[Any] = msgspec.to_builtins(values) if dtype.is_nested() else values
+    return nested
+
+
+def _instance(dtype: DataTypeClass | pl.DataType) -> pl.DataType:
+    return dtype if isinstance(dtype, pl.DataType) else dtype()
+
+
+def _decoder(schema: Mapping[str, pl.DataType]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_record_type(schema))
+
+
+def _record_type(schema: Mapping[str, pl.DataType]) -> Any:
+    """Return a struct type with fields f0, f1, ... under the columns' own names."""
+    fields = {f"f{n}": (name, dtype) for n, (name, dtype) in enumerate(schema.items())}
+    return msgspec.defstruct(
+        "Record",
+        [(field, _type(dtype, name) | None, None) for field, (name, dtype) in fields.items()],
+        rename={field: name for field, (name, _) in fields.items()},
+        gc=False,
+    )
+
+
+_SCALARS: tuple[tuple[type[pl.DataType], Any], ...] = (
+    (pl.String, str),
+    (pl.Float64, float),
+    (pl.Boolean, bool),
+    (pl.Int64, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]),
+    (pl.Int32, Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]),
+    (pl.Int16, Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]),
+    (pl.Int8, Annotated[int, msgspec.Meta(ge=-(2**7), le=2**7 - 1)]),
+    (pl.UInt32, Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]),
+    (pl.UInt16, Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]),
+    (pl.UInt8, Annotated[int, msgspec.Meta(ge=0, le=2**8 - 1)]),
+)
+
+
+def _type(dtype: pl.DataType, name: str) -> Any:
+    """Return the msgspec type that holds exactly the values of a column type."""
+    if isinstance(dtype, pl.List):
+        item = _type(_instance(dtype.inner), name)
+        return list[item | None]  # type: ignore[valid-type]  # a type made at run time
+    if isinstance(dtype, pl.Struct):
+        return _record_type({field.name: _instance(field.dtype) for field in dtype.fields})
+    for known, type_ in _SCALARS:
+        if dtype == known:
+            return type_
+    raise PipelineError(f"column {name!r}: a JSON record holds no {dtype}")
+
+
+def _reason(error: Exception, text: bytes) -> str:
+    """Say in a few stable words what is wrong, and where."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 (byte {error.start})"
+    if isinstance(error, RecursionError):
+        return f"nested deeper than {MAX_NESTING}"
+    message = str(error)
+    if isinstance(error, msgspec.ValidationError):
+        where = _WHERE.search(message)
+        return f"column {where[1]}: {_fault(message)}" if where else _fault(message)
+    malformed = _BYTE.match(message)
+    if malformed is None:
+        # The decoder calls half a surrogate pair at the end of a string truncated, too.
+        half = text.rstrip().endswith(b"}") and _HALF_PAIR.search(text)
+        fault = "half a surrogate pair" if half else "ends too early"
+        return f"not JSON: {fault} (byte {half.start() if half else len(text)})"
+    return f"not JSON: {malformed[1]} (byte {malformed[2]})"
+
+
+def _fault(message: str) -> str:
+    wrong = _NO_TYPE.match(message)
+    if wrong:
+        return f"expected {wrong[1].replace(' | null', '')}, got {wrong[2]}"
+    return "number out of range"
