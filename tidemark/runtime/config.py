@@ -1,0 +1,115 @@
+"""Settings of a service, from the environment; read once at start.
+
+Every other ``KAFKA_*`` variable is passed to the Kafka clients: ``KAFKA_SECURITY_PROTOCOL`` becomes
+``security.protocol``.  Properties that exactly-once processing rests on cannot be set.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tidemark.errors import ConfigurationError
+
+# Variables of Kafka's own scripts and images: they mean nothing to a client.
+_SCRIPTS = {"HOME", "OPTS", "HEAP_OPTS", "JMX_OPTS", "GC_LOG_OPTS", "JVM_PERFORMANCE_OPTS", "DEBUG"}
+_SCRIPT_PREFIXES = ("LOG4J", "SCALA", "VERSION")
+
+_DECIDED = {
+    "bootstrap.servers",
+    "group.id",
+    "group.protocol",
+    "transactional.id",
+    "transaction.timeout.ms",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "isolation.level",
+    "auto.offset.reset",
+    "allow.auto.create.topics",
+    "partition.assignment.strategy",
+    "partitioner",
+    "enable.idempotence",
+    "acks",
+}
+
+Millis = Annotated[int, Field(ge=1)]
+
+
+def _client_properties() -> dict[str, str]:
+    names = {name[6:]: value for name, value in os.environ.items() if name.startswith("KAFKA_")}
+    return {
+        name.lower().replace("_", "."): value
+        for name, value in sorted(names.items())
+        if name not in _SCRIPTS | {"BOOTSTRAP_SERVERS"} and not name.startswith(_SCRIPT_PREFIXES)
+    }
+
+
+class Config(BaseSettings):
+    """What a service needs to know besides its pipeline."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    bootstrap_servers: str = Field(
+        default="localhost:9092", validation_alias="KAFKA_BOOTSTRAP_SERVERS", min_length=1
+    )
+    pipeline: str = Field(default="", validation_alias="PIPELINE")
+    # One stable name per running process: it is part of the transactional id.
+    slot: str = Field(
+        default_factory=socket.gethostname,
+        validation_alias="TIDEMARK_SLOT",
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        validate_default=True,
+    )
+    # Time between commits when caught up, and what it grows to when there is more to read.
+    commit_interval_ms: Millis = Field(default=100, validation_alias="TIDEMARK_COMMIT_INTERVAL_MS")
+    commit_interval_max_ms: Millis = Field(
+        default=1000, validation_alias="TIDEMARK_COMMIT_INTERVAL_MAX_MS"
+    )
+    # The broker refuses more than 900 s (transaction.max.timeout.ms).
+    transaction_timeout_ms: int = Field(
+        default=30_000, validation_alias="TIDEMARK_TRANSACTION_TIMEOUT_MS", ge=1_000, le=900_000
+    )
+    group_protocol: Literal["classic", "consumer"] = Field(
+        default="classic", validation_alias="TIDEMARK_GROUP_PROTOCOL"
+    )
+    # A snapshot is due after so many commits or bytes of changelog, whichever comes first.
+    snapshot_commits: int = Field(default=1_000, validation_alias="TIDEMARK_SNAPSHOT_COMMITS", ge=1)
+    snapshot_bytes: int = Field(
+        default=64 * 2**20, validation_alias="TIDEMARK_SNAPSHOT_BYTES", ge=1
+    )
+    # -1: the broker's default.
+    replication_factor: int = Field(
+        default=-1, validation_alias="TIDEMARK_REPLICATION_FACTOR", ge=-1
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", validation_alias="TIDEMARK_LOG_LEVEL"
+    )
+    client_properties: Mapping[str, str] = Field(default_factory=_client_properties)
+
+    @classmethod
+    def from_env(cls) -> "Config":
+        """Read the environment; a value that cannot be used is named with its variable."""
+        try:
+            config = cls()
+        except ValidationError as error:
+            raise ConfigurationError(_explained(error)) from None
+        for name, value in config.client_properties.items():
+            if name in _DECIDED:
+                variable = "KAFKA_" + name.upper().replace(".", "_")
+                raise ConfigurationError(f"{variable}={value}: {name} is decided by Tidemark")
+        if config.commit_interval_max_ms < config.commit_interval_ms:
+            raise ConfigurationError(
+                f"TIDEMARK_COMMIT_INTERVAL_MAX_MS={config.commit_interval_max_ms}: "
+                f"less than the commit interval of {config.commit_interval_ms} ms"
+            )
+        return config
+
+
+def _explained(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc']))}={fault['input']}: {fault['msg'].lower()}"
+        for fault in error.errors()
+    )

@@ -1,0 +1,186 @@
+"""The loop of a service: take input, commit when due, stop when told; one process, one thread.
+
+Faults of the infrastructure end the process with one line; it starts again from its last commit.
+"""
+
+import gc
+import logging
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import FrameType
+from typing import Protocol
+
+from confluent_kafka import KafkaException, Message, TopicPartition
+
+from tidemark.errors import TidemarkError
+from tidemark.runtime import clients
+from tidemark.runtime.commit import Transaction
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
+from tidemark.runtime.pace import Pace
+
+_log = logging.getLogger("tidemark")
+
+_IDLE_WAIT_S = 0.1
+_REPORT_S = 1.0
+_COLLECT_S = 60.0
+
+
+class Work(Protocol):
+    """What a service does with its messages; it never commits by itself."""
+
+    batch: int
+    """Messages taken at once."""
+
+    gathers: bool
+    """Whether messages are better taken together than early."""
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        """Take new partitions."""
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Forget partitions whose work is committed."""
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Work on messages; may write to the transaction."""
+
+    def tick(self) -> None:
+        """Do what no message asks for; called at least every tenth of a second."""
+
+    def checkpoint(self) -> Sequence[TopicPartition]:
+        """Write what the commit still lacks; return its offsets, none where nothing is new."""
+
+    def figures(self) -> Mapping[str, object]:
+        """Return what a progress line shows."""
+
+
+class Process:
+    """A member of a group, its transaction, and the work between them."""
+
+    def __init__(self, config: Config, name: str, topics: Iterable[str]) -> None:
+        """``name``: the consumer group; with the slot it is the transactional id too."""
+        self.name = name
+        self.admin = clients.admin(config)
+        self.transactional_id = f"{name}.{config.slot}"
+        self.transaction = Transaction(
+            clients.transactional_producer(config, self.transactional_id)
+        )
+        self.member = Member(clients.group_consumer(config, name), self.admin, self)
+        self._topics = list(topics)
+        self._pace = Pace(
+            config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
+        )
+        self._work: Work | None = None
+        self._in_hand: list[Message] = []
+        self._stopping = self._failed = False
+        self._reported: Mapping[str, object] = {}
+        self._reported_s = self._collected_s = time.monotonic()
+
+    def run(self, work: Work) -> None:
+        """Work until told to stop; then commit and leave the group."""
+        self._work = work
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        # Messages come and go by the ten thousand, none of them in a cycle.
+        gc.freeze()
+        gc.disable()
+        self.member.join(self._topics)
+        _log.info("%s started, transactional id %s", self.name, self.transactional_id)
+        try:
+            while not self._stopping:
+                self._turn(work)
+            self.member.leave()
+        except BaseException:
+            self._fail()
+            raise
+        self._report(work, time.monotonic())
+        _log.info("%s stopped", self.name)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _turn(self, work: Work) -> None:
+        self._consume(work)
+        self._take()
+        work.tick()
+        now_s = time.monotonic()
+        if self._pace.until_due_s(now_s) == 0.0:
+            self.settle()
+        self._report(work, now_s)
+        if now_s - self._collected_s > _COLLECT_S:
+            self._collected_s = now_s
+            gc.collect()
+
+    def _consume(self, work: Work) -> None:
+        """Wait for a message, then take what is there, or what comes until a commit is due."""
+        begin_s = time.monotonic()
+        wait_s = _IDLE_WAIT_S
+        if self.transaction.is_open:
+            wait_s = min(wait_s, self._pace.until_due_s(begin_s))
+        self._in_hand += self.member.consume(1, wait_s)
+        self._pace.waited(time.monotonic() - begin_s)
+        if not self._in_hand:
+            return
+        begin_s = time.monotonic()
+        gather_s = self._pace.until_due_s(begin_s) if work.gathers else 0.0
+        self._in_hand += self.member.consume(work.batch - 1, gather_s)
+        if len(self._in_hand) < work.batch:
+            self._pace.waited(time.monotonic() - begin_s)
+
+    def _take(self) -> None:
+        if self._in_hand and self._work is not None:
+            messages, self._in_hand = self._in_hand, []
+            self._work.take(messages)
+
+    def settle(self) -> None:
+        """Commit everything taken so far, in one transaction."""
+        if self._failed or self._work is None:
+            return
+        self._take()  # positions count what the second ``consume`` of a turn found in hand
+        offsets = self._work.checkpoint()
+        if offsets:
+            self.transaction.commit(offsets, self.member.consumer)
+        assert not self.transaction.is_open, "output without offsets"
+        self._pace.committed(time.monotonic())
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        """Hand new partitions to the work."""
+        if self._work is not None:
+            self._work.assigned(starts)
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Take partitions from the work."""
+        if self._work is not None and not self._failed:
+            self._work.dropped(partitions)
+
+    def _fail(self) -> None:
+        """Give up: what memory holds no longer fits what is committed."""
+        self._failed = True
+        self.transaction.abort()
+        try:
+            self.member.leave()
+        except (KafkaException, PartitionsLostError) as error:
+            _log.warning("%s could not leave its group: %s", self.name, error)
+
+    def _report(self, work: Work, now_s: float) -> None:
+        if now_s - self._reported_s < _REPORT_S and not self._stopping:
+            return
+        figures = work.figures()
+        if figures != self._reported:
+            _log.info("%s %s", self.name, " ".join(f"{k}={v}" for k, v in figures.items()))
+        self._reported, self._reported_s = figures, now_s
+
+
+def explained(error: Exception, transactional_id: str) -> str:
+    """Return one line for an error that ends the process."""
+    if isinstance(error, TidemarkError | PartitionsLostError):
+        return str(error)
+    kafka = error.args[0]
+    if kafka.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+        return (
+            f"fenced: another process uses the transactional id {transactional_id} (each needs its "
+            "own TIDEMARK_SLOT), or a transaction was open for too long "
+            "(TIDEMARK_TRANSACTION_TIMEOUT_MS)"
+        )
+    return f"Kafka: {kafka.name()}: {kafka.str()}"

@@ -1,0 +1,70 @@
+"""What travels in the metadata of a committed offset: a line of JSON per partition.
+
+The broker takes 4,095 bytes and keeps them as long as the offset.  They are committed in the same
+transaction as everything else, so offset, watermark and state can never tell different stories.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from tidemark.core.segment import NEVER_MS
+from tidemark.errors import StateError
+
+VERSION = 1
+MAX_BYTES = 1024
+
+
+class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
+    """How far ingest got in one raw partition.
+
+    ``next_offset`` ends the last mark in the log; the committed offset may be beyond it, past
+    records that only the broker sees.  ``silence_ms``: what the log was last told, 0 when awake.
+    """
+
+    version: int
+    topic_id: str
+    epoch: int = 0
+    sequence: int = 0
+    next_offset: int = 0
+    watermark_ms: int = NEVER_MS
+    silent_since_ms: int = 0
+    silence_ms: int = 0
+
+
+class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
+    """How far a keyed task got in one log partition; ``sequence`` is that of its changelogs."""
+
+    version: int
+    topic_id: str
+    sequence: int = 0
+
+
+AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
+
+
+def encode(progress: SourceProgress | LogProgress) -> str:
+    """Return the metadata text of an offset."""
+    text = msgspec.json.encode(progress).decode()
+    assert len(text) <= MAX_BYTES, f"offset metadata of {len(text)} bytes: {text}"
+    return text
+
+
+def decode(text: str, kind: type[AnyProgress], where: str) -> AnyProgress:
+    """Read the metadata of the offset of ``where`` (topic/partition)."""
+    try:
+        progress = msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError as error:
+        raise StateError(f"{where}: offset metadata {text!r} is not Tidemark's: {error}") from None
+    if progress.version > VERSION:
+        raise StateError(f"{where}: offset metadata has version {progress.version}: newer Tidemark")
+    return progress
+
+
+def check_topic(progress: SourceProgress | LogProgress, topic_id: str, where: str) -> None:
+    """Stop where the topic was deleted and made again under the same name since the commit."""
+    if progress.topic_id != topic_id:
+        raise StateError(
+            f"{where}: the topic was made anew (id {progress.topic_id} is now {topic_id}), so its "
+            "offsets mean other records; start the pipeline afresh with 'tidemark reset'"
+        )

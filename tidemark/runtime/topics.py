@@ -1,0 +1,177 @@
+"""Tidemark's own topics: created with the settings its guarantees need, verified when they exist.
+
+* LogAppendTime everywhere: an event time far in the future, used as a record's timestamp, makes the
+  broker refuse the whole batch, and one in the past makes it delete the segment file at once.
+* 16 MiB messages: a dead letter or a late row may be larger than the record it came from.
+* A changelog that is really compacted: under the defaults the active segment file, 1 GiB, never is.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from tidemark.errors import ConfigurationError
+from tidemark.plan import Plan
+from tidemark.runtime.clients import MAX_MESSAGE_BYTES
+
+_WEEK_MS = 7 * 24 * 3_600_000
+_UNLIMITED = -1
+_TIMEOUT_S = 30.0
+
+_ALWAYS = {
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+}
+_KEPT = {**_ALWAYS, "cleanup.policy": "delete", "retention.ms": str(_UNLIMITED)}
+_CHANGELOG = {
+    **_ALWAYS,
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 2**20),
+    "segment.ms": "60000",
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.compaction.lag.ms": "60000",
+    "delete.retention.ms": "600000",
+}
+# Raw records keep the producer's timestamps, which may be event times of any year.
+_RAW = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+    "retention.ms": str(_UNLIMITED),
+}
+
+_EXACT = ("message.timestamp.type", "cleanup.policy")
+_LEAST = {"max.message.bytes": MAX_MESSAGE_BYTES, "retention.ms": _WEEK_MS}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it must be."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+
+
+def own_topics(plan: Plan) -> tuple[Topic, ...]:
+    """Return the topics that Tidemark creates for a pipeline and writes alone."""
+    partitions = {log.topic: log.partitions for log in plan.logs}
+    topics = [Topic(name, count, _KEPT) for name, count in partitions.items()]
+    for operator in plan.operators:
+        count = partitions[operator.log]
+        topics += [
+            Topic(operator.results, count, _KEPT),
+            Topic(operator.late, count, _KEPT),
+            Topic(operator.changelog, count, _CHANGELOG),
+        ]
+    return (*topics, Topic(plan.dead_letters, 1, _KEPT))
+
+
+def raw_topics(plan: Plan) -> tuple[Topic, ...]:
+    """Return the pipeline's raw topics, as they are best created where nobody has made them."""
+    partitions = max((log.partitions for log in plan.logs), default=1)
+    names = dict.fromkeys(source.topic for source in plan.sources)
+    return tuple(Topic(name, partitions, _RAW) for name in names)
+
+
+def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
+    """Create what is missing, verify the rest; return the names of the topics created."""
+    there = partition_counts(admin)
+    missing = [topic for topic in topics if topic.name not in there]
+    created = _create(admin, missing, replication_factor)
+    _verify(admin, [topic for topic in topics if topic.name not in created])
+    _await_leaders(admin, {topic.name for topic in topics})
+    return created
+
+
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    """Return the number of partitions of every topic of the cluster."""
+    topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def require(admin: AdminClient, names: Iterable[str]) -> dict[str, int]:
+    """Return the partition counts of topics that must exist."""
+    there = partition_counts(admin)
+    for name in names:
+        if name not in there:
+            raise ConfigurationError(
+                f"topic {name} does not exist: create it, for example with 'tidemark topics'"
+            )
+    return {name: there[name] for name in names}
+
+
+def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
+    """Return the broker's id of each topic: a topic deleted and made again has a new one."""
+    described = admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
+    return {name: str(future.result().topic_id) for name, future in described.items()}
+
+
+def _create(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
+    if not topics:
+        return []
+    futures: dict[str, Future[Any]] = admin.create_topics(
+        [
+            NewTopic(topic.name, topic.partitions, replication_factor, config=dict(topic.settings))
+            for topic in topics
+        ],
+        request_timeout=_TIMEOUT_S,
+    )
+    return [name for name, future in futures.items() if _was_created(name, future)]
+
+
+def _was_created(name: str, future: "Future[Any]") -> bool:
+    try:
+        future.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False  # another service was quicker
+        raise ConfigurationError(f"topic {name} cannot be created: {error.args[0].str()}") from None
+    return True
+
+
+def _verify(admin: AdminClient, topics: Sequence[Topic]) -> None:
+    if not topics:
+        return
+    counts = partition_counts(admin)
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    actual = {resource.name: future.result() for resource, future in futures.items()}
+    for topic in topics:
+        found = {name: entry.value for name, entry in actual[topic.name].items()}
+        faults = _faults(topic, counts.get(topic.name, topic.partitions), found)
+        if faults:
+            raise ConfigurationError(f"topic {topic.name} exists with " + "; ".join(faults))
+
+
+def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str]:
+    faults = []
+    if partitions != topic.partitions:
+        faults.append(f"{partitions} partitions where the pipeline needs {topic.partitions}")
+    for name in _EXACT:
+        if name in topic.settings and found[name] != topic.settings[name]:
+            faults.append(f"{name}={found[name]}, needed is {topic.settings[name]}")
+    for name, least in _LEAST.items():
+        if name in topic.settings and _UNLIMITED < int(found[name]) < least:
+            faults.append(f"{name}={found[name]}, needed is at least {least}")
+    return faults
+
+
+def _await_leaders(admin: AdminClient, names: set[str]) -> None:
+    """Wait until every partition has a leader: just after creation some have none."""
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+        if all(name in topics and _has_leaders(topics[name]) for name in names):
+            return
+        time.sleep(0.1)
+    raise ConfigurationError(f"no leader after {_TIMEOUT_S:.0f} s for topics {sorted(names)}")
+
+
+def _has_leaders(topic: Any) -> bool:
+    return bool(topic.partitions) and all(p.leader >= 0 for p in topic.partitions.values())
