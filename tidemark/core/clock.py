@@ -52,16 +52,38 @@ class SourceClock:
         """The watermark that counts in the minimum."""
         return max(self.floor_ms, self.own_ms)
 
-    def has_read(self, mark: SourceMark) -> bool:
-        """Whether a mark repeats what was read before (at-least-once delivery)."""
-        return mark.first_offset < mark.next_offset <= self.next_offset
+    def knows(self, mark: SourceMark) -> bool:
+        """Whether a mark only repeats what was read before (at-least-once delivery)."""
+        if mark.first_offset == mark.next_offset:
+            return mark.next_offset < self.next_offset
+        return mark.next_offset <= self.next_offset
+
+    def join(self, mark: SourceMark, clock_ms: int) -> None:
+        """Take part from the start of a mark's range; joining the minimum cannot lower the clock.
+
+        A range that overlaps what was read starts lower for that reason alone: it goes on.
+        """
+        overlaps = mark.first_offset < self.next_offset
+        returns_lower = mark.watermark_before_ms < self.own_ms and not overlaps
+        if not self.spoken or self.idle or returns_lower:
+            self.floor_ms = clock_ms
+            self.own_ms = mark.watermark_before_ms
+        self.idle, self.silence_ms = False, 0
+
+    def take(self, mark: SourceMark, clock_ms: int) -> None:
+        """Stand at the end of a mark's range."""
+        if mark.watermark_ms < self.own_ms:
+            self.floor_ms = clock_ms
+        self.next_offset, self.own_ms = mark.next_offset, mark.watermark_ms
+        self.idle, self.silence_ms = mark.idle, mark.silence_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What the rows of one segment are judged with, by their index into ``Segment.sources``.
 
-    ``floor_ms``: lowest W of a row.  ``first_new``: rows at lower offsets are duplicates.
+    ``floor_ms``: lowest W of a row: where its source stood, which no awake source's clock is
+    above.  ``first_new``: rows at lower offsets are duplicates.
     """
 
     floor_ms: npt.NDArray[np.int64]
@@ -89,16 +111,10 @@ class ClockTable:
                 continue
             source = self.sources.setdefault(mark.source, SourceClock())
             first_new[index] = source.next_offset
-            if mark.wakes and not source.has_read(mark):
-                self._join(source, mark)
-            floors[index] = source.floor_ms
+            if mark.wakes and not source.knows(mark):
+                source.join(mark, self.clock_ms)
+            floors[index] = source.effective_ms
         return Entry(floors, first_new)
-
-    def _join(self, source: SourceClock, mark: SourceMark) -> None:
-        if not source.spoken or source.idle or mark.watermark_before_ms < source.own_ms:
-            source.floor_ms = self.clock_ms
-        source.own_ms = mark.watermark_before_ms
-        source.idle, source.silence_ms = False, 0
 
     def leave(self, segment: Segment) -> int:
         """Take the segment's watermarks, then its idle marks; return the clock after it."""
@@ -106,10 +122,8 @@ class ClockTable:
             if mark.topic not in self.topics:
                 continue
             source = self.sources[mark.source]
-            if not source.has_read(mark):
-                source.next_offset = max(source.next_offset, mark.next_offset)
-                source.own_ms = mark.watermark_ms
-                source.idle, source.silence_ms = mark.idle, mark.silence_ms
+            if not source.knows(mark):
+                source.take(mark, self.clock_ms)
         self.clock_ms = max(self.clock_ms, self._minimum())
         return self.clock_ms
 

@@ -1,14 +1,15 @@
 """What every keyed operator is: rows in, panes and late rows out, in one verb.
 
-``Operator.step`` is the only way rows and time reach keyed state.  The Kafka task, the Spark job and
-the in-process runner call it and nothing else, so their results cannot differ.  The order of acts
-is that of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
+``Operator.step`` is the only way rows and time reach keyed state.  The Kafka task, the Spark job
+and the in-process runner call it and nothing else, so their results cannot differ.  The order of
+acts is that of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import polars as pl
 
 from tidemark.core.clock import ClockTable, Entry
@@ -103,9 +104,8 @@ class Operator:
     def finish(self, clocks: ClockTable, state: Any) -> Output:
         """End of bounded input: publish every window still open, marked ``end_of_input``."""
         before_ms = clocks.clock_ms
+        late = self.body.fold(self._empty_rows(), state)
         panes = self.body.publish(state, before_ms, clocks.finish())
-        none = self._empty_rows()
-        late = self.body.fold(none, state)
         return Output(panes.with_columns(end_of_input=pl.lit(True)), late, 0)
 
     def _judged(self, segment: Segment, entry: Entry) -> pl.DataFrame:
@@ -116,17 +116,16 @@ class Operator:
         frames = [segment.streams[name] for name in self.streams if name in segment.streams]
         if not frames:
             return self._empty_rows()
-        rows = pl.concat(frames) if len(frames) > 1 else frames[0]
+        rows = frames[0]
         if len(frames) > 1:
-            rows = rows.sort(SOURCE, OFFSET, SUB_ROW, maintain_order=True)
+            rows = pl.concat(frames).sort(SOURCE, OFFSET, SUB_ROW)
         source = rows[SOURCE].to_numpy()
-        new = rows[OFFSET].to_numpy() >= entry.first_new[source]
-        floor_ms = pl.Series(entry.floor_ms[source])
+        watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), entry.floor_ms[source])
         names = pl.Series([mark.source for mark in segment.sources], dtype=pl.String)
         judged = rows.with_columns(
-            names.gather(rows[SOURCE]).alias(SOURCE),
-            pl.max_horizontal(WATERMARK, floor_ms).alias(WATERMARK),
+            names.gather(rows[SOURCE]).alias(SOURCE), pl.Series(WATERMARK, watermark_ms)
         )
+        new = rows[OFFSET].to_numpy() >= entry.first_new[source]
         return judged if new.all() else judged.filter(pl.Series(new))
 
     def _empty_rows(self) -> pl.DataFrame:

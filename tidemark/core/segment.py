@@ -58,6 +58,18 @@ class SourceMark:
         """Whether the source took part: it read something or says that it is not idle."""
         return not self.idle or self.next_offset > self.first_offset
 
+    def unread(self) -> "SourceMark":
+        """Return what the source said before its range was read: awake if it takes part at all."""
+        if not self.wakes:
+            return self
+        return replace(
+            self,
+            next_offset=self.first_offset,
+            watermark_ms=self.watermark_before_ms,
+            idle=False,
+            silence_ms=0,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -80,65 +92,45 @@ class Segment:
         return sum(frame.height for frame in self.streams.values())
 
     def split(self, row: int) -> tuple["Segment", ...]:
-        """Cut after about ``row`` rows in log order, never inside a record.
+        """Cut before the first record that starts at ``row`` or later in log order.
 
-        The parts together mean exactly what the whole meant (docs/semantics.md, "Parts"): every
-        source that takes part wakes in the first part, and idleness is said in the last one.
-        Returns the segment alone when no record boundary follows ``row``.
+        The parts together mean what the whole meant (docs/semantics.md, "Parts"): every source
+        that takes part is awake from the first part on, so that all join at the same clock, and
+        those with rows to come hold the clock back.  Returns the segment alone when no record
+        starts there.
         """
-        cut = self._record_boundary(row)
-        if cut is None:
+        start = self._record_start(max(row, 1))
+        if start is None:
             return (self,)
-        source, offset, watermark_ms = cut
-        heads, tails = [], []
-        for index, mark in enumerate(self.sources):
-            awake = replace(mark, idle=False, silence_ms=0)
-            if index < source:
-                heads.append(awake)
-                rest = replace(
-                    mark,
-                    first_offset=mark.next_offset,
-                    watermark_before_ms=mark.watermark_ms,
-                )
-                tails.append(rest if mark.idle else replace(rest, idle=False))
-            elif index == source:
-                heads.append(replace(awake, next_offset=offset, watermark_ms=watermark_ms))
-                tails.append(replace(mark, first_offset=offset, watermark_before_ms=watermark_ms))
-            else:
-                heads.append(
-                    replace(
-                        awake if mark.wakes else mark,
-                        next_offset=mark.first_offset,
-                        watermark_ms=mark.watermark_before_ms,
-                    )
-                )
-                tails.append(mark)
-        before = (pl.col(SOURCE) < source) | (
-            (pl.col(SOURCE) == source) & (pl.col(OFFSET) < offset)
+        source, offset, watermark_ms = start
+        mark, later = self.sources[source], self.sources[source + 1 :]
+        read = replace(
+            mark, next_offset=offset, watermark_ms=watermark_ms, idle=False, silence_ms=0
         )
-        first = {name: frame.filter(before) for name, frame in self.streams.items()}
-        rest_rows = {name: frame.filter(~before) for name, frame in self.streams.items()}
+        unread = replace(mark, first_offset=offset, watermark_before_ms=watermark_ms)
+        index, at = pl.col(SOURCE), pl.col(OFFSET)
+        taken = (index < source) | ((index == source) & (at < offset))
+        head = {name: frame.filter(taken) for name, frame in self.streams.items()}
+        tail = {
+            name: frame.filter(~taken).with_columns(index - source)
+            for name, frame in self.streams.items()
+        }
+        marks = (*self.sources[:source], read, *(other.unread() for other in later))
         return (
-            replace(self, sources=tuple(heads), streams=first),
-            replace(self, part=self.part + 1, sources=tuple(tails), streams=rest_rows),
+            replace(self, sources=marks, streams=head),
+            replace(self, part=self.part + 1, sources=(unread, *later), streams=tail),
         )
 
-    def _record_boundary(self, row: int) -> tuple[int, int, int] | None:
-        """Find the first record that starts at or after ``row``: its source, offset, watermark."""
-        order = pl.concat(
-            [f.select(SOURCE, OFFSET, SUB_ROW, WATERMARK) for f in self.streams.values()]
-        ).sort(SOURCE, OFFSET, SUB_ROW)
-        starts = (
-            order.with_row_index("row")
-            .filter(
-                (pl.col("row") > 0)
-                & (
-                    (pl.col(SOURCE) != pl.col(SOURCE).shift(1))
-                    | (pl.col(OFFSET) != pl.col(OFFSET).shift(1))
-                )
-            )
-            .filter(pl.col("row") >= row)
+    def _record_start(self, row: int) -> tuple[int, int, int] | None:
+        """Find the first record that starts at ``row`` or later: its source, offset, watermark."""
+        if self.height <= row:
+            return None
+        columns = (SOURCE, OFFSET, SUB_ROW, WATERMARK)
+        order = pl.concat([frame.select(columns) for frame in self.streams.values()]).sort(
+            SOURCE, OFFSET, SUB_ROW
         )
+        record = pl.struct(SOURCE, OFFSET)
+        starts = order.filter(record != record.shift(1), pl.int_range(pl.len()) >= row)
         if starts.is_empty():
             return None
         found: tuple[int, int, int] = starts.select(SOURCE, OFFSET, WATERMARK).row(0)

@@ -4,15 +4,67 @@ Windows are half open, ``[start, end)``, in int64 milliseconds UTC, also before 
 """
 
 from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+
+from tidemark.errors import PipelineError
+
+Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
-    """Aligned windows of ``size_ms`` that start every ``slide_ms``; tumbling where both are equal."""
+    """Aligned windows of ``size_ms`` that start every ``slide_ms``; tumbling where both are equal.
+
+    Starts are ``offset_ms + n * slide_ms`` for every integer n.
+    """
 
     size_ms: int
     slide_ms: int
     offset_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no window."""
+        if self.size_ms <= 0:
+            raise PipelineError(f"window size must be positive, got {self.size_ms} ms")
+        if not 0 < self.slide_ms <= self.size_ms:
+            raise PipelineError(
+                f"window slide must be positive and at most the size of {self.size_ms} ms, "
+                f"got {self.slide_ms} ms"
+            )
+        if abs(self.offset_ms) >= self.slide_ms:
+            raise PipelineError(
+                f"window offset must be shorter than the slide of {self.slide_ms} ms, "
+                f"got {self.offset_ms} ms"
+            )
+
+    @property
+    def slice_ms(self) -> int:
+        """Width of the slices that all windows are made of: no boundary falls inside one."""
+        return gcd(self.size_ms, self.slide_ms)
+
+    @property
+    def most(self) -> int:
+        """Most windows that one time is in."""
+        return -(-self.size_ms // self.slide_ms)
+
+    def slice_start(self, at_ms: Times) -> Times:
+        """Return the start of the slice that each time is in."""
+        return floor_to_grid(at_ms, self.slice_ms, self.offset_ms)
+
+    def end_until(self, at_ms: Times) -> Times:
+        """Return the last window end at or before each time."""
+        return floor_to_grid(at_ms, self.slide_ms, self.offset_ms + self.size_ms)
+
+    def first_end(self, at_ms: Times) -> Times:
+        """Return the end of the first window that each time is in."""
+        return self.end_until(at_ms) + self.slide_ms
+
+    def last_end(self, at_ms: Times) -> Times:
+        """Return the end of the last window that each time is in."""
+        return floor_to_grid(at_ms, self.slide_ms, self.offset_ms) + self.size_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +72,18 @@ class Session:
     """Events of a key less than ``gap_ms`` apart; end = last event + gap."""
 
     gap_ms: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no gap."""
+        if self.gap_ms <= 0:
+            raise PipelineError(f"session gap must be positive, got {self.gap_ms} ms")
+
+
+def floor_to_grid(at_ms: Times, step_ms: int, origin_ms: int) -> Times:
+    """Return the last point of ``origin_ms + n * step_ms`` at or before each time.
+
+    Numpy divides integers towards minus infinity, so times before 1970 need no case of their own.
+    """
+    origin_ms %= step_ms
+    floored: Times = (at_ms - origin_ms) // step_ms * step_ms + origin_ms
+    return floored

@@ -1,0 +1,212 @@
+"""Keyed state of windows: runs of partial aggregates, held per slice of time.
+
+A block is a frame of partials of one slice: the key columns, ROWS and the aggregates' parts; blocks
+of rows that were behind have PASSED and CLOSED too (see ``windowed``).  There is no Python object
+per key or per row: adding a segment appends one block to each slice it met.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.operator import Changes
+from tidemark.core.segment import NEVER_MS
+from tidemark.core.window import Hopping
+
+SLICE = "@slice"  # start of the slice, ms
+PASSED = "@passed"  # last window end at or before W; NEVER_MS: W overtook none of the row's windows
+CLOSED = "@closed"  # last window end at or before W - allowed lateness; NEVER_MS: none
+
+BLOCKS = "blocks"
+"""Name of the only frame in the state's changes."""
+
+_MANY = 32
+"""Blocks in a row that are merged into fewer, so that their number stays bounded."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """The blocks of one slice, oldest first."""
+
+    ahead: list[pl.DataFrame] = field(default_factory=list)
+    behind: list[pl.DataFrame] = field(default_factory=list)
+
+
+class WindowState:
+    """Blocks by slice, and what changed since it was last asked."""
+
+    def __init__(
+        self,
+        windows: Hopping,
+        aggregation: Aggregation,
+        key: tuple[str, ...],
+        allowed_lateness_ms: int,
+    ) -> None:
+        """Start empty."""
+        self.windows = windows
+        self.aggregation = aggregation
+        self.key = key
+        self.allowed_lateness_ms = allowed_lateness_ms
+        self._slices: dict[int, Slice] = {}
+        self._starts: list[int] = []
+        self._added: list[pl.DataFrame] = []
+        self._touched: list[pl.DataFrame] = []
+
+    def add_ahead(self, blocks: pl.DataFrame) -> None:
+        """Add partials of rows that are on time for all their windows, by SLICE and key."""
+        self._added.append(blocks)
+        self._keep_ahead(blocks)
+
+    def add_behind(self, blocks: pl.DataFrame) -> None:
+        """Add partials of rows behind some window, by SLICE, key, PASSED and CLOSED."""
+        self._added.append(blocks)
+        self._touched.append(blocks.select(SLICE, *self.key, PASSED, CLOSED))
+        self._keep_behind(blocks)
+
+    def take_touched(self) -> list[pl.DataFrame]:
+        """Return SLICE, key, PASSED and CLOSED of what was behind since this was last asked."""
+        touched, self._touched = self._touched, []
+        return touched
+
+    def due(self, after_ms: int, until_ms: int) -> list[int]:
+        """Return the ends in (after_ms, until_ms] of windows that hold a row, in order."""
+        low = bisect_right(self._starts, after_ms - self.windows.size_ms)
+        starts = np.array(self._starts[low : bisect_left(self._starts, until_ms)], np.int64)
+        if not starts.size:
+            return []
+        last = self.windows.last_end(starts)
+        ends = last[:, None] - self.windows.slide_ms * np.arange(self.windows.most)
+        inside = (ends > starts[:, None]) & (ends > max(after_ms, NEVER_MS)) & (ends <= until_ms)
+        due: list[int] = np.unique(ends[inside]).tolist()
+        return due
+
+    def on_time(self, end_ms: int) -> list[pl.DataFrame]:
+        """Return the partials of the rows that were on time for the window with this end."""
+        return self._blocks(end_ms, pl.col(PASSED) < end_ms)
+
+    def accepted(self, end_ms: int) -> list[pl.DataFrame]:
+        """Return the partials of all rows that count in the window with this end."""
+        return self._blocks(end_ms, pl.col(CLOSED) < end_ms)
+
+    def behind_keys(self, end_ms: int) -> pl.DataFrame | None:
+        """Return the keys with rows behind the window with this end, or None where none has."""
+        kept = (pl.col(CLOSED) < end_ms) & (pl.col(PASSED) >= end_ms)
+        blocks = [block for part in self._window(end_ms) for block in part.behind]
+        if not blocks:
+            return None
+        keys = pl.concat([block.filter(kept).select(self.key) for block in blocks])
+        return None if keys.is_empty() else keys
+
+    def _blocks(self, end_ms: int, behind: pl.Expr) -> list[pl.DataFrame]:
+        blocks = []
+        for part in self._window(end_ms):
+            blocks += part.ahead
+            blocks += [_unmarked(block.filter(behind)) for block in part.behind]
+        return blocks
+
+    def _window(self, end_ms: int) -> Iterable[Slice]:
+        low = bisect_left(self._starts, end_ms - self.windows.size_ms)
+        high = bisect_left(self._starts, end_ms)
+        return (self._slices[start] for start in self._starts[low:high])
+
+    def _keep_ahead(self, blocks: pl.DataFrame) -> None:
+        for start, block in self._by_slice(blocks):
+            kept = self._slice(start).ahead
+            kept.append(block)
+            self._merge(kept, self.key)
+
+    def _keep_behind(self, blocks: pl.DataFrame) -> None:
+        for start, block in self._by_slice(blocks):
+            kept = self._slice(start).behind
+            kept.append(block)
+            self._merge(kept, (*self.key, PASSED, CLOSED))
+
+    def _by_slice(self, blocks: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
+        parts = blocks.partition_by(SLICE, as_dict=True, include_key=False)
+        return ((start, part) for (start,), part in parts.items())
+
+    def _slice(self, start: int) -> Slice:
+        found = self._slices.get(start)
+        if found is None:
+            found = self._slices[start] = Slice()
+            insort(self._starts, start)
+        return found
+
+    def _merge(self, blocks: list[pl.DataFrame], by: tuple[str, ...]) -> None:
+        """Merge the newest blocks once there are many, with older ones that are not much larger.
+
+        A row is merged again only with as many others, so its share of the work is logarithmic.
+        """
+        if len(blocks) < _MANY:
+            return
+        first = len(blocks) - _MANY // 2
+        rows = sum(block.height for block in blocks[first:])
+        while first and blocks[first - 1].height <= rows:
+            first -= 1
+            rows += blocks[first].height
+        blocks[first:] = [self.aggregation.combine(blocks[first:], by)]
+
+    def changes(self) -> Changes:
+        """Return the blocks added since the last call; merging blocks changes nothing."""
+        added, self._added = self._added, []
+        return self._framed(added)
+
+    def snapshot(self) -> Changes:
+        """Return all blocks."""
+        return self._framed(
+            [
+                block.with_columns(pl.lit(start, pl.Int64).alias(SLICE))
+                for start, part in sorted(self._slices.items())
+                for block in (*part.ahead, *part.behind)
+            ]
+        )
+
+    def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
+        if not blocks:
+            return {}
+        ahead = [pl.lit(NEVER_MS, pl.Int64).alias(mark) for mark in (PASSED, CLOSED)]
+        return {
+            BLOCKS: stacked([b if PASSED in b.columns else b.with_columns(ahead) for b in blocks])
+        }
+
+    def apply(self, changes: Changes) -> None:
+        """Add blocks; those that are already past their time stay invisible."""
+        blocks = changes.get(BLOCKS)
+        if blocks is None:
+            return
+        ahead = pl.col(PASSED) == NEVER_MS
+        self._keep_ahead(_unmarked(blocks.filter(ahead)))
+        self._keep_behind(blocks.filter(~ahead))
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the slices whose last window no row can reach any more."""
+        starts = np.array(self._starts, np.int64)
+        gone = self.windows.last_end(starts) <= clock_ms - self.allowed_lateness_ms
+        count = int(np.count_nonzero(gone))
+        for start in self._starts[:count]:
+            del self._slices[start]
+        del self._starts[:count]
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        assert self._starts == sorted(self._slices), "slices and their order differ"
+        for start, part in self._slices.items():
+            assert part.ahead or part.behind, f"slice {start} is empty"
+            for block in part.behind:
+                assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
+
+
+def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
+    """Put blocks under each other; a partial column that a block left out is zero there."""
+    stack = pl.concat(blocks, how="diagonal")
+    names = set.intersection(*(set(block.columns) for block in blocks))
+    absent = [name for name in stack.columns if name not in names]
+    return stack.with_columns(pl.col(absent).fill_null(0)) if absent else stack
+
+
+def _unmarked(block: pl.DataFrame) -> pl.DataFrame:
+    return block.drop(PASSED, CLOSED)

@@ -1,0 +1,174 @@
+"""Hopping and tumbling windows: one pane per key and window, from slices that windows share.
+
+See docs/semantics.md, "Windows", "Lateness" and "Panes".
+
+State layout.  Time is cut into slices of width gcd(size, slide); every window is a whole number of
+them.  A slice holds runs of partial aggregates: each fold adds one small block to every slice it
+met, with one line per key.  Rows that W had overtaken for some window of theirs (*behind*) are kept
+apart, with two marks on their partial:
+
+* ``passed``: the last window end at or before W.  The row is on time for every later window.
+* ``closed``: the last window end at or before W - allowed lateness.  The row is late for the
+  windows up to it and counts in every later one.
+
+Publishing a window reads the blocks of its slices and groups them once.  What a window shows
+follows from those marks alone, so purged and unpurged state give the same panes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.pane import (
+    END,
+    FINAL,
+    LATE,
+    ON_TIME,
+    RETRACTED,
+    REVISION,
+    START,
+    TIMING,
+    pane_schema,
+)
+from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, stacked
+from tidemark.core.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.window import Hopping
+
+LATE_BY = "late_by_ms"
+
+_LATE = "@late"
+
+
+@dataclass(frozen=True)
+class WindowAggregate:
+    """Aggregate each key's rows in every window that contains them.
+
+    State is the partial aggregates of every slice until the clock has passed the last window it
+    belongs to by the allowed lateness: bounded by keys x open slices.
+    """
+
+    windows: Hopping
+    aggregation: Aggregation
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    allowed_lateness_ms: int = 0
+    trigger: Trigger = field(default_factory=OnClose)
+
+    def fresh(self) -> WindowState:
+        """Return state that holds nothing."""
+        return WindowState(self.windows, self.aggregation, self.key, self.allowed_lateness_ms)
+
+    def fold(self, rows: pl.DataFrame, state: WindowState) -> pl.DataFrame:
+        """Add each row's share to its slice; return the rows late for all their windows."""
+        at_ms = rows[EVENT_TIME].to_numpy()
+        # At or before its own time W overtakes nothing; cutting there keeps NEVER from overflowing.
+        watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
+        passed = self.windows.end_until(watermark_ms)
+        behind = pl.Series(passed > at_ms)
+        sliced = rows.with_columns(pl.Series(SLICE, self.windows.slice_start(at_ms)))
+        if not behind.any():
+            state.add_ahead(self.aggregation.partials(sliced, (SLICE, *self.key)))
+            return self._late(rows.clear())
+        closed = self.windows.end_until(watermark_ms - self.allowed_lateness_ms)
+        late = pl.Series(closed >= self.windows.last_end(at_ms))
+        closed[closed <= at_ms] = NEVER_MS
+        sliced = sliced.with_columns(pl.Series(PASSED, passed), pl.Series(CLOSED, closed))
+        ahead, accepted = sliced.filter(~behind), sliced.filter(behind & ~late)
+        if not ahead.is_empty():
+            state.add_ahead(self.aggregation.partials(ahead, (SLICE, *self.key)))
+        if not accepted.is_empty():
+            by = (SLICE, *self.key, PASSED, CLOSED)
+            state.add_behind(self.aggregation.partials(accepted, by))
+        return self._late(rows.filter(late))
+
+    def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
+        end_ms = self.windows.last_end(rows[EVENT_TIME].to_numpy())
+        return rows.with_columns(
+            pl.Series(START, end_ms - self.windows.size_ms),
+            pl.Series(END, end_ms),
+            pl.Series(LATE_BY, rows[WATERMARK].to_numpy() - end_ms - self.allowed_lateness_ms),
+        )
+
+    def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return corrections of published windows, then the windows that the clock reached.
+
+        An on-time pane holds the rows with W < end, whatever else has come; the keys with rows
+        behind have a second pane with everything right after it.
+        """
+        touched = state.take_touched()
+        if isinstance(self.trigger, OnFinal):
+            lateness_ms = self.allowed_lateness_ms
+            ends = state.due(before_ms - lateness_ms, clock_ms - lateness_ms)
+            return self._panes([self._complete(state, end) for end in ends], clock_ms)
+        corrected = self._published(touched, before_ms)
+        parts = [self._late_pane(state, end, keys) for end, keys in corrected]
+        for end_ms in state.due(before_ms, clock_ms):
+            parts.append(self._tagged(state.on_time(end_ms), end_ms, late=False))
+            keys = state.behind_keys(end_ms)
+            if keys is not None:
+                parts.append(self._late_pane(state, end_ms, keys))
+        return self._panes(parts, clock_ms)
+
+    def _complete(self, state: WindowState, end_ms: int) -> pl.DataFrame:
+        merged = self._tagged(state.accepted(end_ms), end_ms, late=False)
+        keys = state.behind_keys(end_ms)
+        if keys is None:
+            return merged
+        late = keys.unique().with_columns(pl.lit(True).alias(_LATE))
+        joined = merged.drop(_LATE).join(late, on=self.key, how="left", nulls_equal=True)
+        return joined.with_columns(pl.col(_LATE).fill_null(value=False))
+
+    def _late_pane(self, state: WindowState, end_ms: int, keys: pl.DataFrame) -> pl.DataFrame:
+        blocks = state.accepted(end_ms)
+        wanted = [b.join(keys, on=self.key, how="semi", nulls_equal=True) for b in blocks]
+        return self._tagged(wanted, end_ms, late=True)
+
+    def _tagged(self, blocks: list[pl.DataFrame], end_ms: int, *, late: bool) -> pl.DataFrame:
+        return self.aggregation.combine(blocks, self.key).with_columns(
+            pl.lit(end_ms, pl.Int64).alias(END), pl.lit(late).alias(_LATE)
+        )
+
+    def _published(
+        self, touched: list[pl.DataFrame], before_ms: int
+    ) -> list[tuple[int, pl.DataFrame]]:
+        """List the published windows in which rows behind them count, each with their keys."""
+        ends = [part for marks in touched for part in self._counting(marks, before_ms)]
+        if not ends:
+            return []
+        keys = pl.concat(ends).unique().partition_by(END, as_dict=True, include_key=False)
+        return [(end_ms, keys[(end_ms,)]) for (end_ms,) in sorted(keys)]
+
+    def _counting(self, marks: pl.DataFrame, before_ms: int) -> Iterator[pl.DataFrame]:
+        start = marks[SLICE].to_numpy()
+        upper = np.minimum(marks[PASSED].to_numpy(), before_ms)
+        lower = np.maximum(marks[CLOSED].to_numpy(), start)
+        end_ms = self.windows.last_end(start)
+        for _ in range(self.windows.most):
+            counts = (lower < end_ms) & (end_ms <= upper)
+            if counts.any():
+                keys = marks.select(*self.key, pl.Series(END, end_ms))
+                yield keys.filter(pl.Series(counts))
+            end_ms = end_ms - self.windows.slide_ms
+
+    def _panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
+        if not parts:
+            return pl.DataFrame(schema=self._schema())
+        merged = stacked(parts)
+        panes = merged.select(
+            *self.key,
+            (pl.col(END) - self.windows.size_ms).alias(START),
+            END,
+            pl.col(ROWS).alias(REVISION),
+            pl.when(_LATE).then(pl.lit(LATE)).otherwise(pl.lit(ON_TIME)).alias(TIMING),
+            (pl.col(END) <= clock_ms - self.allowed_lateness_ms).alias(FINAL),
+            pl.lit(False).alias(RETRACTED),
+        )
+        return panes.hstack(self.aggregation.values(merged)).sort(END, *self.key, REVISION)
+
+    def _schema(self) -> dict[str, pl.DataType]:
+        key = {name: self.columns[name] for name in self.key}
+        return pane_schema(key, self.aggregation.types)
