@@ -1,0 +1,123 @@
+"""From a row's key to its log partition: key -> bytes -> murmur2 -> key group -> partition.
+
+The bytes of a key are stable, so that a key finds its partition in every version and language:
+
+* one text column: its UTF-8 bytes, as a Java or console producer would key the record;
+* one column of another type: the value's JSON text (``42``);
+* several columns: their JSON array (``["a",42]``), without white space;
+* null: in a key of one column, no bytes at all; in an array, ``null``.
+
+-0.0 is the same key as 0.0.  The hash is Kafka's own (murmur2, as its Java producer computes it);
+its positive part modulo KEY_GROUPS is the key group, and the group modulo the partitions the
+partition: where the partitions divide KEY_GROUPS that is the partition a Java producer would take.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+KEY_GROUPS = 128
+"""Groups that keyed state is counted, moved and replayed by; fixed for ever."""
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_LONG_KEY = 256  # bytes: longer keys are rare and hashed one by one
+
+Hashes = npt.NDArray[np.uint32]
+
+
+def murmur2(key: bytes) -> int:
+    """Return Kafka's hash of one key as a signed 32-bit number, as Java prints it."""
+    h = _SEED ^ len(key)
+    whole = len(key) & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if whole < len(key):
+        h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    h ^= h >> 15
+    return h - (1 << 32) if h >> 31 else h
+
+
+def murmur2_all(keys: Sequence[bytes]) -> Hashes:
+    """Return the hashes of many keys, unsigned: the same bits as ``murmur2``."""
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    hashes = np.empty(len(keys), np.uint32)
+    short = np.flatnonzero(lengths <= _LONG_KEY)
+    hashes[short] = _hash_words([keys[index] for index in short.tolist()], lengths[short])
+    for index in np.flatnonzero(lengths > _LONG_KEY).tolist():
+        hashes[index] = murmur2(keys[index]) & _MASK
+    return hashes
+
+
+def _hash_words(keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> Hashes:
+    """Hash word by word across all keys that are long enough to have that word."""
+    count = int(lengths.max(initial=0)) // 4 + 1
+    padded = np.array(keys, f"S{count * 4}")  # NumPy pads with the zero bytes that murmur2 wants
+    words = padded.view(np.uint32).reshape(len(keys), count).astype(np.uint32, copy=False)
+    m, r24 = np.uint32(_M), np.uint32(24)
+    h = np.uint32(_SEED) ^ lengths.astype(np.uint32)
+    for index in range(count):
+        k = words[:, index] * m
+        k = (k ^ k >> r24) * m
+        h = np.where(index < lengths // 4, h * m ^ k, h)
+    rest = words[np.arange(len(keys)), lengths // 4]
+    h = np.where(lengths % 4 > 0, (h ^ rest) * m, h)
+    h = (h ^ h >> np.uint32(13)) * m
+    hashed: Hashes = h ^ h >> np.uint32(15)
+    return hashed
+
+
+def key_groups(rows: pl.DataFrame, key: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Return the key group of each row; each different key is hashed once."""
+    unique, index = _dictionary(rows, key)
+    groups = (murmur2_all(key_bytes(unique, key)) & np.uint32(0x7FFFFFFF)) % KEY_GROUPS
+    of_rows: npt.NDArray[np.uint8] = groups.astype(np.uint8)[index]
+    return of_rows
+
+
+def partitions_of(rows: pl.DataFrame, key: Sequence[str], partitions: int) -> npt.NDArray[np.int16]:
+    """Return the log partition of each row."""
+    of_rows: npt.NDArray[np.int16] = key_groups(rows, key).astype(np.int16) % partitions
+    return of_rows
+
+
+def key_bytes(rows: pl.DataFrame, key: Sequence[str]) -> list[bytes]:
+    """Return the bytes that each row's key is hashed by."""
+    columns = [_canonical(rows[name]) for name in key]
+    if len(columns) > 1:
+        return [_json(values).encode() for values in zip(*columns, strict=True)]
+    text = str if rows.schema[key[0]] == pl.String else _json
+    return [b"" if value is None else text(value).encode() for value in columns[0]]
+
+
+def _canonical(column: pl.Series) -> list[Any]:
+    values: list[Any] = column.to_list()
+    return (
+        [0.0 if value == 0.0 else value for value in values] if column.dtype.is_float() else values
+    )
+
+
+def _dictionary(
+    rows: pl.DataFrame, key: Sequence[str]
+) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+    """Return the different keys, and for each row the index of its own."""
+    index = np.zeros(rows.height, np.int64)
+    for name in key:
+        codes = rows[name].to_arrow().dictionary_encode(null_encoding="encode")
+        index = index * len(codes.dictionary) + codes.indices.to_numpy()
+        if name is not key[0]:
+            # Close the gaps, so that products stay small however many columns follow.
+            index = pa.array(index).dictionary_encode().indices.to_numpy().astype(np.int64)
+    first = np.zeros(int(index.max(initial=-1)) + 1, np.int64)
+    first[index[::-1]] = np.arange(rows.height)[::-1]
+    return rows.select(pl.col(key).gather(first)), index
