@@ -54,12 +54,12 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A batch taken apart: ``columns`` hold the records at ``good``, in order."""
+    """A batch taken apart by index; ``columns`` hold the records at ``good``, in order."""
 
     good: Indices
     columns: pl.DataFrame
     dead: Sequence[Dead]
-    blank: int
+    blank: Sequence[int]
 
 
 class JsonRecords:
@@ -76,7 +76,7 @@ class JsonRecords:
         """Take a batch of record values apart."""
         rows = self._all_good(values)
         if rows is not None:
-            return Parsed(np.arange(len(rows)), self._columns(rows), (), 0)
+            return Parsed(np.arange(len(rows)), self._columns(rows), (), ())
         return self._one_by_one(values)
 
     def _all_good(self, values: Sequence[bytes | None]) -> list[Any] | None:
@@ -94,10 +94,10 @@ class JsonRecords:
             return None
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> Parsed:
-        good, rows, dead, blank = [], [], [], 0
+        good, rows, dead, blank = [], [], [], []
         for index, value in enumerate(values):
             if value is None or not (text := _without_bom(value)).strip():
-                blank += 1
+                blank.append(index)
                 continue
             try:
                 rows.append(self._record(text))

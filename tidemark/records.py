@@ -1,0 +1,74 @@
+"""Raw records as they come from a partition, and what becomes of those that are no rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]] | None
+
+NO_TIMESTAMP = -1
+"""A record without a Kafka timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Consecutive records of one raw partition, as columns.
+
+    ``offsets`` grow but may have gaps; ``next_offset`` ends what was read, behind records only the
+    broker sees.  ``received_at_ms`` is the wall clock of reading: used for INGEST_TIME alone.
+    """
+
+    topic: str
+    partition: int
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+    keys: Sequence[bytes | None]
+    headers: Sequence[Headers]
+    values: Sequence[bytes | None]
+    next_offset: int
+    received_at_ms: int
+
+    @property
+    def source(self) -> str:
+        """Name the raw partition as segments do."""
+        return f"{self.topic}/{self.partition}"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that became no row, and why; ``stage`` is where: parse, event time, an operator."""
+
+    reason: str
+    stage: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of records: ``records`` = passed + filtered + dead + blank, always."""
+
+    records: int = 0
+    passed: int = 0
+    filtered: int = 0
+    dead: int = 0
+    blank: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.records + other.records,
+            self.passed + other.passed,
+            self.filtered + other.filtered,
+            self.dead + other.dead,
+            self.blank + other.blank,
+        )
