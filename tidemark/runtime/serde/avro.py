@@ -1,0 +1,67 @@
+"""Avro single objects: two marker bytes, the schema's fingerprint, the body.
+
+The fingerprint (CRC-64-AVRO of the canonical schema) tells a reader at once whether it knows what
+it reads; a topic that holds anything else stops it with a StateError.
+"""
+
+import io
+import json
+import struct
+from importlib.resources import files
+from typing import Any
+
+import fastavro
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from tidemark.errors import StateError
+
+_MARKER = b"\xc3\x01"
+_HEADER_BYTES = len(_MARKER) + 8
+
+# What fastavro raises on bytes that are no such record.
+_DAMAGE = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
+
+
+class AvroType:
+    """One kind of record."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        """``schema``: as it stands in an .avsc file."""
+        self.schema = schema
+        self._parsed = fastavro.parse_schema(schema)
+        crc = fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")
+        self.header = _MARKER + bytes.fromhex(crc)
+
+    @classmethod
+    def of_file(cls, name: str) -> "AvroType":
+        """Return the type that ``schemas/<name>.avsc`` describes."""
+        return cls(json.loads(files("tidemark.schemas").joinpath(f"{name}.avsc").read_text()))
+
+    def encode(self, record: dict[str, Any]) -> bytes:
+        """Return a record as a single object."""
+        body = io.BytesIO()
+        body.write(self.header)
+        fastavro.schemaless_writer(body, self._parsed, record)
+        return body.getvalue()
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        """Read a single object.
+
+        Raises:
+            StateError: the bytes are something else, or damaged.
+        """
+        name = self.schema["name"]
+        if data[:_HEADER_BYTES] != self.header:
+            raise StateError(
+                f"{name}: {len(data)} bytes that begin {data[:_HEADER_BYTES].hex()} are no {name} "
+                f"of this version ({self.header.hex()})"
+            )
+        body = io.BytesIO(data)
+        body.seek(_HEADER_BYTES)
+        try:
+            record: dict[str, Any] = fastavro.schemaless_reader(body, self._parsed, None)
+        except _DAMAGE as error:
+            raise StateError(f"{name}: damaged at byte {body.tell()} of {len(data)}") from error
+        if body.tell() != len(data):
+            raise StateError(f"{name}: {len(data) - body.tell()} bytes too many")
+        return record

@@ -1,0 +1,47 @@
+"""Segments as messages of a log topic: ``schemas/segment.avsc``."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from tidemark.core.segment import ROW_COLUMNS, Segment, SourceMark
+from tidemark.errors import StateError
+from tidemark.runtime.serde.avro import AvroType
+from tidemark.runtime.serde.frames import decode_tables, encode_tables
+
+_SEGMENT = AvroType.of_file("segment")
+
+
+def encode_segment(segment: Segment) -> bytes:
+    """Return a segment as the value of a log record."""
+    return _SEGMENT.encode(
+        {
+            "epoch": segment.epoch,
+            "part": segment.part,
+            "sources": [asdict(mark) for mark in segment.sources],
+            "partitions": segment.partitions,
+            "ingested_at_ms": segment.ingested_at_ms,
+            "streams": encode_tables(segment.streams),
+        }
+    )
+
+
+def decode_segment(data: bytes, streams: Iterable[str] | None = None) -> Segment:
+    """Read a segment; of the rows only those of ``streams``, if given.
+
+    Raises:
+        StateError: the bytes are no segment of this version, or damaged.
+    """
+    record = _SEGMENT.decode(data)
+    wanted = None if streams is None else frozenset(streams)
+    frames = decode_tables(record["streams"], "Segment", wanted)
+    for name, frame in frames.items():
+        if [*frame.schema.items()][: len(ROW_COLUMNS)] != [*ROW_COLUMNS.items()]:
+            raise StateError(f"Segment, {name!r}: columns are {frame.schema}")
+    return Segment(
+        epoch=record["epoch"],
+        part=record["part"],
+        sources=tuple(SourceMark(**mark) for mark in record["sources"]),
+        partitions=record["partitions"],
+        ingested_at_ms=record["ingested_at_ms"],
+        streams=frames,
+    )

@@ -1,0 +1,1 @@
+"""Avro contracts of Tidemark's topics; public topics are JSON unless asked for Avro."""
