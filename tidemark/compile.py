@@ -1,0 +1,200 @@
+"""From the logical graph to the physical plan: topics, graphs of stateless operators, operators.
+
+Names are made of what the user wrote, in the order in which it was written, so that every process
+makes the same plan, and an output added at the end renames nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from tidemark.core.duration import duration_text
+from tidemark.core.operator import Body, Operator
+from tidemark.core.session import SessionAggregate
+from tidemark.core.stateless import Keyed, StatelessGraph, Step
+from tidemark.core.trigger import OnFinal
+from tidemark.core.window import Hopping, Session
+from tidemark.core.windowed import WindowAggregate
+from tidemark.errors import PipelineError
+from tidemark.logical import Dataflow, Node, Output, Windowed, output_topics
+from tidemark.names import require_topic, topic_part
+from tidemark.plan import LogPlan, OperatorPlan, Plan, SourcePlan, StreamPlan
+
+KeyedNode = tuple[Node, tuple[str, ...]]
+
+
+def compile_plan(dataflow: Dataflow) -> Plan:
+    """Return the plan of a pipeline.
+
+    Raises:
+        PipelineError: no outputs, a source that feeds none, or topics with the same name.
+    """
+    if not dataflow.outputs:
+        raise PipelineError(
+            f"pipeline {dataflow.name!r} has no outputs; end a stream with .to('name')"
+        )
+    streams = _streams(dataflow.outputs)
+    logs, log_of = _logs(dataflow, streams)
+    operators = tuple(_operator(dataflow, output, streams, log_of) for output in dataflow.outputs)
+    sources = tuple(_source(node, streams) for node in dataflow.sources)
+    _require_distinct(dataflow, [log.topic for log in logs])
+    return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
+
+
+def _streams(outputs: Sequence[Output]) -> dict[KeyedNode, StreamPlan]:
+    """Name the keyed streams by their topics; the second of the same topics is numbered 2."""
+    streams: dict[KeyedNode, StreamPlan] = {}
+    counts: dict[str, int] = {}
+    for output in outputs:
+        node, key = output.windowed.node, output.windowed.key
+        if (node, key) in streams:
+            continue
+        topics = node.topics()
+        base = "+".join(sorted(topics))
+        counts[base] = counts.get(base, 0) + 1
+        name = base if counts[base] == 1 else f"{base}#{counts[base]}"
+        streams[node, key] = StreamPlan(name, key, node.columns, topics)
+    return streams
+
+
+def _logs(
+    dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]
+) -> tuple[tuple[LogPlan, ...], dict[str, str]]:
+    """Give each key domain a log; return them, and the topic of each stream's."""
+    domains: dict[tuple[tuple[str, pl.DataType], ...], list[StreamPlan]] = {}
+    for stream in streams.values():
+        domain = tuple((name, stream.columns[name]) for name in stream.key)
+        domains.setdefault(domain, []).append(stream)
+    logs: list[LogPlan] = []
+    for domain, members in domains.items():
+        topic = _log_topic(dataflow.name, domain, {log.topic for log in logs})
+        logs.append(LogPlan(topic, dataflow.partitions, tuple(members)))
+    return tuple(logs), {stream.name: log.topic for log in logs for stream in log.streams}
+
+
+def _log_topic(pipeline: str, domain: Sequence[tuple[str, pl.DataType]], taken: set[str]) -> str:
+    """Name a log by its key; where another key is spelt alike, by its types and a number too."""
+    name = f"{pipeline}.by-{topic_part('-'.join(column for column, _ in domain))}"
+    if f"{name}.log" in taken:
+        name = f"{name}.{topic_part('-'.join(str(dtype).lower() for _, dtype in domain))}"
+    plain, number = name, 1
+    while f"{name}.log" in taken:
+        number += 1
+        name = f"{plain}.{number}"
+    return require_topic(f"{name}.log", "the log of a key")
+
+
+def _source(source: Node, streams: Mapping[KeyedNode, StreamPlan]) -> SourcePlan:
+    assert source.source is not None
+    spec = source.source
+    graph = _graph(source, streams)
+    if not graph.streams:
+        raise PipelineError(f"source({spec.topic!r}) feeds no output")
+    return SourcePlan(
+        spec.topic,
+        source.columns,
+        spec.event_time,
+        spec.watermark,
+        spec.idle_after_ms,
+        spec.max_future_ms,
+        graph,
+    )
+
+
+def _graph(source: Node, streams: Mapping[KeyedNode, StreamPlan]) -> StatelessGraph:
+    """Return the part of the logical graph that rows of one source pass."""
+    steps: list[Step] = [Step(None, (), source.columns)]
+    number: dict[Node, int] = {source: 0}
+    keyed: dict[str, Keyed] = {}
+    for (end, key), stream in streams.items():
+        for node in end.ancestors():
+            inputs = tuple(number[parent] for parent in node.parents if parent in number)
+            if node in number or not inputs:
+                continue
+            number[node] = len(steps)
+            steps.append(Step(node.kind, inputs, node.columns))
+        if end in number:
+            keyed[stream.name] = Keyed(number[end], key)
+    return StatelessGraph(tuple(steps), keyed)
+
+
+def _operator(
+    dataflow: Dataflow,
+    output: Output,
+    streams: Mapping[KeyedNode, StreamPlan],
+    log_of: Mapping[str, str],
+) -> OperatorPlan:
+    windowed = output.windowed
+    stream = streams[windowed.node, windowed.key]
+    results, late, changelog = output_topics(dataflow.name, output.name)
+    is_session = isinstance(windowed.window, Session)
+    return OperatorPlan(
+        service="sessions" if is_session else "windowing",
+        log=log_of[stream.name],
+        operator=Operator(
+            output.name,
+            (stream.name,),
+            stream.topics,
+            stream.key,
+            stream.columns,
+            _body(output),
+        ),
+        format=output.format,
+        results=results,
+        late=late,
+        changelog=changelog,
+        values=output.aggregation.types,
+        horizon_ms=_span_ms(windowed.window) + windowed.allowed_lateness_ms,
+        description=_described(output),
+    )
+
+
+def _body(output: Output) -> Body:
+    windowed = output.windowed
+    common = (
+        output.aggregation,
+        windowed.key,
+        windowed.node.columns,
+        windowed.allowed_lateness_ms,
+        windowed.trigger,
+    )
+    if isinstance(windowed.window, Session):
+        return SessionAggregate(windowed.window, *common, windowed.lateness)
+    return WindowAggregate(windowed.window, *common)
+
+
+def _span_ms(window: Hopping | Session) -> int:
+    return window.gap_ms if isinstance(window, Session) else window.size_ms
+
+
+def _described(output: Output) -> str:
+    windowed = output.windowed
+    values = ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
+    return f"{values} in {_windows_text(windowed)}"
+
+
+def _windows_text(windowed: Windowed) -> str:
+    window = windowed.window
+    if isinstance(window, Session):
+        text = f"session({duration_text(window.gap_ms)})"
+    elif window.slide_ms == window.size_ms:
+        text = f"tumbling({duration_text(window.size_ms)}{_offset_text(window)})"
+    else:
+        spans = f"{duration_text(window.size_ms)}, {duration_text(window.slide_ms)}"
+        text = f"hopping({spans}{_offset_text(window)})"
+    if windowed.allowed_lateness_ms:
+        text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
+    if isinstance(windowed.trigger, OnFinal):
+        text += ", on final"
+    return f"{text}, strict" if windowed.lateness == "strict" else text
+
+
+def _offset_text(window: Hopping) -> str:
+    return f", offset {duration_text(window.offset_ms)}" if window.offset_ms else ""
+
+
+def _require_distinct(dataflow: Dataflow, logs: Sequence[str]) -> None:
+    taken = dataflow.topics()
+    for topic in logs:
+        if topic in taken:
+            raise PipelineError(f"topic {topic!r} is the log of a key; choose another name")

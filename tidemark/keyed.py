@@ -1,0 +1,117 @@
+"""Keyed streams: windows over the rows of each key, their aggregates, and where panes go."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from tidemark.core.aggregate import Aggregate, Aggregation
+from tidemark.core.duration import Duration, duration_ms
+from tidemark.core.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.window import Hopping, Session
+from tidemark.errors import PipelineError
+from tidemark.logical import (
+    Dataflow,
+    Format,
+    Node,
+    Output,
+    SessionLateness,
+    Windowed,
+    output_topics,
+)
+from tidemark.names import require_late_fields_free, require_topic, require_values
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedStream:
+    """A stream whose state is kept apart for each value of ``key``."""
+
+    dataflow: Dataflow
+    node: Node
+    key: tuple[str, ...]
+
+    def window(
+        self,
+        window: Hopping | Session,
+        *,
+        allowed_lateness: Duration = 0,
+        trigger: Trigger | None = None,
+        lateness: SessionLateness | None = None,
+    ) -> "WindowedStream":
+        """Group each key's rows in windows.
+
+        ``allowed_lateness``: how long after its end a window takes rows.  ``trigger``: when panes
+        are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
+        judged ``"after_merging"`` or ``"strict"``, by its own time.
+        """
+        if not isinstance(window, Hopping | Session):
+            raise PipelineError(
+                f"window: {window!r} is no window; use tumbling(), hopping() or session()"
+            )
+        lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
+        if lateness_ms < 0:
+            raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
+        if trigger is not None and not isinstance(trigger, OnClose | OnFinal):
+            raise PipelineError(
+                f"window(trigger): {trigger!r} is no trigger; use on_close() or on_final()"
+            )
+        _require_lateness(window, lateness)
+        require_late_fields_free(self.node.columns, "window")
+        return WindowedStream(
+            self.dataflow,
+            Windowed(
+                self.node,
+                self.key,
+                window,
+                lateness_ms,
+                trigger or OnClose(),
+                lateness or "after_merging",
+            ),
+        )
+
+
+def _require_lateness(window: Hopping | Session, lateness: object) -> None:
+    if lateness is None:
+        return
+    if not isinstance(window, Session):
+        raise PipelineError(f"window(lateness): {lateness!r} is a choice of sessions only")
+    choices = get_args(SessionLateness)
+    if lateness not in choices:
+        raise PipelineError(f"window(lateness): {lateness!r} is not one of {choices}")
+
+
+@dataclass(frozen=True, eq=False)
+class WindowedStream:
+    """A keyed stream in windows."""
+
+    dataflow: Dataflow
+    windowed: Windowed
+
+    def aggregate(self, **aggregates: Aggregate) -> "AggregatedStream":
+        """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
+        for name, aggregate in aggregates.items():
+            if not callable(getattr(aggregate, "parts", None)):
+                raise PipelineError(
+                    f"aggregate({name}): {aggregate!r} is no aggregate; use count(), "
+                    "sum('column'), min(), max(), mean(), first() or last() of tidemark"
+                )
+        require_values(list(aggregates), self.windowed.key, "aggregate")
+        return AggregatedStream(
+            self.dataflow, self.windowed, Aggregation(aggregates, self.windowed.node.columns)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AggregatedStream:
+    """The panes of a windowed stream, which go nowhere until ``to`` names them."""
+
+    dataflow: Dataflow
+    windowed: Windowed
+    aggregation: Aggregation
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish the panes on topic ``<pipeline>.<name>``, late rows on ``...<name>.late``."""
+        require_topic(name, "to(name)")
+        for topic in output_topics(self.dataflow.name, name):
+            require_topic(topic, f"to({name!r})")
+        if format not in get_args(Format):
+            raise PipelineError(f"to({name!r}): format {format!r} is not one of {get_args(Format)}")
+        self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))

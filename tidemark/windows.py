@@ -1,0 +1,42 @@
+"""Windows as users write them: ``tumbling("1m")``, ``hopping("1h", "5m")``, ``session("30s")``."""
+
+from tidemark.core.duration import Duration, duration_ms
+from tidemark.core.window import Hopping, Session
+from tidemark.errors import PipelineError
+
+
+def tumbling(size: Duration, offset: Duration = 0) -> Hopping:
+    """Cut time into windows of ``size`` that touch; they start at ``offset`` after 1970."""
+    size_ms = _positive_ms(size, "tumbling(size)")
+    return _hopping(size_ms, size_ms, offset, f"tumbling({size!r})")
+
+
+def hopping(size: Duration, slide: Duration, offset: Duration = 0) -> Hopping:
+    """Start a window of ``size`` every ``slide``: an event is in ``size / slide`` windows."""
+    size_ms = _positive_ms(size, "hopping(size)")
+    slide_ms = _positive_ms(slide, "hopping(slide)")
+    if slide_ms > size_ms:
+        raise PipelineError(
+            f"hopping(slide): {slide!r} is longer than the size {size!r}: events between two "
+            "windows would be in none"
+        )
+    return _hopping(size_ms, slide_ms, offset, f"hopping({size!r}, {slide!r})")
+
+
+def session(gap: Duration) -> Session:
+    """Join events of a key that are less than ``gap`` apart."""
+    return Session(_positive_ms(gap, "session(gap)"))
+
+
+def _hopping(size_ms: int, slide_ms: int, offset: Duration, what: str) -> Hopping:
+    offset_ms = duration_ms(offset, f"{what}: offset")
+    if abs(offset_ms) >= slide_ms:
+        raise PipelineError(f"{what}: offset {offset!r} is not shorter than the slide")
+    return Hopping(size_ms, slide_ms, offset_ms)
+
+
+def _positive_ms(value: Duration, what: str) -> int:
+    ms = duration_ms(value, what)
+    if ms <= 0:
+        raise PipelineError(f"{what}: {value!r} is not longer than 0")
+    return ms
