@@ -5,12 +5,9 @@ own, and nothing in the two files it makes depends on ports or folder.  The brok
 answers a client; a broker that dies before is reported with the end of its log.
 """
 
-import ctypes
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.embedded.jars import kafka_jars, only_one_process, staging
 from tidemark.embedded.java import java
+from tidemark.embedded.processes import die_with_parent, last_words
 from tidemark.errors import ConfigurationError
 
 _HOST = "127.0.0.1"
@@ -29,7 +27,6 @@ _READY_S = 60
 _STOP_S = 20
 _TRIES = 3  # with free ports: another process may take one between the choice and the bind
 _FREE_BYTES = 256 * 2**20
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 _LOG = "-Dorg.slf4j.simpleLogger."
 _TOOL_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", f"{_LOG}defaultLogLevel=error")
@@ -102,7 +99,7 @@ def prepare(folder: Path, port: int, controller_port: int) -> list[str]:
     settings = folder / "server.properties"
     data = folder / "data"
     runs = command("kafka.Kafka", str(settings), jvm=_BROKER_JVM)
-    formatted = _formatted_folder()
+    formatted = formatted_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not (data / "meta.properties").exists():
@@ -140,13 +137,6 @@ def wait_until_ready(address: str, log: Path, check_alive: Callable[[], bool]) -
     raise ConfigurationError(f"no broker at {address} after {_READY_S} s: {last_words(log)}")
 
 
-def last_words(log: Path) -> str:
-    """Return what a log says about its end: its last error, else its last line."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if "ERROR" in line or "Exception: " in line]
-    return (errors or lines or ["it wrote no log"])[-1].strip() + f" (all of it: {log})"
-
-
 class Broker:
     """A broker that runs as long as the block it is used in.
 
@@ -174,7 +164,7 @@ class Broker:
         for tries_left in reversed(range(_TRIES)):
             try:
                 self._start_once()
-            except ConfigurationError as error:
+            except BaseException as error:  # an interrupt too: nothing may be left running
                 self.stop()
                 if tries_left == 0 or "already in use" not in str(error):
                     raise
@@ -204,7 +194,7 @@ class Broker:
                 stdout=log,
                 stderr=log,
                 process_group=0,  # a Ctrl-C in the terminal is ours to handle, not the broker's
-                preexec_fn=_die_with_parent if _LIBC else None,
+                preexec_fn=die_with_parent,
             )
         self._process = process
         wait_until_ready(self.address, self.log, lambda: process.poll() is None)
@@ -222,7 +212,7 @@ class Broker:
         self.stop()
 
 
-def _formatted_folder() -> Path:
+def formatted_folder() -> Path:
     """Return a freshly formatted data folder, made once."""
     jars = kafka_jars()
     folder = jars.with_name(f"{jars.name}-formatted")
@@ -245,9 +235,3 @@ def _format(data: Path) -> None:
         settings.unlink()
     if done.returncode:
         raise ConfigurationError(f"the broker's data was not formatted: {done.stderr.strip()}")
-
-
-def _die_with_parent() -> None:
-    # Linux only: a test run that is killed outright must not leave its broker behind.
-    if _LIBC is not None:
-        _LIBC.prctl(1, signal.SIGTERM)

@@ -26,7 +26,7 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
         if home
         else shutil.which("java", path=environment.get("PATH", os.defpath))
     )
-    where = f"JAVA_HOME={home}" if home else f"PATH has {command}"
+    where = f"JAVA_HOME={home}" if home else str(command)
     if command is None:
         raise ConfigurationError(f"no Java: the broker needs {OLDEST} or newer; {_advice()}")
     version = _version(command, where)

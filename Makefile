@@ -1,0 +1,80 @@
+# Everything a person does with the repository, one word each.  `make` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down status test lint types core conformance integration format bench \
+	lock wheel clean
+
+# The first that runs and is new enough; else python3, whose age is then reported.
+PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
+  $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$each \
+  && exit; done; echo python3)
+VENV ?= .venv
+PIPELINE ?= examples.game
+PORT ?=
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(READY)  ## make the virtual environment, fetch Kafka, find or install Java
+	@$(BIN)/python -m tidemark.embedded.setup
+
+$(READY): requirements.lock pyproject.toml
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
+	  "Tidemark needs Python 3.11 or newer, this is $$("$(PYTHON)" -V): make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "making $(VENV) with $$("$(PYTHON)" -V)"
+	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup  ## run the game example on a Kafka of its own, show it, stop it
+	@$(BIN)/python -m examples.demo
+
+up: setup  ## start Kafka and the services of PIPELINE, keep them running
+	@$(BIN)/python -m tidemark.embedded up $(PIPELINE) $(if $(PORT),--port $(PORT))
+
+down: $(READY)  ## stop what `up` started; its data stays in var/
+	@$(BIN)/python -m tidemark.embedded down
+
+status: $(READY)  ## show what runs
+	@$(BIN)/python -m tidemark.embedded status
+
+test: setup lint types core conformance integration  ## run all tests
+
+lint: $(READY)  ## check format and style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)  ## check types
+	$(BIN)/mypy
+
+core: $(READY)  ## test the kernel and everything else that needs no Kafka
+	$(BIN)/python -m pytest -q tests --ignore tests/integration --ignore tests/conformance
+
+conformance: $(READY)  ## run the shared cases of windowing semantics
+	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q tests/conformance)
+
+integration: setup  ## test against a real Kafka
+	$(BIN)/python -m pytest -q tests/integration
+
+format: $(READY)  ## put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup  ## measure the speed; see bench/
+	$(BIN)/python -m bench
+
+lock:  ## write requirements.lock anew (needs uv)
+	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
+	uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 \
+	  --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock
+
+wheel: $(READY)  ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: down  ## stop everything; remove what was made, except the cache of Kafka's jars
+	rm -rf var dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis $(VENV)

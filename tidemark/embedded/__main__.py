@@ -1,0 +1,69 @@
+"""The stack from the command line: `python -m tidemark.embedded up | down | status`."""
+
+import argparse
+import sys
+
+from rich.console import Console
+
+from tidemark.embedded import stack
+from tidemark.embedded.state import state_folder
+from tidemark.errors import TidemarkError
+
+
+def main() -> None:
+    """Do what the arguments say; mistakes are one line and exit status 2."""
+    arguments = _parser().parse_args()
+    try:
+        _COMMANDS[arguments.command](arguments)
+    except TidemarkError as error:
+        sys.stderr.write(f"{arguments.command}: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    console = Console(highlight=False)
+    with console.status(f"starting Kafka and the services of {arguments.pipeline} ..."):
+        running = stack.up(state_folder(), arguments.pipeline, arguments.port)
+    console.print(f"Kafka at {running.address}, logs in {state_folder()}/")
+    _show(console)
+
+
+def _down(_: argparse.Namespace) -> None:
+    console = Console(highlight=False)
+    with console.status("stopping ..."):
+        stopped = stack.down(state_folder())
+    console.print("stopped" if stopped else "nothing runs")
+
+
+def _status(_: argparse.Namespace) -> None:
+    _show(Console(highlight=False))
+
+
+def _show(console: Console) -> None:
+    processes = stack.status(state_folder())
+    for process in processes:
+        console.print(
+            f"{process.name:10} {process.state.lower():9} pid {process.pid:<8} {process.log}"
+        )
+    if not processes:
+        console.print("nothing runs")
+
+
+_COMMANDS = {"up": _up, "down": _down, "status": _status}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tidemark.embedded", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="start Kafka and the services of a pipeline")
+    up.add_argument("pipeline", help="module of the pipeline, such as examples.game")
+    up.add_argument("--port", type=int, help="the broker's; by default a free one")
+    commands.add_parser("down", help="stop them")
+    commands.add_parser("status", help="show what runs")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""A broker and all services of a pipeline on this machine, each a process that is kept alive.
+
+State, data and logs are in one folder; data outlives `down`, so that `up` goes on where the last
+one ended.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
+from tidemark.embedded.state import Running, last, remember, running
+from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
+from tidemark.errors import ConfigurationError
+from tidemark.load import load_pipeline
+from tidemark.plan import Plan
+from tidemark.runtime import clients, topics
+from tidemark.runtime.config import Config
+
+BROKER = "broker"
+
+
+def up(
+    folder: Path, pipeline: str, port: int | None = None, *, dies_with_us: bool = False
+) -> Running:
+    """Start the stack of this folder, unless it is up; create the raw topics.
+
+    Args:
+        folder: where its state is.
+        pipeline: the module of the pipeline, importable from the current folder.
+        port: the broker's; by default that of the last time if free, else a free one.
+        dies_with_us: stop everything when the calling process ends in any way (Linux).
+    """
+    already = running(folder)
+    if already is not None:
+        if already.pipeline != pipeline:
+            raise ConfigurationError(f"{folder} runs {already.pipeline}: stop it first (make down)")
+        return already
+    plan = load_pipeline(pipeline).plan()
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    address = f"127.0.0.1:{_port(folder, port)}"
+    supervision = Supervision.begin(
+        folder, _programs(folder, plan, address), _environment(pipeline, address), dies_with_us
+    )
+    stack = Running(address, pipeline, str(supervision.socket), supervision.pid)
+    try:
+        remember(folder, stack)
+        _start(supervision, plan, address)
+    except BaseException:  # an interrupt too: nothing may be left running
+        supervision.end()
+        raise
+    return stack
+
+
+def down(folder: Path) -> bool:
+    """Stop the stack of this folder; say whether there was one."""
+    stack = running(folder)
+    if stack is not None:
+        stack.supervision().end()
+    return stack is not None
+
+
+def status(folder: Path) -> list[ProcessStatus]:
+    """Return the state of each process of this folder's stack; empty if it is down."""
+    stack = running(folder)
+    return stack.supervision().status() if stack else []
+
+
+def _start(supervision: Supervision, plan: Plan, address: str) -> None:
+    supervision.start(BROKER)
+    wait_until_ready(address, supervision.log(BROKER), lambda: supervision.runs(BROKER))
+    config = Config(bootstrap_servers=address)
+    topics.ensure(clients.admin(config), topics.raw_topics(plan), config.replication_factor)
+    supervision.start(*plan.services())
+
+
+def _programs(folder: Path, plan: Plan, address: str) -> list[Program]:
+    port = int(address.rpartition(":")[2])
+    broker = prepare(folder / BROKER, port, controller_port=free_port())
+    return [
+        Program(BROKER, broker, priority=1),
+        *(Program(name, (sys.executable, "-m", f"services.{name}"), 2) for name in plan.services()),
+    ]
+
+
+def _environment(pipeline: str, address: str) -> dict[str, str]:
+    return {
+        "PIPELINE": pipeline,
+        "KAFKA_BOOTSTRAP_SERVERS": address,
+        # One process per service here; the name must outlive restarts to fence the process before.
+        "TIDEMARK_SLOT": os.environ.get("TIDEMARK_SLOT", "0"),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _port(folder: Path, asked: int | None) -> int:
+    if asked is not None:
+        if not is_free(asked):
+            raise ConfigurationError(f"port {asked} is taken by another process")
+        return asked
+    before = last(folder)
+    port = int(before.address.rpartition(":")[2]) if before else 0
+    return port if port and is_free(port) else free_port()

@@ -1,0 +1,48 @@
+"""What is known of a folder's stack: the file that `up` writes and every other command reads."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tidemark.embedded.supervision import Supervision
+
+_FILE = "stack.json"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A stack: the address of its broker, its pipeline, and how to reach its supervisor."""
+
+    address: str
+    pipeline: str
+    socket: str
+    pid: int
+
+    def supervision(self) -> Supervision:
+        """Return the control of its processes."""
+        return Supervision(Path(self.socket), self.pid)
+
+
+def state_folder() -> Path:
+    """Return the folder of the stack that commands mean: $TIDEMARK_STATE, else var/ here."""
+    return Path(os.environ.get("TIDEMARK_STATE") or "var")
+
+
+def running(folder: Path) -> Running | None:
+    """Return the stack of this folder if it is up."""
+    stack = last(folder)
+    return stack if stack is not None and stack.supervision().alive() else None
+
+
+def last(folder: Path) -> Running | None:
+    """Return what was last started in this folder, up or not."""
+    try:
+        return Running(**json.loads((folder / _FILE).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def remember(folder: Path, stack: Running) -> None:
+    """Write it for the commands to come."""
+    (folder / _FILE).write_text(json.dumps(asdict(stack), indent=1) + "\n")
