@@ -36,7 +36,8 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     streams = _streams(dataflow.outputs)
     logs, log_of = _logs(dataflow, streams)
     operators = tuple(_operator(dataflow, output, streams, log_of) for output in dataflow.outputs)
-    sources = tuple(_source(node, streams) for node in dataflow.sources)
+    numbers = _numbers(dataflow, streams)
+    sources = tuple(_source(node, streams, numbers) for node in dataflow.sources)
     _require_distinct(dataflow, [log.topic for log in logs])
     return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
 
@@ -84,10 +85,21 @@ def _log_topic(pipeline: str, domain: Sequence[tuple[str, pl.DataType]], taken: 
     return require_topic(f"{name}.log", "the log of a key")
 
 
-def _source(source: Node, streams: Mapping[KeyedNode, StreamPlan]) -> SourcePlan:
+def _numbers(dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]) -> dict[Node, int]:
+    """Number the nodes of the logical graph, sources first."""
+    numbers = {node: index for index, node in enumerate(dataflow.sources)}
+    for end, _ in streams:
+        for node in end.ancestors():
+            numbers.setdefault(node, len(numbers))
+    return numbers
+
+
+def _source(
+    source: Node, streams: Mapping[KeyedNode, StreamPlan], numbers: Mapping[Node, int]
+) -> SourcePlan:
     assert source.source is not None
     spec = source.source
-    graph = _graph(source, streams)
+    graph = _graph(source, streams, numbers)
     if not graph.streams:
         raise PipelineError(f"source({spec.topic!r}) feeds no output")
     return SourcePlan(
@@ -101,20 +113,22 @@ def _source(source: Node, streams: Mapping[KeyedNode, StreamPlan]) -> SourcePlan
     )
 
 
-def _graph(source: Node, streams: Mapping[KeyedNode, StreamPlan]) -> StatelessGraph:
+def _graph(
+    source: Node, streams: Mapping[KeyedNode, StreamPlan], numbers: Mapping[Node, int]
+) -> StatelessGraph:
     """Return the part of the logical graph that rows of one source pass."""
-    steps: list[Step] = [Step(None, (), source.columns)]
-    number: dict[Node, int] = {source: 0}
+    steps: list[Step] = [Step(None, (), source.columns, numbers[source])]
+    position: dict[Node, int] = {source: 0}
     keyed: dict[str, Keyed] = {}
     for (end, key), stream in streams.items():
         for node in end.ancestors():
-            inputs = tuple(number[parent] for parent in node.parents if parent in number)
-            if node in number or not inputs:
+            inputs = tuple(position[parent] for parent in node.parents if parent in position)
+            if node in position or not inputs:
                 continue
-            number[node] = len(steps)
-            steps.append(Step(node.kind, inputs, node.columns))
-        if end in number:
-            keyed[stream.name] = Keyed(number[end], key)
+            position[node] = len(steps)
+            steps.append(Step(node.kind, inputs, node.columns, numbers[node]))
+        if end in position:
+            keyed[stream.name] = Keyed(position[end], key)
     return StatelessGraph(tuple(steps), keyed)
 
 

@@ -112,7 +112,7 @@ class Plan:
                 f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
             )
             lines += [
-                f"  {index} {step.label} <- {step.inputs} {_types(step.columns)}"
+                f"  {index} {step.text} <- {step.inputs} {_types(step.columns)}"
                 for index, step in enumerate(source.graph.steps)
             ]
             lines += [f"  {name}: {keyed}" for name, keyed in source.graph.streams.items()]

@@ -42,8 +42,8 @@ class Stream:
 
     def filter(self, predicate: pl.Expr) -> "Stream":
         """Keep the rows for which the predicate is true; null is not true."""
-        self._require_predicate(predicate, "filter")
-        return self._then(Filter(self.node.columns, predicate), self.columns)
+        label = self._checked(predicate, "filter")
+        return self._then(Filter(self.node.columns, predicate, label), self.columns)
 
     def with_columns(self, *expressions: pl.Expr, **named: pl.Expr) -> "Stream":
         """Add or replace columns by expressions, which all see the row as it was."""
@@ -102,10 +102,9 @@ class Stream:
         branches: dict[str, Stream] = {}
         earlier = pl.lit(value=False)
         for name, predicate in predicates.items():
-            what = f"split({name})"
-            self._require_predicate(predicate, what)
+            label = self._checked(predicate, f"split {name}")
             mine = predicate.fill_null(value=False)
-            kind = Filter(self.node.columns, mine & ~earlier, what)
+            kind = Filter(self.node.columns, mine & ~earlier, label)
             branches[name] = self._then(kind, self.columns)
             earlier = earlier | mine
         return branches
@@ -145,13 +144,15 @@ class Stream:
             require_row_wise(expression, self.node.columns, operator)
         return types
 
-    def _require_predicate(self, predicate: pl.Expr, operator: str) -> None:
-        what = f"{operator}({shown(require_expression(predicate, operator))})"
-        types = list(output_types([predicate], self.node.columns, what).values())
+    def _checked(self, predicate: pl.Expr, operator: str) -> str:
+        """Refuse what is no predicate of one row; return what to call the filter."""
+        label = f"{operator}({shown(require_expression(predicate, operator))})"
+        types = list(output_types([predicate], self.node.columns, label).values())
         if types != [pl.Boolean()]:
             found = ", ".join(map(str, types))
-            raise PipelineError(f"{what}: the predicate gives {found}, not one Boolean")
+            raise PipelineError(f"{label}: the predicate gives {found}, not one Boolean")
         require_row_wise(predicate, self.node.columns, operator)
+        return label
 
     def _declared(
         self, function: object, columns: Mapping[str, Any], what: str

@@ -30,12 +30,7 @@ class Filter:
 
     columns: Columns
     predicate: pl.Expr
-    name: str = "filter"
-
-    @property
-    def label(self) -> str:
-        """How errors and plans call it."""
-        return f"{self.name}({shown(self.predicate)})"
+    label: str
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:

@@ -66,16 +66,26 @@ class Made:
 
 @dataclass(frozen=True)
 class Step:
-    """A node of the graph: ``inputs`` are earlier steps (several only for a union)."""
+    """A node of the graph: ``inputs`` are earlier steps (several only for a union).
+
+    ``number``: the node's in the pipeline's logical graph, where sources share nodes after a union.
+    """
 
     kind: Kind | None  # None: the source, or a union, which leave rows as they are
     inputs: tuple[int, ...]
     columns: Columns
+    number: int = 0
 
     @property
     def label(self) -> str:
         """How errors and plans call the step."""
         return self.kind.label if self.kind else "union" if self.inputs else "source"
+
+    @property
+    def text(self) -> str:
+        """The step with its expressions in full."""
+        expressions = self.kind.expressions if self.kind else ()
+        return " ".join([self.label, *map(str, expressions)])
 
 
 @dataclass(frozen=True)
@@ -163,14 +173,19 @@ class StatelessGraph:
     def _step(self, step: Step, frames: Sequence[pl.DataFrame], deaths: _Deaths) -> pl.DataFrame:
         if step.kind is None:
             branches = [frames[source] for source in step.inputs]
+            if len(branches) == 1:
+                return branches[0]
             names = branches[0].columns
             return pl.concat([branch.select(names) for branch in branches]).sort(
                 RECORD, maintain_order=True
             )
         given = frames[step.inputs[0]]
         others = carried(given, self.steps[step.inputs[0]].columns).schema
-        parts = list(_run(step.kind, given, pl.Schema({**others, **step.columns}), deaths))
-        return pl.concat(parts) if len(parts) > 1 else parts[0]
+        made = pl.Schema({**others, **step.columns})
+        parts = list(_run(step.kind, given, made, deaths))
+        return (
+            pl.concat(part.select(made.names()) for part in parts) if len(parts) > 1 else parts[0]
+        )
 
     def _stream(self, rows: pl.DataFrame, keyed: Keyed, dead: pl.DataFrame) -> pl.DataFrame:
         if dead.height:
