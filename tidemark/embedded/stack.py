@@ -6,6 +6,8 @@ one ended.
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
@@ -21,14 +23,20 @@ BROKER = "broker"
 
 
 def up(
-    folder: Path, pipeline: str, port: int | None = None, *, dies_with_us: bool = False
+    folder: Path,
+    pipeline: str,
+    port: int | None = None,
+    *,
+    raw_partitions: int | None = None,
+    dies_with_us: bool = False,
 ) -> Running:
-    """Start the stack of this folder, unless it is up; create the raw topics.
+    """Start the stack of this folder, unless it is up; create its topics.
 
     Args:
         folder: where its state is.
         pipeline: the module of the pipeline, importable from the current folder.
         port: the broker's; by default that of the last time if free, else a free one.
+        raw_partitions: of raw topics that are not there yet; by default as many as the logs have.
         dies_with_us: stop everything when the calling process ends in any way (Linux).
     """
     already = running(folder)
@@ -46,7 +54,7 @@ def up(
     stack = Running(address, pipeline, str(supervision.socket), supervision.pid)
     try:
         remember(folder, stack)
-        _start(supervision, plan, address)
+        _start(supervision, plan, address, raw_partitions)
     except BaseException:  # an interrupt too: nothing may be left running
         supervision.end()
         raise
@@ -67,12 +75,22 @@ def status(folder: Path) -> list[ProcessStatus]:
     return stack.supervision().status() if stack else []
 
 
-def _start(supervision: Supervision, plan: Plan, address: str) -> None:
+def _start(supervision: Supervision, plan: Plan, address: str, raw_partitions: int | None) -> None:
     supervision.start(BROKER)
     wait_until_ready(address, supervision.log(BROKER), lambda: supervision.runs(BROKER))
     config = Config(bootstrap_servers=address)
-    topics.ensure(clients.admin(config), topics.raw_topics(plan), config.replication_factor)
+    admin = clients.admin(config)
+    there = topics.partition_counts(admin)
+    raw = [topic for topic in _raw_topics(plan, raw_partitions) if topic.name not in there]
+    topics.ensure(admin, [*raw, *topics.own_topics(plan)], config.replication_factor)
     supervision.start(*plan.services())
+
+
+def _raw_topics(plan: Plan, partitions: int | None) -> Sequence[topics.Topic]:
+    wanted = topics.raw_topics(plan)
+    return (
+        wanted if partitions is None else [replace(each, partitions=partitions) for each in wanted]
+    )
 
 
 def _programs(folder: Path, plan: Plan, address: str) -> list[Program]:
