@@ -172,6 +172,11 @@ class Process:
         self._reported, self._reported_s = figures, now_s
 
 
+def now_ms() -> int:
+    """Return the wall clock; only what is recorded in the log may depend on it."""
+    return time.time_ns() // 1_000_000
+
+
 def explained(error: Exception, transactional_id: str) -> str:
     """Return one line for an error that ends the process."""
     if isinstance(error, TidemarkError | PartitionsLostError):

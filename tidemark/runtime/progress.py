@@ -24,8 +24,6 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
     version: int
     topic_id: str
-    epoch: int = 0
-    sequence: int = 0
     next_offset: int = 0
     watermark_ms: int = NEVER_MS
     silent_since_ms: int = 0

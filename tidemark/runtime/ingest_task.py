@@ -1,0 +1,202 @@
+"""Ingest on Kafka: raw topics in, segments and dead letters out.
+
+One commit, in this order and in one transaction:
+
+1. dead letters, as they are met;
+2. segments: for each log whose sources had something to say, one message per log partition with
+   the rows of its keys and the marks of **all** those sources;
+3. the offsets of those sources, with watermark, silence and topic id as metadata.
+
+A source that is silent says so in marks of growing silence, at most once a second and until no
+window can still be open; then nothing is written at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Message, TopicPartition
+
+from tidemark.core.segment import SourceMark
+from tidemark.ingest import Ingest, Progress
+from tidemark.plan import Plan
+from tidemark.records import Counts
+from tidemark.runtime.batches import by_partition, record_batch
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition, Start
+from tidemark.runtime.past_marks import last_progress
+from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, decode, encode
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.runtime.serde.segments import encode_segment
+from tidemark.runtime.silence import Ends
+from tidemark.runtime.topics import ensure, own_topics, require, topic_ids
+from tidemark.segment_builder import SegmentBuilder
+
+_EPOCH = 0
+
+
+@dataclass
+class _Source:
+    """One raw partition that this process owns."""
+
+    topic_id: str
+    progress: Progress
+    committed: int
+    silent_since_ms: int
+    told_ms: int = 0  # the silence that the log was last told of, 0 when awake
+    silence_ms: int = 0  # what the next commit tells
+
+    def mark(self, source: str) -> SourceMark:
+        """Say that the source is silent."""
+        offset, watermark_ms = self.progress.next_offset, self.progress.watermark_ms
+        return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, self.silence_ms)
+
+    def metadata(self) -> str:
+        """Return what the committed offset carries."""
+        return encode(
+            SourceProgress(
+                VERSION,
+                self.topic_id,
+                self.progress.next_offset,
+                self.progress.watermark_ms,
+                self.silent_since_ms,
+                self.silence_ms,
+            )
+        )
+
+
+@dataclass
+class IngestTask:
+    """The work of an ingest process."""
+
+    config: Config
+    plan: Plan
+    process: Process
+    batch: int = 20_000
+    gathers: bool = True
+    _sources: dict[Partition, _Source] = field(default_factory=dict)
+    _moved: set[Partition] = field(default_factory=set)
+    _counts: Counts = field(default_factory=Counts)
+    _partitions: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ingest = Ingest(self.plan)
+        self._builder = SegmentBuilder(_EPOCH)
+        self._ends = Ends(self.process.admin)
+        self._idle_after_ms = {s.topic: s.idle_after_ms for s in self.plan.sources}
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        """Go on where the last owner of each raw partition stopped."""
+        names = [source.topic for source in self.plan.sources]
+        self._partitions = require(self.process.admin, names)
+        ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
+        for start in starts:
+            self._sources[start.partition] = self._source(start, ids[start.partition.topic])
+
+    def _source(self, start: Start, topic_id: str) -> _Source:
+        at_ms = now_ms()
+        if start.metadata is None:
+            return _Source(topic_id, Progress(start.offset), -1, at_ms)
+        if not start.metadata:
+            progress = last_progress(self.config, self.process.admin, self.plan, start)
+            return _Source(topic_id, progress, start.offset, at_ms)
+        past = decode(start.metadata, SourceProgress, str(start.partition))
+        check_topic(past, topic_id, str(start.partition))
+        return _Source(
+            topic_id,
+            Progress(past.next_offset, past.watermark_ms),
+            start.offset,
+            past.silent_since_ms,
+            past.silence_ms,
+            past.silence_ms,
+        )
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Forget raw partitions that others own now."""
+        for partition in partitions:
+            self._sources.pop(partition, None)
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Turn records into rows at once; they are written at the next commit."""
+        at_ms = now_ms()
+        for partition, records in by_partition(messages).items():
+            source = self._sources[partition]
+            taken = self._ingest.take(record_batch(partition, records, at_ms), source.progress)
+            self._builder.add(taken)
+            self._counts += taken.counts
+            if taken.dead_letters:
+                keys, values = encode_dead_letters(taken.dead_letters)
+                self.process.transaction.write(self.plan.dead_letters, 0, keys, values)
+            source.progress = taken.progress
+            source.silent_since_ms, source.silence_ms, source.told_ms = at_ms, 0, 0
+            self._moved.add(partition)
+
+    def tick(self) -> None:
+        """Find out which sources are silent."""
+        if not self._sources:
+            return
+        asked_ms = self._ends.poll(self._sources, now_ms())
+        if asked_ms is None:
+            return
+        self.process.member.refresh_positions()
+        for partition, source in self._sources.items():
+            self._listen(partition, source, asked_ms)
+
+    def _listen(self, partition: Partition, source: _Source, asked_ms: int) -> None:
+        position = self.process.member.positions[partition]
+        if position < self._ends.known.get(partition, position + 1):
+            return  # there is more to read: lag
+        if position > source.committed:
+            self._moved.add(partition)  # past records that only the broker sees
+        silence_ms = asked_ms - source.silent_since_ms
+        idle = silence_ms >= self._idle_after_ms[partition.topic]
+        if idle and source.told_ms < self.plan.horizon_ms:
+            source.silence_ms = silence_ms
+            self._moved.add(partition)
+
+    def checkpoint(self) -> Sequence[TopicPartition]:
+        """Write segments; return the offsets of every source that moved or fell silent."""
+        moved = {partition: self._sources[partition] for partition in sorted(self._moved)}
+        marks = [
+            source.mark(str(partition))
+            for partition, source in moved.items()
+            if source.silence_ms > source.told_ms
+        ]
+        self._write_segments(marks)
+        offsets = []
+        for partition, source in moved.items():
+            source.told_ms = source.silence_ms
+            source.committed = self.process.member.positions[partition]
+            offsets.append(TopicPartition(*partition, source.committed, metadata=source.metadata()))
+        self._builder.clear()
+        self._moved.clear()
+        return offsets
+
+    def _write_segments(self, marks: Sequence[SourceMark]) -> None:
+        for log in self.plan.logs:
+            built = self._builder.build(log, now_ms(), self._partitions, marks)
+            for partition, segments in enumerate(built):
+                values = list(map(encode_segment, segments))
+                self.process.transaction.write(log.topic, partition, [None] * len(values), values)
+
+    def figures(self) -> Mapping[str, object]:
+        """Return counts since the start, and how far the raw topics are ahead."""
+        counts, positions = self._counts, self.process.member.positions
+        lag = sum(end - positions.get(at, end) for at, end in self._ends.known.items())
+        return {
+            "records": counts.records,
+            "passed": counts.passed,
+            "filtered": counts.filtered,
+            "dead": counts.dead,
+            "blank": counts.blank,
+            "lag": max(0, lag),
+        }
+
+
+def run(config: Config, plan: Plan) -> None:
+    """Run the ingest service of a pipeline until it is told to stop."""
+    raw = [source.topic for source in plan.sources]
+    process = Process(config, f"{plan.pipeline}.ingest", raw)
+    require(process.admin, raw)
+    ensure(process.admin, own_topics(plan), config.replication_factor)
+    process.run(IngestTask(config, plan, process))

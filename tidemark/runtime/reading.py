@@ -1,0 +1,83 @@
+"""Reading ranges of topics outside of any group, to a given end."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from tidemark.runtime.clients import plain_consumer
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition
+
+_log = logging.getLogger("tidemark")
+
+_BATCH = 500
+_WAIT_S = 0.2
+_QUIET_S = 5.0
+
+Range = tuple[int, int]
+
+
+class RangeReader:
+    """Committed records of partitions, each from one offset to another.
+
+    The ends must be uncommitted ones: reading up to them waits for transactions that are open or
+    whose end is not visible yet; committed ends would silently leave those out.
+    """
+
+    def __init__(self, config: Config, ranges: Mapping[Partition, Range]) -> None:
+        """``ranges``: first offset and end of each partition."""
+        self._ends = {at: end for at, (_, end) in ranges.items()}
+        self._positions = {at: begin for at, (begin, _) in ranges.items()}
+        self._consumer = plain_consumer(config)
+        self._consumer.assign([TopicPartition(*at, begin) for at, begin in self._positions.items()])
+        self._moved_s = time.monotonic()
+
+    @property
+    def left(self) -> int:
+        """Count the offsets still to be read."""
+        return sum(max(0, end - self._positions[at]) for at, end in self._ends.items())
+
+    def read(self, timeout_s: float) -> list[Message]:
+        """Return the next records, none when nothing came in time."""
+        messages = []
+        for message in self._consumer.consume(_BATCH, timeout_s):
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+        self._note_positions()
+        return [message for message in messages if self._is_wanted(message)]
+
+    def _note_positions(self) -> None:
+        before = self.left
+        for position in self._consumer.position([TopicPartition(*at) for at in self._positions]):
+            if position.offset >= 0:
+                self._positions[Partition(position.topic, position.partition)] = position.offset
+        now_s = time.monotonic()
+        if self.left < before:
+            self._moved_s = now_s
+        elif now_s - self._moved_s > _QUIET_S:
+            self._moved_s = now_s
+            behind = [str(at) for at, end in self._ends.items() if self._positions[at] < end]
+            _log.warning("waiting for an open transaction of another process on %s", behind)
+
+    def _is_wanted(self, message: Message) -> bool:
+        at = Partition(message.topic() or "", message.partition() or 0)
+        return (message.offset() or 0) < self._ends[at]
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+
+def read(config: Config, ranges: Mapping[Partition, Range]) -> Iterator[Message]:
+    """Yield the committed records of ranges; those of a partition are in order."""
+    reader = RangeReader(config, ranges)
+    try:
+        while reader.left:
+            yield from reader.read(_WAIT_S)
+    finally:
+        reader.close()

@@ -1,0 +1,261 @@
+"""A keyed service on Kafka: segments in, panes and late rows out, state in changelogs.
+
+One commit, in this order and in one transaction:
+
+1. panes and late rows, as the segments are worked on, to the partition number of the log;
+2. the changelog of every operator of every log partition that moved, with its clock table;
+3. the offsets of those log partitions, with sequence number and topic id as metadata.
+
+A log partition is read only after its state was restored (runtime/restore.py).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from confluent_kafka import Message, TopicPartition
+
+from tidemark.core.clock import ClockTable
+from tidemark.core.segment import NEVER_MS, Segment
+from tidemark.errors import StateError
+from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime.changelog import Changelog, Journal, SnapshotRule
+from tidemark.runtime.commit import Transaction
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition, Start
+from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
+from tidemark.runtime.restore import Restore, Wanted
+from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.runtime.serde.json_results import JsonResults
+from tidemark.runtime.serde.segments import decode_segment
+from tidemark.runtime.silence import Ends
+from tidemark.runtime.topics import ensure, own_topics, topic_ids
+
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+@dataclass
+class Tally:
+    """What an operator did since the start: rows = accepted + late."""
+
+    rows: int = 0
+    late: int = 0
+    panes: int = 0
+
+
+class Running:
+    """One operator on one log partition: clocks, state, and their changelog."""
+
+    def __init__(self, plan: OperatorPlan, partition: int, rule: SnapshotRule) -> None:
+        """Start with nothing read."""
+        self.plan = plan
+        self.clocks: ClockTable = plan.operator.clocks()
+        self.state: Any = plan.operator.body.fresh()
+        self._partition = partition
+        self._results = _results(plan)
+        self._changelog = Changelog(rule)
+
+    def restore(self, journal: Journal, sequence: int) -> None:
+        """Stand where the commit ``sequence`` left off."""
+        for piece in journal.pieces(sequence):
+            self.state.apply(piece.changes)
+            self.clocks.apply(piece.clocks)
+        self.state.purge(self.clocks.clock_ms)
+        self._changelog.resume(journal)
+
+    def step(self, segment: Segment, transaction: Transaction, tally: Tally) -> None:
+        """Work on a segment and write what it gave."""
+        output = self.plan.operator.step(segment, self.clocks, self.state)
+        tally.rows += output.rows
+        tally.late += output.late.height
+        tally.panes += output.panes.height
+        if output.panes.height:
+            keys, values = self._results.panes(output.panes)
+            transaction.write(self.plan.results, self._partition, keys, values)
+        if output.late.height:
+            keys, values = self._results.late(output.late)
+            transaction.write(self.plan.late, self._partition, keys, values)
+
+    def checkpoint(self, transaction: Transaction) -> int:
+        """Write what changed since the last commit; return the commit's sequence number."""
+        clocks = self.clocks.state()
+        self.state.purge(self.clocks.clock_ms)
+        records = list(self._changelog.delta(self.state.changes(), clocks))
+        if self._changelog.snapshot_due:
+            self._changelog.snapshot(self.state.snapshot(), clocks)
+        records += self._changelog.snapshot_records()
+        keys, values = zip(*records, strict=True)
+        transaction.write(self.plan.changelog, self._partition, keys, values)
+        return self._changelog.sequence
+
+
+def _results(plan: OperatorPlan) -> JsonResults | AvroResults:
+    operator = plan.operator
+    if plan.format == "json":
+        return JsonResults(operator.key, list(plan.values), list(operator.columns))
+    key = {name: operator.columns[name] for name in operator.key}
+    return AvroResults(plan.results, key, plan.values, operator.columns)
+
+
+@dataclass
+class _Log:
+    """One log partition that this process owns."""
+
+    topic_id: str
+    committed: int
+    sequence: int
+    running: Sequence[Running]
+
+    def metadata(self) -> str:
+        """Return what the committed offset carries."""
+        return encode(LogProgress(VERSION, self.topic_id, self.sequence))
+
+
+@dataclass
+class KeyedTask:
+    """The work of a keyed service; ``operators`` are those it runs."""
+
+    config: Config
+    operators: Sequence[OperatorPlan]
+    process: Process
+    batch: int = 64
+    gathers: bool = False
+    _logs: dict[Partition, _Log] = field(default_factory=dict)
+    _moved: set[Partition] = field(default_factory=set)
+    _stepped: set[Partition] = field(default_factory=set)
+    _restores: list[Restore] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._ends = Ends(self.process.admin)
+        self._tallies = {plan.operator.name: Tally() for plan in self.operators}
+        self._rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        """Begin to restore new log partitions; they are not read until that is done."""
+        ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
+        wanted: list[Wanted] = []
+        for start in starts:
+            log = self._log(start, ids[start.partition.topic])
+            self._logs[start.partition] = log
+            wanted += (
+                Wanted(
+                    start.partition,
+                    Partition(running.plan.changelog, start.partition.number),
+                    log.sequence,
+                )
+                for running in log.running
+            )
+        self.process.member.pause([start.partition for start in starts])
+        self._restores.append(Restore(self.config, self.process.admin, wanted))
+
+    def _log(self, start: Start, topic_id: str) -> _Log:
+        at = start.partition
+        running = [
+            Running(plan, at.number, self._rule) for plan in self.operators if plan.log == at.topic
+        ]
+        if start.metadata is None:
+            return _Log(topic_id, -1, 0, running)
+        if not start.metadata:
+            raise StateError(
+                f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "
+                "which state belongs to it; start the pipeline afresh with 'tidemark reset'"
+            )
+        past = decode(start.metadata, LogProgress, str(at))
+        check_topic(past, topic_id, str(at))
+        return _Log(topic_id, start.offset, past.sequence, running)
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Forget log partitions that others own now."""
+        for partition in partitions:
+            self._logs.pop(partition, None)
+            for restore in self._restores:
+                restore.drop(partition)
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Run segments through the operators of their log."""
+        for message in messages:
+            at = Partition(message.topic() or "", message.partition() or 0)
+            segment = decode_segment(message.value() or b"")
+            for running in self._logs[at].running:
+                tally = self._tallies[running.plan.operator.name]
+                running.step(segment, self.process.transaction, tally)
+            self._moved.add(at)
+
+    def tick(self) -> None:
+        """Go on restoring; step over what only the broker sees."""
+        for restore in list(self._restores):
+            restore.step()
+            if restore.done:
+                self._restores.remove(restore)
+                self._finish(restore)
+        if self._logs and self._ends.poll(self._logs, now_ms()) is not None:
+            self.process.member.refresh_positions()
+            positions = self.process.member.positions
+            self._stepped |= {
+                at
+                for at, log in self._logs.items()
+                if log.committed >= 0 and positions[at] > log.committed
+            }
+
+    def _finish(self, restore: Restore) -> None:
+        restore.close()
+        for want in restore.wanted:
+            for running in self._logs[want.log].running:
+                if running.plan.changelog == want.changelog.topic:
+                    running.restore(restore.journals[want.changelog], want.sequence)
+        self.process.member.resume({want.log for want in restore.wanted})
+
+    def checkpoint(self) -> Sequence[TopicPartition]:
+        """Write changelogs; return the offsets of the log partitions that moved."""
+        for at in sorted(self._moved):
+            log = self._logs[at]
+            (log.sequence,) = {
+                running.checkpoint(self.process.transaction) for running in log.running
+            }
+        offsets = []
+        for at in sorted(self._moved | self._stepped):
+            log = self._logs[at]
+            log.committed = self.process.member.positions[at]
+            offsets.append(TopicPartition(*at, log.committed, metadata=log.metadata()))
+        self._moved.clear()
+        self._stepped.clear()
+        return offsets
+
+    def figures(self) -> Mapping[str, object]:
+        """Return counts since the start, the lag, and the lowest clock, per operator."""
+        positions = self.process.member.positions
+        lag = sum(end - positions.get(at, end) for at, end in self._ends.known.items())
+        shown: dict[str, object] = {}
+        for name, tally in self._tallies.items():
+            prefix = f"{name}." if len(self._tallies) > 1 else ""
+            shown[f"{prefix}rows"] = tally.rows
+            shown[f"{prefix}accepted"] = tally.rows - tally.late
+            shown[f"{prefix}late"] = tally.late
+            shown[f"{prefix}panes"] = tally.panes
+            shown[f"{prefix}clock"] = _shown(self._clocks(name))
+        return {**shown, "lag": max(0, lag)}
+
+    def _clocks(self, name: str) -> Iterable[int]:
+        for log in self._logs.values():
+            for running in log.running:
+                if running.plan.operator.name == name:
+                    yield running.clocks.clock_ms
+
+
+def _shown(clocks: Iterable[int]) -> str:
+    lowest_ms = min(clocks, default=NEVER_MS)
+    if not 0 <= lowest_ms < _YEAR_10000_MS:
+        return "-" if lowest_ms == NEVER_MS else str(lowest_ms)
+    return datetime.fromtimestamp(lowest_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def run(config: Config, plan: Plan, service: str) -> None:
+    """Run a keyed service of a pipeline until it is told to stop."""
+    operators = plan.of_service(service)
+    process = Process(
+        config, f"{plan.pipeline}.{service}", sorted({operator.log for operator in operators})
+    )
+    ensure(process.admin, own_topics(plan), config.replication_factor)
+    process.run(KeyedTask(config, operators, process))
