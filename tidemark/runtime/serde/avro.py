@@ -8,7 +8,7 @@ import io
 import json
 import struct
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
@@ -20,6 +20,13 @@ _HEADER_BYTES = len(_MARKER) + 8
 
 # What fastavro raises on bytes that are no such record.
 _DAMAGE = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
+
+
+def schema_file(name: str) -> dict[str, Any]:
+    """Return the contract in ``schemas/<name>.avsc``."""
+    text = files("tidemark.schemas").joinpath(f"{name}.avsc").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 class AvroType:
@@ -35,7 +42,7 @@ class AvroType:
     @classmethod
     def of_file(cls, name: str) -> "AvroType":
         """Return the type that ``schemas/<name>.avsc`` describes."""
-        return cls(json.loads(files("tidemark.schemas").joinpath(f"{name}.avsc").read_text()))
+        return cls(schema_file(name))
 
     def encode(self, record: dict[str, Any]) -> bytes:
         """Return a record as a single object."""
@@ -59,7 +66,7 @@ class AvroType:
         body = io.BytesIO(data)
         body.seek(_HEADER_BYTES)
         try:
-            record: dict[str, Any] = fastavro.schemaless_reader(body, self._parsed, None)
+            record = cast(dict[str, Any], fastavro.schemaless_reader(body, self._parsed, None))
         except _DAMAGE as error:
             raise StateError(f"{name}: damaged at byte {body.tell()} of {len(data)}") from error
         if body.tell() != len(data):

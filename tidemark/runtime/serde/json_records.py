@@ -154,7 +154,8 @@ def _plain(values: list[Any], dtype: pl.DataType) -> list[Any]:
     return nested
 
 
-def _instance(dtype: DataTypeClass | pl.DataType) -> pl.DataType:
+def instance(dtype: DataTypeClass | pl.DataType) -> pl.DataType:
+    """Return a column type as a value: polars takes ``pl.Int64`` for ``pl.Int64()``."""
     return dtype if isinstance(dtype, pl.DataType) else dtype()
 
 
@@ -190,10 +191,10 @@ _SCALARS: tuple[tuple[type[pl.DataType], Any], ...] = (
 def _type(dtype: pl.DataType, name: str) -> Any:
     """Return the msgspec type that holds exactly the values of a column type."""
     if isinstance(dtype, pl.List):
-        item = _type(_instance(dtype.inner), name)
+        item = _type(instance(dtype.inner), name)
         return list[item | None]  # type: ignore[valid-type]  # a type made at run time
     if isinstance(dtype, pl.Struct):
-        return _record_type({field.name: _instance(field.dtype) for field in dtype.fields})
+        return _record_type({field.name: instance(field.dtype) for field in dtype.fields})
     for known, type_ in _SCALARS:
         if dtype == known:
             return type_

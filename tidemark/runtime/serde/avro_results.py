@@ -1,0 +1,116 @@
+"""Panes and late rows as Avro, for pipelines that ask for it: ``to(name, format="avro")``.
+
+The schemas are ``schemas/pane.avsc`` and ``schemas/late_row.avsc`` with the operator's own columns
+put in.  Message keys are JSON as ever, so that compaction and consumers work alike.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.pane import START
+from tidemark.errors import PipelineError
+from tidemark.runtime.serde.avro import AvroType, schema_file
+from tidemark.runtime.serde.json_records import instance
+from tidemark.runtime.serde.json_results import (
+    END_OF_INPUT,
+    Messages,
+    json_arrays,
+    late_columns,
+)
+
+Columns = Mapping[str, pl.DataType]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST = 2**63
+# Sums of integers are exact; one beyond 64 bits is written as a decimal.
+_WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0}
+
+
+class AvroResults:
+    """Encodes what one operator publishes."""
+
+    def __init__(self, topic: str, key: Columns, values: Columns, columns: Columns) -> None:
+        """``topic`` names the records; ``columns`` are the stream's value columns.
+
+        Raises:
+            PipelineError: a column whose name or type Avro does not know.
+        """
+        name = re.sub(r"\W", "_", topic, flags=re.ASCII)
+        pane, late = schema_file("pane"), schema_file("late_row")
+        wide = [n for n, dtype in values.items() if dtype.is_integer()]
+        pane_fields = [*_fields(key, name), *pane["fields"], *_fields(values, name, wide)]
+        self.pane_type = AvroType({**pane, "name": name, "fields": pane_fields})
+        row = {"name": "row", "type": _record(columns, f"{name}_row")}
+        late_fields = [*late["fields"], row]
+        self.late_type = AvroType({**late, "name": f"{name}_late", "fields": late_fields})
+        self._key = list(key)
+        self._columns = list(columns)
+
+    def panes(self, panes: pl.DataFrame) -> Messages:
+        """Return panes as messages, in order."""
+        if END_OF_INPUT not in panes.columns:
+            panes = panes.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
+        keys = json_arrays(panes.select(*self._key, START))
+        rows = _decimals(panes).iter_rows(named=True)
+        return keys, [self.pane_type.encode(row) for row in rows]
+
+    def late(self, late: pl.DataFrame) -> Messages:
+        """Return late rows as messages, in order."""
+        shown = late_columns(late).with_columns(late.select(self._columns).to_struct("row"))
+        keys = json_arrays(late.select(self._key))
+        return keys, [self.late_type.encode(row) for row in shown.iter_rows(named=True)]
+
+
+def _decimals(panes: pl.DataFrame) -> pl.DataFrame:
+    """Make decimals of integers too long for Avro's ``long``; the others stay integers."""
+    long = [name for name, dtype in panes.schema.items() if dtype == pl.Int128]
+    return panes.with_columns(
+        pl.Series(
+            name,
+            [v if v is None or -_LONGEST <= v < _LONGEST else Decimal(v) for v in panes[name]],
+            dtype=pl.Object,
+        )
+        for name in long
+    )
+
+
+def _fields(columns: Columns, record: str, wide: Collection[str] = ()) -> list[dict[str, Any]]:
+    fields = []
+    for name, dtype in columns.items():
+        if not _NAME.fullmatch(name):
+            raise PipelineError(f"{record}: column {name!r} is no Avro name; use format='json'")
+        known = _type(dtype, f"{record}_{name}")
+        types = ["null", known, _WIDE] if name in wide else ["null", known]
+        fields.append({"name": name, "type": types, "default": None})
+    return fields
+
+
+def _record(columns: Columns, name: str) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": _fields(columns, name)}
+
+
+def _type(dtype: pl.DataType, name: str) -> Any:
+    if dtype.is_integer() and dtype not in (pl.UInt64, pl.Int128, pl.UInt128):
+        return "long"
+    if isinstance(dtype, pl.List):
+        return {"type": "array", "items": ["null", _type(instance(dtype.inner), name)]}
+    if isinstance(dtype, pl.Struct):
+        return _record({field.name: instance(field.dtype) for field in dtype.fields}, name)
+    if isinstance(dtype, pl.Decimal):
+        return {**_WIDE, "precision": dtype.precision, "scale": dtype.scale}
+    for known, avro in _SCALARS:
+        if dtype == known:
+            return avro
+    raise PipelineError(f"{name}: Avro results hold no {dtype}; use format='json'")
+
+
+_SCALARS: tuple[tuple[type[pl.DataType], str], ...] = (
+    (pl.String, "string"),
+    (pl.Boolean, "boolean"),
+    (pl.Float64, "double"),
+    (pl.Float32, "double"),
+)
