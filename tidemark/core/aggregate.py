@@ -1,17 +1,52 @@
-"""Aggregates: how rows become partials, partials merge, and a merged partial becomes values."""
+"""Aggregates: how rows become partials, partials merge, and a merged partial becomes values.
 
-from collections.abc import Mapping, Sequence
+Each row is first a partial of its own, so that rows and partials merge by the same code, in any
+order and grouping.  Columns of a partial frame:
+
+1. the columns it is grouped by
+2. ROWS: rows folded, Int64
+3. per aggregate ``<name>.<part>``.  Limbs (core/exact_sum.py) and counters are Int64 and only
+   there if some row needs them: an absent column means zero.  All other parts are always there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
+
+from tidemark.core import exact_sum
+from tidemark.core.segment import ROW_COLUMNS, SOURCE
+from tidemark.errors import PipelineError
 
 ROWS = "@rows"
 """Int64 partial column: rows folded; becomes a pane's revision."""
 
+Columns = Mapping[str, pl.DataType]
+"""Value columns of rows, with their types."""
+
+Marks = npt.NDArray[np.bool_]
+
+_LIMB = "limb"
+
 
 class Aggregate(Protocol):
     """One aggregate; a frozen value.  Partial columns are named ``<name>.<part>``."""
+
+    def type(self, name: str, columns: Columns, /) -> pl.DataType:
+        """Return the type of the values; PipelineError if the columns do not allow it."""
+
+    def parts(self, name: str, rows: pl.DataFrame, /) -> list[pl.Series]:
+        """Turn every row into a partial of its own."""
+
+    def merge(self, name: str, present: Sequence[str], /) -> list[pl.Expr]:
+        """Merge a group of partials; ``present`` are the columns of their frame."""
+
+    def value(self, name: str, partials: pl.DataFrame, columns: Columns, /) -> pl.Series:
+        """Return the value of each merged partial."""
 
 
 @dataclass(frozen=True)
@@ -19,21 +54,115 @@ class Aggregation:
     """The named aggregates of one operator, over rows with the given value columns."""
 
     aggregates: Mapping[str, Aggregate]
-    columns: Mapping[str, pl.DataType]
+    columns: Columns
 
-    @property
+    def __post_init__(self) -> None:
+        if not self.aggregates:
+            raise PipelineError("aggregate() has no aggregates: give at least one, as name=count()")
+        self.types  # noqa: B018 - raises where a column does not suit its aggregate
+
+    @cached_property
     def types(self) -> dict[str, pl.DataType]:
         """Types of the value columns, in order."""
-        raise NotImplementedError
+        return {name: kind.type(name, self.columns) for name, kind in self.aggregates.items()}
 
     def partials(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Fold rows into one partial per group of ``by``: ``by``, ROWS, partial columns."""
-        raise NotImplementedError
+        """Fold rows into one partial per group of ``by``: ``by``, ROWS, partial columns.
+
+        Groups come in no particular order.
+        """
+        columns = [rows[column] for column in by]
+        columns.append(pl.Series(ROWS, np.ones(rows.height, np.int64)))
+        for name, kind in self.aggregates.items():
+            columns += kind.parts(name, rows)
+        return self._merged(pl.DataFrame(columns), by)
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """Merge partials (whose partial columns may differ) into one per group of ``by``."""
-        raise NotImplementedError
+        """Merge partials (whose partial columns may differ) into one per group of ``by``.
+
+        Takes at least one frame; groups come in no particular order.
+        """
+        frame = partials[0] if len(partials) == 1 else pl.concat(partials, how="diagonal")
+        return self._merged(frame, by)
 
     def values(self, partials: pl.DataFrame) -> pl.DataFrame:
-        """Round once: the value columns of each partial, in the order of ``types``."""
-        raise NotImplementedError
+        """Round once: the value columns of each partial, in the order of ``types``.
+
+        A sum of integers beyond Int64 makes its column Int128, one of decimals beyond 38 digits
+        makes it String: exact, whatever the size.
+        """
+        return pl.DataFrame(
+            [
+                kind.value(name, partials, self.columns).alias(name)
+                for name, kind in self.aggregates.items()
+            ]
+        )
+
+    def empty(self, by: Columns) -> pl.DataFrame:
+        """Return partials of no group."""
+        schema = {**ROW_COLUMNS, SOURCE: pl.String(), **self.columns, **by}
+        return self.partials(pl.DataFrame(schema=schema), list(by))
+
+    def _merged(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        assert frame.height <= exact_sum.MAX_ROWS, f"{frame.height} rows at once"
+        merges = [pl.col(ROWS).sum()]
+        for name, kind in self.aggregates.items():
+            merges += kind.merge(name, frame.columns)
+        if frame.height <= 1:
+            return frame
+        merged = frame.group_by(by).agg(merges)
+        for name in self.aggregates:
+            merged = _carried(name, merged)
+        return merged
+
+
+def parts_of(name: str, columns: Iterable[str]) -> list[str]:
+    """Return those partial columns that belong to one aggregate."""
+    return [column for column in columns if column.rpartition(".")[0] == name]
+
+
+def additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
+    """Merge an aggregate all of whose parts are limbs and counters."""
+    return [pl.col(column).sum() for column in parts_of(name, present)]
+
+
+def limb_columns(name: str, limbs: exact_sum.Limbs) -> list[pl.Series]:
+    """Name the limbs of an aggregate as columns of a partial."""
+    return [pl.Series(f"{name}.{_LIMB}{k}", limb) for k, limb in sorted(limbs.items())]
+
+
+def limbs_of(name: str, partials: pl.DataFrame) -> exact_sum.Limbs:
+    """Return the limbs of an aggregate that a frame of partials has."""
+    prefix = f"{name}.{_LIMB}"
+    return {
+        int(column.removeprefix(prefix)): without_nulls(partials[column]).to_numpy()
+        for column in parts_of(name, partials.columns)
+        if column.startswith(prefix)
+    }
+
+
+def counter_column(name: str, part: str, marks: Marks) -> list[pl.Series]:
+    """Make a counter of the rows that are marked; none where no row is."""
+    return [pl.Series(f"{name}.{part}", marks.astype(np.int64))] if marks.any() else []
+
+
+def counter_of(name: str, part: str, partials: pl.DataFrame) -> exact_sum.Integers:
+    """Return a counter of an aggregate: zeros where the frame does not have it."""
+    column = f"{name}.{part}"
+    if column in partials.columns:
+        return without_nulls(partials[column]).to_numpy()
+    return np.zeros(partials.height, np.int64)
+
+
+def without_nulls(numbers: pl.Series) -> pl.Series:
+    """Put zero for null; asked first, since polars takes its time even if there is none."""
+    return numbers.fill_null(0) if numbers.null_count() else numbers
+
+
+def _carried(name: str, partials: pl.DataFrame) -> pl.DataFrame:
+    limbs = limbs_of(name, partials)
+    carried = exact_sum.carried(limbs)
+    if carried is limbs:
+        return partials
+    stale = [column.name for column in limb_columns(name, limbs)]
+    return partials.drop(stale).with_columns(limb_columns(name, carried))

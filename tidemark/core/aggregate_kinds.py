@@ -1,0 +1,206 @@
+"""Aggregates that count or choose: count, min, max, first, last.
+
+Nulls are skipped, as in SQL; where all values are null, so is the result.  See docs/semantics.md,
+"Aggregates".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core import exact_sum
+from tidemark.core.aggregate import ROWS, Columns, additive, counter_column, counter_of
+from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+from tidemark.errors import PipelineError
+
+NULLS = "nulls"
+"""Counter part: rows whose value was null."""
+
+
+@dataclass(frozen=True)
+class OfColumn:
+    """What the aggregates of a column share: its name, and how to complain about it."""
+
+    column: str
+
+    @property
+    def word(self) -> str:
+        """The function that users write."""
+        return type(self).__name__.lower()
+
+    def __str__(self) -> str:
+        return f'{self.word}("{self.column}")'
+
+    def input_type(self, name: str, columns: Columns) -> pl.DataType:
+        """Return the type of the column."""
+        if not isinstance(self.column, str):
+            given = type(self.column).__name__
+            raise PipelineError(f"{name}={self.word}(...) takes the name of a column, not {given}")
+        if self.column not in columns:
+            known = ", ".join(columns)
+            raise PipelineError(f'{name}={self}: no column "{self.column}"; there are {known}')
+        return columns[self.column]
+
+    def unsuitable(self, name: str, columns: Columns, needs: str) -> PipelineError:
+        """Say that the column's type cannot be aggregated so."""
+        found = columns[self.column]
+        return PipelineError(
+            f'{name}={self}: column "{self.column}" is {found}, but {self.word} needs {needs}'
+        )
+
+
+@dataclass(frozen=True)
+class Count:
+    """Rows."""
+
+    def __str__(self) -> str:
+        return "count()"
+
+    def type(self, _name: str, _columns: Columns) -> pl.DataType:
+        """Int64."""
+        return pl.Int64()
+
+    def parts(self, _name: str, _rows: pl.DataFrame) -> list[pl.Series]:
+        """Nothing: ROWS counts already."""
+        return []
+
+    def merge(self, _name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Nothing."""
+        return []
+
+    def value(self, _name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+        """Rows folded."""
+        return partials[ROWS]
+
+
+@dataclass(frozen=True)
+class CountValues(OfColumn):
+    """Values that are not null.  Part: ``nulls``."""
+
+    @property
+    def word(self) -> str:
+        """The function that users write."""
+        return "count"
+
+    def type(self, name: str, columns: Columns) -> pl.DataType:
+        """Int64."""
+        self.input_type(name, columns)
+        return pl.Int64()
+
+    def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
+        """Mark nulls, which are rarer than values."""
+        return null_counter(name, rows[self.column])
+
+    def merge(self, name: str, present: Sequence[str]) -> list[pl.Expr]:
+        """Add up."""
+        return additive(name, present)
+
+    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+        """Rows folded that were not null."""
+        return pl.Series(values_counted(name, partials))
+
+
+def null_counter(name: str, values: pl.Series) -> list[pl.Series]:
+    """Make the part ``nulls``; none where there is no null."""
+    if not values.null_count():
+        return []
+    return counter_column(name, NULLS, values.is_null().to_numpy())
+
+
+def values_counted(name: str, partials: pl.DataFrame) -> exact_sum.Integers:
+    """Count the values that are not null, for aggregates with the part ``nulls``."""
+    return partials[ROWS].to_numpy() - counter_of(name, NULLS, partials)
+
+
+@dataclass(frozen=True)
+class _Extreme(OfColumn):
+    """The least or greatest value.  One part, named like the function.
+
+    NaN counts only where there is nothing else; text is compared by code points.
+    """
+
+    def type(self, name: str, columns: Columns) -> pl.DataType:
+        """That of the column."""
+        found = self.input_type(name, columns)
+        simple = (pl.String, pl.Boolean, pl.Decimal)
+        if not (found.is_numeric() or found.is_temporal() or found in simple):
+            raise self.unsuitable(name, columns, "numbers, strings, Booleans or times")
+        return found
+
+    def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
+        """Take the value itself."""
+        return [rows[self.column].alias(f"{name}.{self.word}")]
+
+    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+        """Return the extreme; one bit pattern for zeros and one for NaNs, whichever came."""
+        found = partials[f"{name}.{self.word}"]
+        if not found.dtype.is_float():
+            return found
+        value = pl.col(found.name).fill_nan(float("nan"))
+        zero = pl.lit(0.0, found.dtype)
+        return found.to_frame().select(pl.when(value == 0).then(zero).otherwise(value)).to_series()
+
+
+class Min(_Extreme):
+    """The least value."""
+
+    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Take the least."""
+        return [pl.col(f"{name}.min").min()]
+
+
+class Max(_Extreme):
+    """The greatest value."""
+
+    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Take the greatest."""
+        return [pl.col(f"{name}.max").max()]
+
+
+_ORDER = {"time": EVENT_TIME, "source": SOURCE, "offset": OFFSET, "sub_row": SUB_ROW}
+
+
+@dataclass(frozen=True)
+class _Choice(OfColumn):
+    """The value of the first or last row by (event time, source, offset, sub_row).
+
+    One part, named like the function: a struct of the value and what it is ordered by.
+    """
+
+    def type(self, name: str, columns: Columns) -> pl.DataType:
+        """That of the column; any."""
+        return self.input_type(name, columns)
+
+    def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
+        """Take the value with its place in the order of rows."""
+        order = {field: rows[column] for field, column in _ORDER.items()}
+        fields = pl.DataFrame({"value": rows[self.column], **order})
+        if fields["source"].dtype != pl.String:
+            fields = fields.with_columns(pl.col("source").cast(pl.String))
+        return [fields.to_struct(f"{name}.{self.word}")]
+
+    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+        """Return the chosen value."""
+        return partials[f"{name}.{self.word}"].struct.field("value")
+
+    def _ordered(self, part: pl.Expr, null_rank: pl.Expr) -> pl.Expr:
+        return part.sort_by(null_rank, *(part.struct.field(field) for field in _ORDER))
+
+
+class First(_Choice):
+    """The first value that is not null."""
+
+    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Take the first; rows with null rank last."""
+        part = pl.col(f"{name}.first")
+        return [self._ordered(part, part.struct.field("value").is_null()).first()]
+
+
+class Last(_Choice):
+    """The last value that is not null."""
+
+    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Take the last; rows with null rank first."""
+        part = pl.col(f"{name}.last")
+        return [self._ordered(part, part.struct.field("value").is_not_null()).last()]
