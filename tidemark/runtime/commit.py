@@ -4,7 +4,7 @@ A transaction begins with the first output and ends with the commit.  After any 
 ends: memory has moved on while the transaction did not, and only a restore makes them equal again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -37,10 +37,12 @@ class Transaction:
         self,
         topic: str,
         partition: int,
-        keys: Iterable[bytes | None],
-        values: Iterable[bytes | None],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
     ) -> None:
         """Write records to one partition.  This loop is most of what a pane costs."""
+        if not values:
+            return
         self.begin()
         produce = self._producer.produce
         for key, value in zip(keys, values, strict=True):

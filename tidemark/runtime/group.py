@@ -30,6 +30,7 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 10.0
+_TRIES, _PAUSE_S = 20, 0.25
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
 
@@ -165,7 +166,14 @@ def offsets(
     admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
 ) -> dict[Partition, int]:
     """Return one kind of offset per partition; the latest counts transactions still open."""
-    asked = ask_offsets(admin, partitions, which)
+    wanted = list(partitions)
+    for _ in range(_TRIES):
+        asked = ask_offsets(admin, wanted, which)
+        try:
+            return {partition: future.result().offset for partition, future in asked.items()}
+        except KafkaException:
+            time.sleep(_PAUSE_S)  # leaders move, and those of new topics are yet to be known
+    asked = ask_offsets(admin, wanted, which)
     return {partition: future.result().offset for partition, future in asked.items()}
 
 

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
-from tidemark.errors import TidemarkError
 from tidemark.runtime import clients
 from tidemark.runtime.commit import Transaction
 from tidemark.runtime.config import Config
@@ -25,6 +24,7 @@ _log = logging.getLogger("tidemark")
 _IDLE_WAIT_S = 0.1
 _REPORT_S = 1.0
 _COLLECT_S = 60.0
+_FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
 class Work(Protocol):
@@ -177,15 +177,15 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def explained(error: Exception, transactional_id: str) -> str:
-    """Return one line for an error that ends the process."""
-    if isinstance(error, TidemarkError | PartitionsLostError):
+def explained(error: Exception) -> str:
+    """Return one line for an error of the infrastructure, which ends the process."""
+    if not isinstance(error, KafkaException):
         return str(error)
     kafka = error.args[0]
-    if kafka.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+    if kafka.name() in _FENCED:
         return (
-            f"fenced: another process uses the transactional id {transactional_id} (each needs its "
-            "own TIDEMARK_SLOT), or a transaction was open for too long "
-            "(TIDEMARK_TRANSACTION_TIMEOUT_MS)"
+            "fenced: another process has the same transactional id (each process of a service "
+            "needs its own TIDEMARK_SLOT), or a transaction was open for longer than "
+            "TIDEMARK_TRANSACTION_TIMEOUT_MS"
         )
     return f"Kafka: {kafka.name()}: {kafka.str()}"
