@@ -1,9 +1,11 @@
+import pytest
+
 from tidemark.runtime.pace import Pace
 
 
 def test_a_commit_is_due_after_the_least_interval():
     pace = Pace(100, 1000, now_s=0.0)
-    assert pace.until_due_s(0.0625) == 0.0375
+    assert pace.until_due_s(0.0625) == pytest.approx(0.0375)
     assert pace.until_due_s(0.1) == 0.0
     assert pace.until_due_s(5.0) == 0.0
 
