@@ -1,0 +1,99 @@
+"""Sessions against the oracle: no cut, restore or purge may show.
+
+HYPOTHESIS_PROFILE=thorough runs more examples of each.
+"""
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
+from tests.core.running import incidents, run
+from tests.core.session_oracle import Spec, sessions
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.operator import Operator
+from tidemark.core.session import AFTER_MERGING, STRICT, SessionAggregate
+from tidemark.core.trigger import on_close, on_final
+from tidemark.core.window import Session
+
+AGGREGATION = Aggregation(
+    {
+        "n": aggregates.count(),
+        "total": aggregates.sum("value"),
+        "low": aggregates.min("value"),
+        "high": aggregates.max("value"),
+        "first": aggregates.first("value"),
+        "last": aggregates.last("value"),
+    },
+    COLUMNS,
+)
+
+
+def operator(spec, topics):
+    body = SessionAggregate(
+        Session(spec.gap_ms),
+        AGGREGATION,
+        ("key",),
+        COLUMNS,
+        spec.allowed_lateness_ms,
+        on_final() if spec.on_final else on_close(),
+        STRICT if spec.strict else AFTER_MERGING,
+    )
+    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, body)
+
+
+def specs(strict=(False, True)):
+    gaps, lateness = st.sampled_from((1, 4, 10, 25)), st.sampled_from((0, 3, 10, 40))
+    return st.builds(Spec, gaps, lateness, st.sampled_from(strict), st.booleans())
+
+
+@given(event_logs(), specs(), incidents())
+def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
+    expected, _ = sessions(log.segments, log.topics, spec)
+    got = run(operator(spec, log.topics), log.segments, happen)
+    assert got.clocks == expected.clocks
+    assert got.late == expected.late
+    assert got.steps == expected.steps
+    assert got.rows == expected.rows
+
+
+@given(st.data(), event_logs(), specs())
+def test_cuts_change_no_late_row_and_no_last_pane(data, log, spec):
+    whole = run(operator(spec, log.topics), log.segments)
+    cut = run(operator(spec, log.topics), data.draw(cut_segments(log.segments)))
+    assert cut.late == whole.late
+    assert view(cut) == view(whole)
+
+
+@given(event_logs(), specs())
+def test_a_sink_sees_just_the_sessions_there_are(log, spec):
+    _, state = sessions(log.segments, log.topics, spec)
+    assume(not state.starts_repeat)
+    got = run(operator(spec, log.topics), log.segments)
+    there = {
+        (key, burst.start): (burst.end, len(burst.rows))
+        for key, bursts in state.bursts.items()
+        for burst in bursts
+    }
+    assert {at: (pane.end, pane.revision) for at, pane in view(got).items()} == there
+    accepted = sum(pane.revision for pane in view(got).values())
+    assert accepted + len(got.late) == got.rows
+
+
+@given(st.data(), raws(), specs(strict=(True,)))
+def test_two_recordings_agree_where_lateness_is_strict(data, raw, spec):
+    runs = [run(operator(spec, raw.topics), data.draw(recordings(raw)).segments) for _ in range(2)]
+    assert sorted(runs[0].late, key=str) == sorted(runs[1].late, key=str)
+    assert view(runs[0]) == view(runs[1])
+
+
+def view(made):
+    """What a sink holds: the highest revision, gone once it is withdrawn; without ``final``."""
+    seen = {}
+    for pane in made.panes:
+        at = pane.key, pane.start
+        if pane.retracted:
+            seen.pop(at, None)
+        elif at not in seen or pane.revision > seen[at].revision:
+            seen[at] = pane._replace(final=False)
+    return seen
