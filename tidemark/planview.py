@@ -119,7 +119,9 @@ def _graph_lines(graph: _Graph) -> list[str]:
 def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
     logs = ", ".join(log.topic for log in plan.logs)
     raw = ", ".join(source.topic for source in plan.sources)
-    rows = [("ingest", raw, f"{logs}, {plan.dead_letters}", "1 per raw partition")]
+    rows: list[tuple[str, ...]] = [
+        ("ingest", raw, f"{logs}, {plan.dead_letters}", "1 per raw partition")
+    ]
     partitions = {log.topic: log.partitions for log in plan.logs}
     for service in plan.services():
         operators = plan.of_service(service)
@@ -132,7 +134,7 @@ def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
-    rows = [(source.topic, "as it is", "raw") for source in plan.sources]
+    rows: list[tuple[str, ...]] = [(source.topic, "as it is", "raw") for source in plan.sources]
     partitions = {log.topic: str(log.partitions) for log in plan.logs}
     rows += [(topic, count, "log") for topic, count in partitions.items()]
     for operator in plan.operators:

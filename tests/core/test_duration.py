@@ -38,7 +38,7 @@ def test_anything_else_is_refused_with_its_name_and_value(value):
 
 @pytest.mark.parametrize("value", [2**60, "999999999999999d"])
 def test_a_duration_too_long_for_event_times_is_refused(value):
-    with pytest.raises(PipelineError, match="size: .* is longer than"):
+    with pytest.raises(PipelineError, match=r"size: .* is longer than"):
         duration_ms(value, "size")
 
 

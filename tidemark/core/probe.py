@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.expression import Columns, evaluated, output_types, shown, visible
+from tidemark.core.expression import Columns, evaluated, first_line, output_types, shown, visible
 from tidemark.errors import PipelineError
 
 ROWS = 72
@@ -46,10 +46,10 @@ def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
     if _says_no(expression):
         raise _looks_at_other_rows(expression, what)
     schema = visible([expression], columns)
-    types = output_types([expression], columns, what)
+    names = list(output_types([expression], columns, what))
     words = _words(expression)
     for nulls in (True, False):
-        _try_on(probe_frame(schema, words, nulls=nulls), expression, types, what)
+        _try_on(probe_frame(schema, words, nulls=nulls), expression, names, what)
 
 
 def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> pl.DataFrame:
@@ -87,12 +87,13 @@ def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
             for row in range(len(_TEXTS))
         ]
     if dtype.is_integer():
-        return [*_whole(words), *_INTEGERS]
+        fitting = pl.Series([*_whole(words), *_INTEGERS], dtype=pl.Int64)
+        return fitting.cast(dtype, strict=False).drop_nulls().to_list()
     if dtype.is_numeric():
         return [*_whole(words), *_FLOATS]
     if dtype.is_temporal():
-        physical = pl.Series(_INTEGERS[:14], dtype=pl.Int64).cast(pl.Int32, strict=False)
-        return physical.cast(dtype, strict=False).to_list()
+        days = pl.Series(_INTEGERS[:13], dtype=pl.Int32)
+        return days.cast(dtype, strict=False).drop_nulls().to_list()
     if dtype == pl.Boolean:
         return list(_BOOLEANS)
     return [*words, *_TEXTS]
@@ -123,15 +124,17 @@ def _says_no(expression: pl.Expr) -> bool:
         return False
 
 
-def _try_on(rows: pl.DataFrame, expression: pl.Expr, types: Columns, what: str) -> None:
-    rows = _without_bad_rows(rows, expression, what)
+def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what: str) -> None:
+    good = _without_bad_rows(rows, expression, what)
+    if good.is_empty():
+        _refuse_wrong_type(rows[:1], expression, what)
+        return
     expected: list[str] = []
-    for parts, reverse in _arrangements(rows):
+    for parts, reverse in _arrangements(good):
         try:
-            results = [evaluated([expression], list(types), part) for part in parts]
+            results = [evaluated([expression], names, part) for part in parts]
         except FAILURES as error:  # although each row alone is good
             raise _looks_at_other_rows(expression, what) from error
-        _require_types(expression, types, results, what)
         lines = [line for result in results for line in _bits(result)]
         expected = expected or lines
         if (lines[::-1] if reverse else lines) != expected:
@@ -159,8 +162,6 @@ def _without_bad_rows(rows: pl.DataFrame, expression: pl.Expr, what: str) -> pl.
 
 def _arrangements(rows: pl.DataFrame) -> Iterator[tuple[list[pl.DataFrame], bool]]:
     """Yield the probe as whole, again, cut in two, in small pieces, and reversed."""
-    if rows.is_empty():
-        return
     yield [rows], False
     yield [rows], False
     for cut in sorted({1, rows.height // 3, rows.height // 2, rows.height - 1} - {0, rows.height}):
@@ -185,17 +186,14 @@ def _bits(result: pl.DataFrame) -> list[str]:
     return [repr(row) for row in result.select(pl.all().to_physical()).rows()]
 
 
-def _require_types(
-    expression: pl.Expr, types: Columns, results: Sequence[pl.DataFrame], what: str
-) -> None:
-    for result in results:
-        if dict(result.schema) != dict(types):
-            promised = ", ".join(f"{name}: {dtype}" for name, dtype in types.items())
-            made = ", ".join(f"{name}: {dtype}" for name, dtype in result.schema.items())
-            raise PipelineError(
-                f"{what}: {shown(expression)} promises {promised} but makes {made}; give the type, "
-                "for instance with return_dtype"
-            )
+def _refuse_wrong_type(row: pl.DataFrame, expression: pl.Expr, what: str) -> None:
+    """Tell a Python function of a wrong ``return_dtype`` from one that no probe row suits."""
+    try:
+        row.select(expression)
+    except pl.exceptions.SchemaError as error:
+        raise PipelineError(f"{what}: {shown(expression)}: {first_line(error)}") from error
+    except FAILURES:
+        return
 
 
 def _looks_at_other_rows(expression: pl.Expr, what: str) -> PipelineError:

@@ -1,0 +1,344 @@
+"""Pipelines as users write them: what is exported, and that every mistake is named at once."""
+
+import builtins
+import re
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+from types import ModuleType
+
+import polars as pl
+import pytest
+
+import tidemark
+from tidemark import (
+    INGEST_TIME,
+    RECORD_TIME,
+    Pipeline,
+    PipelineError,
+    bounded,
+    col,
+    count,
+    hopping,
+    lit,
+    mean,
+    monotonic,
+    on_final,
+    session,
+    sum,  # noqa: A004
+    tumbling,
+    when,
+)
+
+SCHEMA = {"player": str, "at": int, "score": int, "speed": float, "vip": bool, "tags": list[str]}
+
+
+def moves(pipeline=None, topic="moves", **options):
+    settings = {
+        "schema": SCHEMA,
+        "event_time": "at",
+        "watermark": bounded("2s"),
+        **options,
+    }
+    return (pipeline or Pipeline("game")).source(topic, **settings)
+
+
+def refused(message):
+    """Expect a PipelineError that holds this text."""
+    return pytest.raises(PipelineError, match=re.escape(message))
+
+
+def test_what_is_exported_is_what_is_there():
+    public = {
+        name
+        for name, value in vars(tidemark).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert set(tidemark.__all__) == public
+
+
+def test_a_stream_is_a_value_that_operators_leave_alone():
+    stream = moves()
+    before = stream.columns
+    stream.filter(col("vip"))
+    stream.with_columns(extra=lit(1))
+    assert stream.columns == before
+    with pytest.raises(FrozenInstanceError):
+        stream.node = None
+
+
+def test_columns_and_their_types_follow_the_operators():
+    stream = (
+        moves()
+        .with_columns(double=col("score") * 2.0)
+        .explode("tags")
+        .select("player", "tags", "double", day=col("at").cast(pl.Datetime("ms")).dt.date())
+    )
+    assert stream.columns == {
+        "player": pl.String,
+        "tags": pl.String,
+        "double": pl.Float64,
+        "day": pl.Date,
+    }
+
+
+def test_a_pipeline_shows_its_name_and_outputs():
+    pipeline = Pipeline("game")
+    assert repr(pipeline) == "Pipeline('game', outputs: none)"
+    moves(pipeline).key_by("player").window(tumbling("1m")).aggregate(n=count()).to("out")
+    assert repr(pipeline) == "Pipeline('game', outputs: out)"
+
+
+# Pipelines and sources
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ü", ".", "..", 5, None, "x" * 250])
+def test_a_name_that_is_no_topic_name_is_refused(name):
+    with refused("Pipeline(name)"):
+        Pipeline(name)
+    with refused("source(topic)"):
+        moves(topic=name)
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 129, 1.5, True, "4"])
+def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
+    with refused(f"Pipeline(partitions): {partitions!r} is no int from 1 to 128"):
+        Pipeline("game", partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({}, "source('moves') schema: {} is no dict of column names and types"),
+        ({"a": dict}, "column 'a': <class 'dict'> is no type; use str, int, float, bool or list"),
+        ({"a": "str"}, "column 'a': 'str' is no type"),
+        ({"a": list[dict]}, "column 'a': <class 'dict'> is no type"),
+        ({"a": list}, "column 'a': <class 'list'> is no type"),
+        ({"": str}, "'' is no column name"),
+        ({"@offset": int}, "column '@offset': names that begin with '@' are reserved"),
+        ({"_key": str}, "column '_key' is the Kafka record's"),
+    ],
+)
+def test_a_schema_that_means_nothing_is_refused(schema, message):
+    with refused(message):
+        moves(schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"event_time": "att"}, "event_time: the stream has no column 'att'; did you mean 'at'?"),
+        ({"event_time": None}, "source('moves'): event_time: None is no column name"),
+        ({"event_time": "player"}, "'player' is String, but unit 'ms' needs Int64"),
+        ({"event_time": "speed", "unit": "s"}, "'speed' is Float64, but unit 's' needs Int64"),
+        ({"unit": "iso8601"}, "'at' is Int64, but unit 'iso8601' needs String"),
+        ({"unit": "min"}, "unit 'min' is not one of s, ms, us, ns, iso8601"),
+        ({"zone": "Europe/Berlin"}, "zone 'Europe/Berlin' of event time 'at': only with unit"),
+        (
+            {"event_time": "player", "unit": "iso8601", "zone": "Mars/Olympus"},
+            "zone 'Mars/Olympus' is no time zone such as",
+        ),
+        ({"event_time": RECORD_TIME, "unit": "s"}, "unit 's', zone None: only of a column's time"),
+        ({"watermark": "2s"}, "watermark '2s' is none; use bounded('2s') or monotonic()"),
+        ({"idle_after": "0s"}, "source('moves'): idle_after: '0s' is not longer than 0"),
+        ({"idle_after": "soon"}, "source('moves'): idle_after: 'soon' is no duration"),
+        ({"max_future": -1}, "source('moves'): max_future: -1 is not longer than 0"),
+    ],
+)
+def test_a_source_that_means_nothing_is_refused(options, message):
+    with refused(message):
+        moves(**options)
+
+
+def test_a_watermark_that_runs_ahead_is_refused():
+    with refused("the delay is negative"):
+        bounded("-1s")
+
+
+def test_sources_take_time_from_a_column_the_record_or_ingest():
+    pipeline = Pipeline("game")
+    moves(pipeline, "a", event_time=RECORD_TIME, watermark=monotonic())
+    moves(pipeline, "b", event_time=INGEST_TIME, idle_after=timedelta(seconds=1))
+    moves(pipeline, "c", event_time="player", unit="iso8601", zone="Europe/Berlin")
+    moves(pipeline, "d", unit="ns", max_future="1h")
+
+
+def test_a_topic_is_read_by_one_source():
+    pipeline = Pipeline("game")
+    moves(pipeline)
+    with refused("source('moves'): the pipeline already has this topic"):
+        moves(pipeline)
+
+
+# Stateless operators
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda s: s.filter(col("scor") > 1),
+            "no column 'scor'; did you mean 'score'? (columns: player, at, score",
+        ),
+        (lambda s: s.filter(col("score")), 'filter(col("score")): the predicate gives Int64, not'),
+        (lambda s: s.filter(col("score", "at") > 1), "gives Boolean, Boolean, not one Boolean"),
+        (lambda s: s.filter("vip"), "filter: 'vip' is a str, not an expression such as"),
+        (lambda s: s.filter(col("score") > col("score").mean()), "looks at other rows"),
+        (lambda s: s.filter(col("player") + 1 > 2), "arithmetic on dtypes"),
+        (lambda s: s.filter(col("_kye").is_null()), "no column '_kye'"),
+        (lambda s: s.with_columns(), "with_columns: no expressions"),
+        (lambda s: s.with_columns(x=1), "with_columns(x): 1 is a int, not an expression"),
+        (lambda s: s.with_columns(x=col("y")), "with_columns: the stream has no column 'y'"),
+        (lambda s: s.with_columns(_key=lit(1)), "column '_key' is the Kafka record's"),
+        (lambda s: s.with_columns(col("_key")), "column '_key' is the Kafka record's"),
+        (lambda s: s.with_columns(**{"@x": lit(1)}), "names that begin with '@' are reserved"),
+        (lambda s: s.with_columns(lit(1).alias("x"), x=lit(2)), "with_columns: "),
+        (lambda s: s.with_columns(x=lit(None)), "column 'x' would have type Null; cast it"),
+        (
+            lambda s: s.with_columns(x=col("player").cast(pl.Categorical)),
+            "column 'x' would have type Categorical; cast it to a plain type",
+        ),
+        (lambda s: s.with_columns(x=col("score").cum_sum()), "looks at other rows"),
+        (lambda s: s.select(), "select: no expressions"),
+        (lambda s: s.select("playr"), "select: the stream has no column 'playr'; did you mean"),
+        (lambda s: s.select(5), "select: 5 is a int, not an expression"),
+        (lambda s: s.select(pl.len()), "looks at other rows"),
+        (lambda s: s.apply("f", columns={"x": int}), "apply(f): 'f' is no function"),
+        (lambda s: s.apply(len, columns={}), "apply(len) columns: {} is no dict of column names"),
+        (lambda s: s.apply(len, columns={"x": set}), "column 'x': <class 'set'> is no type"),
+        (lambda s: s.flat_map(None, columns={"x": int}), "flat_map(None): None is no function"),
+        (lambda s: s.flat_map(len, columns={"_key": str}), "column '_key' is the Kafka record's"),
+        (lambda s: s.explode("score"), "explode: column 'score' is Int64, not a list"),
+        (
+            lambda s: s.explode("tag"),
+            "explode: the stream has no column 'tag'; did you mean 'tags'",
+        ),
+        (lambda s: s.split(), "split: no predicates"),
+        (lambda s: s.split(big=col("score")), 'split big(col("score")): the predicate gives Int64'),
+        (lambda s: s.union(), "union: no other stream"),
+        (lambda s: s.union("moves"), "union: 'moves' is a str, not a stream"),
+        (
+            lambda s: s.union(s.with_columns(score=col("score") * 1.5)),
+            "union: column 'score' is Int64 in one stream and Float64 in another",
+        ),
+        (
+            lambda s: s.union(s.with_columns(extra=lit(1))),
+            "union: column 'extra' is missing in one stream and Int32 in another",
+        ),
+        (lambda s: s.union(moves(Pipeline("other"))), "two pipelines, 'game' and 'other'"),
+        (lambda s: s.key_by(), "key_by: no column"),
+        (lambda s: s.key_by("plyer"), "key_by(plyer): the stream has no column 'plyer'"),
+        (lambda s: s.key_by("at", "at"), "key_by(at, at): a column is named twice"),
+        (lambda s: s.key_by(col("at")), "is no column name"),
+        (
+            lambda s: s.key_by("player", "speed"),
+            "key_by(player, speed): column 'speed' is Float64, which is no type of a key (0.0 and",
+        ),
+        (lambda s: s.key_by("tags"), "column 'tags' is List(String), which is no type of a key;"),
+        (
+            lambda s: s.with_columns(end=col("at")).key_by("end"),
+            "key_by(end): column 'end' clashes with a field of every pane",
+        ),
+        (lambda s: s.window(tumbling("1m"), x=1), "no key; call key_by() first"),
+    ],
+)
+def test_a_mistake_in_an_operator_is_named_where_it_is_made(build, message):
+    stream = moves()
+    with refused(message):
+        build(stream)
+
+
+def test_an_error_of_a_window_without_key_shows_the_window():
+    with refused("window(Hopping(size_ms=60000, slide_ms=60000, offset_ms=0)): no key"):
+        moves().window(tumbling("1m"))
+
+
+def test_a_conditional_expression_is_built_with_when():
+    stream = moves().with_columns(level=when(col("score") > 9).then(lit("high")).otherwise(lit("")))
+    assert stream.columns["level"] == pl.String
+
+
+# Windows and aggregates
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: tumbling(0), "tumbling(size): 0 is not longer than 0"),
+        (lambda: tumbling("-1m"), "tumbling(size): '-1m' is not longer than 0"),
+        (lambda: tumbling("a minute"), "tumbling(size): 'a minute' is no duration"),
+        (lambda: tumbling("1m", offset="1m"), "tumbling('1m'): offset '1m' is not shorter than"),
+        (lambda: hopping("1m", "0s"), "hopping(slide): '0s' is not longer than 0"),
+        (lambda: hopping("1m", "2m"), "hopping(slide): '2m' is longer than the size '1m'"),
+        (lambda: hopping("1m", "10s", offset="10s"), "offset '10s' is not shorter than the slide"),
+        (lambda: session("0s"), "session(gap): '0s' is not longer than 0"),
+    ],
+)
+def test_a_window_that_means_nothing_is_refused(build, message):
+    with refused(message):
+        build()
+
+
+MINUTE = tumbling("1m")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda k: k.window("1m"), "window: '1m' is no window; use tumbling(), hopping() or"),
+        (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
+        (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
+        (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close() or"),
+        (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is a choice of sessions only"),
+        (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
+        (lambda k: k.window(MINUTE).aggregate(), "aggregate() has no aggregates"),
+        (
+            lambda k: k.window(MINUTE).aggregate(n=builtins.max("abc")),
+            "aggregate(n): 'c' is no aggregate",
+        ),
+        (lambda k: k.window(MINUTE).aggregate(n=count), "is no aggregate; use count()"),
+        (lambda k: k.window(MINUTE).aggregate(n=sum("scores")), 'no column "scores"'),
+        (lambda k: k.window(MINUTE).aggregate(n=mean("player")), 'column "player" is String'),
+        (lambda k: k.window(MINUTE).aggregate(player=count()), "'player' clashes with key column"),
+        (lambda k: k.window(MINUTE).aggregate(end=count()), "'end' clashes with a field of every"),
+        (lambda k: k.window(MINUTE).aggregate(end_of_input=count()), "clashes with a field of"),
+        (lambda k: k.window(MINUTE).aggregate(**{"@n": count()}), "begin with '@' are reserved"),
+        (lambda k: k.window(MINUTE).aggregate(n=count()).to("a b"), "to(name): 'a b' is no legal"),
+        (lambda k: k.window(MINUTE).aggregate(n=count()).to("x" * 240), "is longer than 249"),
+        (
+            lambda k: k.window(MINUTE).aggregate(n=count()).to("x", format="xml"),
+            "to('x'): format 'xml' is not one of ('json', 'avro')",
+        ),
+    ],
+)
+def test_a_mistake_behind_the_key_is_named_where_it_is_made(build, message):
+    keyed = moves().key_by("player")
+    with refused(message):
+        build(keyed)
+
+
+def test_a_column_that_a_late_row_could_not_show_is_refused():
+    keyed = moves().with_columns(start=col("at")).key_by("player")
+    with refused("window: column 'start' clashes with a field of every late row"):
+        keyed.window(MINUTE)
+
+
+def test_a_key_column_that_reads_like_a_part_of_an_aggregate_is_refused():
+    keyed = moves().with_columns(**{"n.sum": col("at")}).key_by("n.sum")
+    with refused("'n' clashes with key column 'n.sum'"):
+        keyed.window(MINUTE).aggregate(n=count())
+
+
+@pytest.mark.parametrize("name", ["out", "out.late", "dead-letters"])
+def test_an_output_whose_topics_are_taken_is_refused(name):
+    pipeline = Pipeline("game")
+    panes = moves(pipeline).key_by("player").window(MINUTE).aggregate(n=count())
+    panes.to("out")
+    with refused(f"to({name!r}): the pipeline already has topic 'game.{name}'"):
+        panes.to(name)
+
+
+def test_an_output_that_would_feed_its_own_source_is_refused():
+    pipeline = Pipeline("game")
+    panes = moves(pipeline, "game.out").key_by("player").window(MINUTE).aggregate(n=count())
+    with refused("to('out'): the pipeline already has topic 'game.out'"):
+        panes.to("out")
