@@ -141,8 +141,8 @@ def _nested_too_deep(text: bytes) -> bool:
     if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
         return False
     depth = 0
-    for bracket in re.findall(rb"[\[{\]}]", _STRING.sub(b"", text)):
-        depth += 1 if bracket in b"[{" else -1
+    for bracket in re.finditer(rb"[\[{\]}]", _STRING.sub(b"", text)):
+        depth += 1 if bracket[0] in b"[{" else -1
         if depth > MAX_NESTING:
             return True
     return False
