@@ -398,6 +398,15 @@ def test_a_name_with_a_dot_is_no_part_of_another():
     assert aggregation.values(partials).rows() == [(7, 3)]
 
 
+def test_a_key_column_with_a_dot_is_no_part_of_an_aggregate():
+    aggregation = Aggregation({"user": aggregates.sum("int")}, COLUMNS)
+    rows = frame([{"int": 3}, {"int": 4}]).with_columns(pl.lit("ann").alias("user.limbo"))
+
+    partials = aggregation.partials(rows, ["user.limbo"])
+
+    assert aggregation.values(partials).rows() == [(7,)]
+
+
 # -- mistakes
 
 

@@ -43,7 +43,7 @@ class Aggregate(Protocol):
         """Turn every row into a partial of its own."""
 
     def merge(self, name: str, present: Sequence[str], /) -> list[pl.Expr]:
-        """Merge a group of partials; ``present`` are the columns of their frame."""
+        """Merge a group of partials; ``present`` are the partial columns of their frame."""
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns, /) -> pl.Series:
         """Return the value of each merged partial."""
@@ -106,8 +106,9 @@ class Aggregation:
     def _merged(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         assert frame.height <= exact_sum.MAX_ROWS, f"{frame.height} rows at once"
         merges = [pl.col(ROWS).sum()]
+        present = [column for column in frame.columns if column not in by]
         for name, kind in self.aggregates.items():
-            merges += kind.merge(name, frame.columns)
+            merges += kind.merge(name, present)
         if frame.height <= 1:
             return frame
         merged = frame.group_by(by).agg(merges)
@@ -137,7 +138,7 @@ def limbs_of(name: str, partials: pl.DataFrame) -> exact_sum.Limbs:
     return {
         int(column.removeprefix(prefix)): without_nulls(partials[column]).to_numpy()
         for column in parts_of(name, partials.columns)
-        if column.startswith(prefix)
+        if column.startswith(prefix) and column.removeprefix(prefix).isdecimal()
     }
 
 
