@@ -1,0 +1,246 @@
+"""The specification as slow Python: one row at a time, every row kept, nothing of the core used.
+
+``Table`` is the clock (docs/semantics.md, "The clock"), ``judged`` gives each row its W, and
+``windowed`` the panes and late rows of hopping windows.  Sessions have an oracle of their own.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidemark.core.segment import NEVER_MS, OFFSET, SUB_ROW, Segment, SourceMark
+
+FOREVER_MS = 2**63 - 1
+
+
+class Judged(NamedTuple):
+    """A row with its W; sorts in log order within a segment."""
+
+    source: str
+    offset: int
+    sub_row: int
+    at_ms: int
+    w_ms: int
+    key: str | None
+    value: int | None
+
+
+class LateRow(NamedTuple):
+    """A row that counts nowhere, and the last window it could have counted in."""
+
+    row: Judged
+    start: int
+    end: int
+    late_by_ms: int
+
+
+class Pane(NamedTuple):
+    """A pane with the values of the aggregates that the properties use."""
+
+    key: str | None
+    start: int
+    end: int
+    revision: int
+    timing: str
+    final: bool
+    retracted: bool
+    n: int
+    total: int | None
+    low: int | None
+    high: int | None
+    first: int | None
+    last: int | None
+
+
+@dataclass
+class Run:
+    """What a log gave: panes per step, late rows, and how many rows were new."""
+
+    steps: list[list[Pane]] = field(default_factory=list)
+    late: list[LateRow] = field(default_factory=list)
+    rows: int = 0
+    clocks: list[int] = field(default_factory=list)
+
+    @property
+    def panes(self) -> list[Pane]:
+        """Return all panes in order."""
+        return [pane for step in self.steps for pane in step]
+
+    def lasts(self) -> dict[tuple[str | None, int], Pane]:
+        """Return the last pane of every key and start, without ``final``.
+
+        Whether a pane could know that it was the last depends on how far the segment went.
+        """
+        return {(p.key, p.start): p._replace(final=False) for p in self.panes}
+
+    def on_time(self) -> set[Pane]:
+        """Return the on-time panes, without ``final``."""
+        return {p._replace(final=False) for p in self.panes if p.timing == "on_time"}
+
+
+@dataclass
+class _Voice:
+    own: int = NEVER_MS
+    floor: int = NEVER_MS
+    next_offset: int | None = None
+    idle: bool = False
+    silence: int = 0
+
+    def effective(self) -> int:
+        return max(self.own, self.floor)
+
+
+class Table:
+    """The clock, written down again from the specification."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self.topics = set(topics)
+        self.voices: dict[str, _Voice] = {}
+        self.clock = NEVER_MS
+
+    def begin(self, segment: Segment) -> None:
+        for topic, count in segment.partitions.items():
+            for number in range(count if topic in self.topics else 0):
+                self.voices.setdefault(f"{topic}/{number}", _Voice())
+        for mark in self._new(segment):
+            voice = self.voices[mark.source]
+            if mark.idle and mark.first_offset == mark.next_offset:
+                continue
+            overlaps = voice.next_offset is not None and mark.first_offset < voice.next_offset
+            lower = mark.watermark_before_ms < voice.own and not overlaps
+            if voice.next_offset is None or voice.idle or lower:
+                voice.own, voice.floor = mark.watermark_before_ms, self.clock
+            voice.idle, voice.silence = False, 0
+
+    def end(self, segment: Segment) -> None:
+        for mark in self._new(segment):
+            voice = self.voices[mark.source]
+            if mark.watermark_ms < voice.own:
+                voice.floor = self.clock
+            voice.own, voice.next_offset = mark.watermark_ms, mark.next_offset
+            voice.idle, voice.silence = mark.idle, mark.silence_ms
+        voices = self.voices.values()
+        if not voices or any(v.next_offset is None for v in voices):
+            return
+        awake = [v.effective() for v in voices if not v.idle]
+        heard = [v.own + v.silence for v in voices if v.own != NEVER_MS]
+        self.clock = max([self.clock, min(awake)] if awake else [self.clock, *heard])
+
+    def _new(self, segment: Segment) -> list[SourceMark]:
+        return [m for m in segment.sources if m.topic in self.topics and not self._repeated(m)]
+
+    def _repeated(self, mark: SourceMark) -> bool:
+        reached = self.voices[mark.source].next_offset
+        if reached is None:
+            return False
+        empty = mark.first_offset == mark.next_offset
+        return mark.next_offset < reached or (mark.next_offset == reached and not empty)
+
+
+def judged(segment: Segment, table: Table) -> list[Judged]:
+    """Return the segment's new rows in log order; call between ``begin`` and ``end``."""
+    rows = [row for name in segment.streams for row in _rows(segment, name, table)]
+    order = [mark.source for mark in segment.sources]
+    return sorted(rows, key=lambda row: (order.index(row.source), row.offset, row.sub_row))
+
+
+def _rows(segment: Segment, stream: str, table: Table) -> Iterator[Judged]:
+    for row in segment.streams[stream].iter_rows(named=True):
+        mark = segment.sources[row["@source"]]
+        voice = table.voices[mark.source]
+        if mark.topic in table.topics and row[OFFSET] >= (voice.next_offset or 0):
+            w_ms = max(row["@watermark"], voice.effective())
+            yield Judged(
+                mark.source, row[OFFSET], row[SUB_ROW], row["@event_time"], w_ms,
+                row["key"], row["value"],
+            )  # fmt: skip
+
+
+class Aligned(NamedTuple):
+    """Hopping windows and how they are published."""
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int
+    allowed_lateness_ms: int
+    on_final: bool
+
+    def ends(self, at_ms: int) -> list[int]:
+        starts = range(at_ms - self.size_ms + 1, at_ms + 1)
+        return [s + self.size_ms for s in starts if (s - self.offset_ms) % self.slide_ms == 0]
+
+
+class _Windows:
+    """Every accepted row of every key and window."""
+
+    def __init__(self, spec: Aligned) -> None:
+        self.spec = spec
+        self.rows: dict[tuple[str | None, int], list[Judged]] = {}
+
+    def fold(self, row: Judged, run: Run) -> list[tuple[str | None, int]]:
+        lateness_ms = self.spec.allowed_lateness_ms
+        ends = self.spec.ends(row.at_ms)
+        counting = [end for end in ends if end + lateness_ms > row.w_ms]
+        for end in counting:
+            self.rows.setdefault((row.key, end), []).append(row)
+        if not counting:
+            late_by_ms = row.w_ms - ends[-1] - lateness_ms
+            run.late.append(LateRow(row, ends[-1] - self.spec.size_ms, ends[-1], late_by_ms))
+        return [(row.key, end) for end in counting]
+
+    def publish(
+        self, touched: set[tuple[str | None, int]], before: int, clock: int
+    ) -> Iterator[Pane]:
+        lateness_ms = self.spec.allowed_lateness_ms
+        for (key, end), rows in self.rows.items():
+            on_time = [row for row in rows if row.w_ms < end]
+            every = self._pane(key, end, rows, "late", clock)
+            if self.spec.on_final:
+                if before < end + lateness_ms <= clock:
+                    timing = "on_time" if len(on_time) == len(rows) else "late"
+                    yield every._replace(timing=timing)
+            elif before < end <= clock:
+                if on_time:
+                    yield self._pane(key, end, on_time, "on_time", clock)
+                if len(on_time) < len(rows):
+                    yield every
+            elif end <= before and (key, end) in touched:
+                yield every
+
+    def _pane(self, key: str | None, end: int, rows: list[Judged], timing: str, clock: int) -> Pane:
+        final = end + self.spec.allowed_lateness_ms <= clock
+        start = end - self.spec.size_ms
+        return Pane(key, start, end, len(rows), timing, final, False, len(rows), *_values(rows))
+
+
+def _values(rows: list[Judged]) -> tuple[int | None, ...]:
+    told = sorted(
+        (row for row in rows if row.value is not None),
+        key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),
+    )
+    values = [row.value for row in told if row.value is not None]
+    if not values:
+        return (None,) * 5
+    return (sum(values), min(values), max(values), values[0], values[-1])
+
+
+def windowed(segments: Sequence[Segment], topics: Sequence[str], spec: Aligned) -> Run:
+    """Run a log through hopping windows, with the end of input as the last step."""
+    run, table, windows = Run(), Table(topics), _Windows(spec)
+    for segment in segments:
+        before = table.clock
+        table.begin(segment)
+        touched: set[tuple[str | None, int]] = set()
+        for row in judged(segment, table):
+            touched.update(windows.fold(row, run))
+            run.rows += 1
+        table.end(segment)
+        run.steps.append(in_order(windows.publish(touched, before, table.clock)))
+        run.clocks.append(table.clock)
+    run.steps.append(in_order(windows.publish(set(), table.clock, FOREVER_MS)))
+    return run
+
+
+def in_order(panes: Iterator[Pane]) -> list[Pane]:
+    """Sort one step's panes as docs/semantics.md, "Order in a topic", says; null keys first."""
+    return sorted(panes, key=lambda p: (p.end, p.key is not None, p.key or "", p.start, p.revision))

@@ -1,0 +1,83 @@
+"""Hopping windows against the oracle: no cut, restore, purge or interleaving may show.
+
+HYPOTHESIS_PROFILE=thorough runs a thousand examples of each.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
+from tests.core.oracle import Aligned, windowed
+from tests.core.running import incidents, run
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.operator import Operator
+from tidemark.core.trigger import on_close, on_final
+from tidemark.core.window import Hopping
+from tidemark.core.windowed import WindowAggregate
+
+AGGREGATION = Aggregation(
+    {
+        "n": aggregates.count(),
+        "total": aggregates.sum("value"),
+        "low": aggregates.min("value"),
+        "high": aggregates.max("value"),
+        "first": aggregates.first("value"),
+        "last": aggregates.last("value"),
+    },
+    COLUMNS,
+)
+
+
+def operator(spec, topics):
+    windows = Hopping(spec.size_ms, spec.slide_ms, spec.offset_ms)
+    trigger = on_final() if spec.on_final else on_close()
+    body = WindowAggregate(
+        windows, AGGREGATION, ("key",), COLUMNS, spec.allowed_lateness_ms, trigger
+    )
+    return Operator("w", topics, frozenset(topics), ("key",), COLUMNS, body)
+
+
+@st.composite
+def specs(draw):
+    size_ms = draw(st.sampled_from((1, 4, 10, 12, 30)))
+    slide_ms = draw(st.just(size_ms) | st.integers(1, size_ms))
+    offset_ms = draw(st.integers(1 - slide_ms, slide_ms - 1))
+    return Aligned(
+        size_ms, slide_ms, offset_ms, draw(st.sampled_from((0, 3, 10, 40))), draw(st.booleans())
+    )
+
+
+@given(event_logs(), specs(), incidents())
+def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
+    expected = windowed(log.segments, log.topics, spec)
+    got = run(operator(spec, log.topics), log.segments, happen)
+    assert got.clocks == expected.clocks
+    assert got.late == expected.late
+    assert got.steps == expected.steps
+    assert got.rows == expected.rows
+
+
+@given(st.data(), event_logs(), specs())
+def test_cuts_change_no_late_row_no_on_time_pane_and_no_last_pane(data, log, spec):
+    whole = run(operator(spec, log.topics), log.segments)
+    cut = run(operator(spec, log.topics), data.draw(cut_segments(log.segments)))
+    assert cut.late == whole.late
+    assert cut.lasts() == whole.lasts()
+    assert cut.on_time() == whole.on_time()
+    assert cut.clocks[-1:] == whole.clocks[-1:]
+
+
+@given(st.data(), raws(), specs())
+def test_two_recordings_of_the_same_topics_agree(data, raw, spec):
+    runs = [run(operator(spec, raw.topics), data.draw(recordings(raw)).segments) for _ in range(2)]
+    assert sorted(runs[0].late, key=str) == sorted(runs[1].late, key=str)
+    assert runs[0].lasts() == runs[1].lasts()
+
+
+@given(event_logs(), specs())
+def test_every_row_is_in_its_last_pane_or_late(log, spec):
+    tumbling = spec._replace(slide_ms=spec.size_ms)
+    got = run(operator(tumbling, log.topics), log.segments)
+    accepted = sum(pane.revision for pane in got.lasts().values())
+    assert accepted + len(got.late) == got.rows
