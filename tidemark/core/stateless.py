@@ -37,6 +37,8 @@ DEAD_COLUMNS: dict[str, pl.DataType] = {
 
 NULL_KEY = "null key"
 
+_PIECES = 8  # finds one bad row in few runs, and a batch of bad rows in little more than one a row
+
 
 class Kind(Protocol):
     """What a step does with rows; a frozen value."""
@@ -180,12 +182,12 @@ class StatelessGraph:
                 RECORD, maintain_order=True
             )
         given = frames[step.inputs[0]]
+        parts = [part for part in _run(step.kind, given, deaths) if part.height]
+        if len(parts) == 1:
+            return parts[0]
         others = carried(given, self.steps[step.inputs[0]].columns).schema
-        made = pl.Schema({**others, **step.columns})
-        parts = list(_run(step.kind, given, made, deaths))
-        return (
-            pl.concat(part.select(made.names()) for part in parts) if len(parts) > 1 else parts[0]
-        )
+        made = pl.DataFrame(schema={**others, **step.columns})
+        return pl.concat([made, *(part.select(made.columns) for part in parts)])
 
     def _stream(self, rows: pl.DataFrame, keyed: Keyed, dead: pl.DataFrame) -> pl.DataFrame:
         if dead.height:
@@ -196,23 +198,18 @@ class StatelessGraph:
         return rows.select(RECORD, *lead, *columns)
 
 
-def _run(
-    kind: Kind, rows: pl.DataFrame, made: pl.Schema, deaths: _Deaths
-) -> Iterator[pl.DataFrame]:
-    """Yield what a step makes of rows, in order; halve them until the rows that raise are alone."""
+def _run(kind: Kind, rows: pl.DataFrame, deaths: _Deaths) -> Iterator[pl.DataFrame]:
+    """Yield what a step makes of rows, in order; cut them until the rows that raise are alone."""
     if rows.is_empty():
-        yield pl.DataFrame(schema=made)
         return
     try:
         result = kind.run(rows)
     except FAILURES as error:  # a user's function or expression may raise anything
         if rows.height == 1:
             deaths.add(rows.item(0, RECORD), kind.label, first_line(error))
-            yield pl.DataFrame(schema=made)
             return
-        half = rows.height // 2
-        yield from _run(kind, rows[:half], made, deaths)
-        yield from _run(kind, rows[half:], made, deaths)
+        for part in rows.iter_slices(-(-rows.height // _PIECES)):
+            yield from _run(kind, part, deaths)
         return
     for record, reason in result.bad:
         deaths.add(record, kind.label, reason)
