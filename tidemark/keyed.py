@@ -18,6 +18,7 @@ from tidemark.logical import (
     output_topics,
 )
 from tidemark.names import require_late_fields_free, require_topic, require_values
+from tidemark.runtime.serde.avro_results import AvroResults
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,4 +115,12 @@ class AggregatedStream:
             require_topic(topic, f"to({name!r})")
         if format not in get_args(Format):
             raise PipelineError(f"to({name!r}): format {format!r} is not one of {get_args(Format)}")
+        if format == "avro":
+            self._require_avro(f"{self.dataflow.name}.{name}")
         self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))
+
+    def _require_avro(self, topic: str) -> None:
+        """Make the schemas once, which refuses names and types that Avro does not know."""
+        columns = self.windowed.node.columns
+        key = {name: columns[name] for name in self.windowed.key}
+        AvroResults(topic, key, self.aggregation.types, columns)

@@ -337,6 +337,20 @@ def test_an_output_whose_topics_are_taken_is_refused(name):
         panes.to(name)
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"so far": col("at")}, "column 'so far' is no Avro name; use format='json'"),
+        ({"day": col("at").cast(pl.Date)}, "Avro results hold no Date; use format='json'"),
+    ],
+)
+def test_what_avro_cannot_hold_is_refused_for_avro_alone(columns, message):
+    panes = moves().with_columns(**columns).key_by("player").window(MINUTE).aggregate(n=count())
+    panes.to("plain")
+    with refused(message):
+        panes.to("binary", format="avro")
+
+
 def test_an_output_that_would_feed_its_own_source_is_refused():
     pipeline = Pipeline("game")
     panes = moves(pipeline, "game.out").key_by("player").window(MINUTE).aggregate(n=count())
