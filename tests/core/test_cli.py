@@ -1,0 +1,55 @@
+"""The command line as a person types it: output, one-line errors, exit status."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def tidemark(*arguments, stdin=b""):
+    return subprocess.run(
+        [sys.executable, "-m", "tidemark", *arguments],
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_plan_prints_services_and_topics():
+    shown = tidemark("plan", "examples.game")
+    assert shown.returncode == 0, shown.stderr
+    assert b"game.pops-per-minute.changelog" in shown.stdout
+
+
+def test_plan_prints_a_mermaid_diagram():
+    assert tidemark("plan", "examples.game", "--mermaid").stdout.startswith(b"flowchart LR")
+
+
+def test_try_reads_stdin_and_prints_json_lines_and_counts():
+    record = b'{"player":"alice","at":1000,"score":7,"kind":"pop"}\n'
+    shown = tidemark("try", "examples.game", "--input", "-", "--cuts", "1", stdin=record)
+    assert shown.returncode == 0, shown.stderr
+    topics = [json.loads(line)["topic"] for line in shown.stdout.splitlines()]
+    assert topics == ["game.pops-per-minute", "game.play-sessions"]
+    assert b"moves: 1 records = 1 passed + 0 filtered + 0 dead + 0 blank" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "command"),
+        (["plan"], "pipeline"),
+        (["plan", "nowhere"], "nowhere"),
+        (["run", "baking"], "baking"),
+        (["try", "examples.game", "--input", "/no/such/file"], "/no/such/file"),
+        (["plan", "examples.game", "--colour"], "--colour"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_status_2(arguments, words):
+    shown = tidemark(*arguments)
+    assert shown.returncode == 2
+    assert shown.stdout == b""
+    (line,) = shown.stderr.decode().splitlines()
+    assert line.startswith("tidemark: ")
+    assert words in line

@@ -1,0 +1,5 @@
+"""``python -m tidemark``: the command line."""
+
+from tidemark.cli import main
+
+main()

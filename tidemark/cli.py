@@ -1,0 +1,177 @@
+"""The command line: ``tidemark plan | try | run | tail | topics | up | down | status``.
+
+A mistake is one line on stderr and exit status 2.
+"""
+
+import os
+import runpy
+import sys
+import time
+from typing import Annotated, NoReturn
+
+import typer
+from confluent_kafka import KafkaException
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from tidemark.embedded.state import running, state_folder
+from tidemark.errors import TidemarkError
+from tidemark.load import load_pipeline
+from tidemark.local import Cuts, LocalRun
+from tidemark.localview import open_inputs, summary, write_results
+from tidemark.plan import SERVICES, Plan
+from tidemark.planview import render_mermaid, render_text
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.runtime.process import explained
+from tidemark.runtime.topics import ensure, own_topics, raw_topics
+from tidemark.tail import follow
+
+app = typer.Typer(
+    help="Event-time stream processing on Kafka.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(help="By default $KAFKA_BOOTSTRAP_SERVERS, else the stack of `make up`."),
+]
+PipelineArgument = Annotated[
+    str, typer.Argument(metavar="PIPELINE", help="Module, file or module:name of the pipeline.")
+]
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        status = app(standalone_mode=False)
+    except typer.Abort:
+        sys.exit(130)
+    except TyperException as error:
+        _fail(str(error) or "say which command; see --help")
+    except KafkaException as error:
+        _fail(explained(error))
+    except TidemarkError as error:
+        _fail(str(error))
+    except BrokenPipeError:  # the reader has gone: tidemark try ... | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(status or 0)
+
+
+def _fail(message: str) -> NoReturn:
+    line = " ".join(message.split())
+    sys.stderr.write(f"tidemark: {line}\n")
+    sys.exit(2)
+
+
+def _plan(pipeline: str) -> Plan:
+    return load_pipeline(pipeline).plan()
+
+
+@app.command()
+def plan(
+    pipeline: PipelineArgument,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid diagram.")] = False,
+) -> None:
+    """Print the logical graph and the physical plan: services, topics, partitions, tasks."""
+    compiled = _plan(pipeline)
+    typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
+
+
+@app.command("try")
+def try_(
+    pipeline: PipelineArgument,
+    inputs: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="JSON lines, - for stdin; TOPIC=FILE where there are several sources.",
+        ),
+    ],
+    cuts: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Cut the input into random segments; same results."),
+    ] = None,
+    every_pane: Annotated[
+        bool,
+        typer.Option(
+            "--every-pane",
+            help="Print each pane as published, not only the last one of each window: "
+            "how many corrections lie between depends on the cuts.",
+        ),
+    ] = False,
+) -> None:
+    """Run the whole pipeline in this process, without Kafka.
+
+    Prints the results as JSON lines {"topic": ..., "value": ...}: what a sink holds at the end of
+    the input, late rows, dead letters.  Counts go to stderr.
+    """
+    compiled = _plan(pipeline)
+    sources = [source.topic for source in compiled.sources]
+    run = LocalRun(compiled, Cuts(cuts), now_ms=time.time_ns() // 1_000_000)
+    console = Console(stderr=True, highlight=False)
+    with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:
+        records = 0
+        for count in run.run(lines):
+            records += count
+            status.update(f"{records:,} records")
+    write_results(run, sys.stdout.buffer, every_pane=every_pane)
+    for line in summary(run):
+        console.print(line)
+
+
+@app.command()
+def run(
+    service: Annotated[str, typer.Argument(help=f"One of {', '.join(SERVICES)}.")],
+    pipeline: Annotated[
+        str | None, typer.Option(envvar="PIPELINE", help="Module of the pipeline.")
+    ] = None,
+) -> None:
+    """Run one service of a pipeline on Kafka until it is told to stop."""
+    if service not in SERVICES:
+        raise typer.BadParameter(f"no service {service!r}; there are {', '.join(SERVICES)}")
+    if pipeline:
+        os.environ["PIPELINE"] = pipeline
+    runpy.run_module(f"services.{service}", run_name="__main__", alter_sys=True)
+
+
+@app.command()
+def tail(
+    topic: str,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Begin with the oldest record.")
+    ] = False,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Print the committed records of a topic as they come: key, tab, value."""
+    follow(topic, _reach(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
+
+
+@app.command()
+def topics(
+    pipeline: PipelineArgument,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Create the pipeline's topics where missing, verify those that exist."""
+    compiled = _plan(pipeline)
+    wanted = (*raw_topics(compiled), *own_topics(compiled))
+    config = _reach(bootstrap_server)
+    created = ensure(clients.admin(config), wanted, config.replication_factor)
+    for each in wanted:
+        state = "created" if each.name in created else "exists"
+        typer.echo(f"{state:8} {each.partitions:4}  {each.name}")
+
+
+def _reach(bootstrap_server: str | None) -> Config:
+    """Return the settings to reach the broker that is meant."""
+    config = Config.from_env()
+    stack = running(state_folder())
+    if bootstrap_server is not None:
+        return config.model_copy(update={"bootstrap_servers": bootstrap_server})
+    if "KAFKA_BOOTSTRAP_SERVERS" in os.environ or stack is None:
+        return config
+    return config.model_copy(update={"bootstrap_servers": stack.address})

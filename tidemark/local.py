@@ -1,0 +1,176 @@
+"""The in-process runner: a whole pipeline in one process, without Kafka, by the bounded rule.
+
+Records take the way they take in the services, through the same ingest and the same operators,
+segment by segment.  There is no idleness and no wall clock, and the end of input moves every clock
+past all event times (docs/semantics.md, "Promises", 3).
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.clock import ClockTable
+from tidemark.core.operator import Output
+from tidemark.core.pane import END, FINAL, RETRACTED, START
+from tidemark.core.segment import Segment
+from tidemark.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
+from tidemark.plan import LogPlan, OperatorPlan, Plan
+from tidemark.records import NO_TIMESTAMP
+from tidemark.runtime.serde.json_results import END_OF_INPUT
+from tidemark.segment_builder import SegmentBuilder
+
+BATCH = 20_000
+"""Records a segment takes at most, unless cuts are drawn."""
+
+
+@dataclass
+class Cuts:
+    """How many records the next segment takes: a full batch, or what the seed draws."""
+
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        self._draw = None if self.seed is None else random.Random(self.seed)
+
+    def next(self) -> int:
+        """Return the size of the next batch; small ones are as likely as large ones."""
+        if self._draw is None:
+            return BATCH
+        return int(BATCH ** self._draw.random())
+
+
+@dataclass
+class _Task:
+    """One operator on one log partition."""
+
+    plan: OperatorPlan
+    clocks: ClockTable
+    state: Any
+
+    def step(self, segment: Segment) -> Output:
+        output = self.plan.operator.step(segment, self.clocks, self.state)
+        self.state.purge(self.clocks.clock_ms)
+        return output
+
+    def finish(self) -> Output:
+        return self.plan.operator.finish(self.clocks, self.state)
+
+
+@dataclass
+class Published:
+    """What one operator published, in order, over all partitions; rows = accepted + late."""
+
+    plan: OperatorPlan
+    rows: int = 0
+    panes: list[pl.DataFrame] = field(default_factory=list)
+    late: list[pl.DataFrame] = field(default_factory=list)
+
+    def add(self, output: Output, *, end_of_input: bool = False) -> None:
+        """Take what a step gave; panes that only the end of input published are marked."""
+        self.rows += output.rows
+        if output.panes.height:
+            panes = output.panes.drop(END_OF_INPUT, strict=False)
+            self.panes.append(panes.with_columns(pl.lit(end_of_input).alias(END_OF_INPUT)))
+        if output.late.height:
+            self.late.append(output.late)
+
+    def all_panes(self) -> pl.DataFrame:
+        """Return every pane as it was published."""
+        return pl.concat(self.panes, how="vertical_relaxed") if self.panes else pl.DataFrame()
+
+    def last_panes(self) -> pl.DataFrame:
+        """Return what a sink holds at the end: per key and start the last pane, unless withdrawn.
+
+        Sorted by (end, key, start).  A function of the records alone, however they were cut: at the
+        end of input each last pane is final, whenever it was published.
+        """
+        panes = self.all_panes()
+        if panes.is_empty():
+            return panes
+        key = self.plan.operator.key
+        last = panes.unique([*key, START], keep="last", maintain_order=True)
+        live = last.filter(~pl.col(RETRACTED)).with_columns(pl.lit(True).alias(FINAL))
+        return live.sort(END, *key, START)
+
+    def late_rows(self) -> pl.DataFrame:
+        """Return all late rows, in the order of their records."""
+        if not self.late:
+            return pl.DataFrame()
+        return pl.concat(self.late).sort("@source", "@offset", "@sub_row")
+
+
+class LocalRun:
+    """One run of a plan over lines of raw topics, each topic with one partition."""
+
+    def __init__(self, plan: Plan, cuts: Cuts | None = None, now_ms: int = 0) -> None:
+        """Start with nothing read; ``now_ms`` stands for the wall clock all along."""
+        self.plan = plan
+        self.counts: dict[str, Counts] = {source.topic: Counts() for source in plan.sources}
+        self.dead_letters: list[DeadLetter] = []
+        self.published = {each.operator.name: Published(each) for each in plan.operators}
+        self._cuts = cuts or Cuts()
+        self._now_ms = now_ms
+        self._ingest = Ingest(plan)
+        self._progress = {source.topic: Progress() for source in plan.sources}
+        self._tasks = {
+            (log.topic, partition): [
+                _Task(each, each.operator.clocks(), each.operator.body.fresh())
+                for each in plan.operators
+                if each.log == log.topic
+            ]
+            for log in plan.logs
+            for partition in range(log.partitions)
+        }
+
+    def run(self, inputs: Mapping[str, Iterable[bytes]]) -> Iterator[int]:
+        """Read all topics in turns to their end, yielding the number of records of each batch."""
+        readers = {topic: iter(lines) for topic, lines in inputs.items()}
+        while readers:
+            for topic in list(readers):
+                values = list(islice(readers[topic], self._cuts.next()))
+                if values:
+                    self._take(topic, values)
+                    yield len(values)
+                else:
+                    del readers[topic]
+        for task in self._all_tasks():
+            self.published[task.plan.operator.name].add(task.finish(), end_of_input=True)
+
+    def _take(self, topic: str, values: list[bytes]) -> None:
+        progress = self._progress[topic]
+        first = progress.next_offset
+        batch = RecordBatch(
+            topic=topic,
+            partition=0,
+            offsets=np.arange(first, first + len(values)),
+            timestamps=np.full(len(values), NO_TIMESTAMP, np.int64),
+            keys=[None] * len(values),
+            headers=[None] * len(values),
+            values=values,
+            next_offset=first + len(values),
+            received_at_ms=self._now_ms,
+        )
+        taken = self._ingest.take(batch, progress)
+        self._progress[topic] = taken.progress
+        self.counts[topic] += taken.counts
+        self.dead_letters += taken.dead_letters
+        builder = SegmentBuilder(epoch=0)
+        builder.add(taken)
+        for log in self.plan.logs:
+            self._step(log, builder)
+
+    def _step(self, log: LogPlan, builder: SegmentBuilder) -> None:
+        partitions = dict.fromkeys(log.topics, 1)
+        for partition, segments in enumerate(builder.build(log, self._now_ms, partitions)):
+            for segment in segments:
+                for task in self._tasks[log.topic, partition]:
+                    self.published[task.plan.operator.name].add(task.step(segment))
+
+    def _all_tasks(self) -> Iterator[_Task]:
+        for tasks in self._tasks.values():
+            yield from tasks
