@@ -6,7 +6,7 @@ per key or per row: adding a segment appends one block to each slice it met.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ import polars as pl
 
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.operator import Changes
+from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
 from tidemark.core.window import Hopping
 
@@ -84,34 +85,40 @@ class WindowState:
         due: list[int] = np.unique(ends[inside]).tolist()
         return due
 
-    def on_time(self, end_ms: int) -> list[pl.DataFrame]:
-        """Return the partials of the rows that were on time for the window with this end."""
-        return self._blocks(end_ms, pl.col(PASSED) < end_ms)
+    def on_time(self, ends: list[int]) -> list[pl.DataFrame]:
+        """Return the partials of the rows that were on time for each window, with its END."""
+        return self._blocks(ends, pl.col(PASSED) < pl.col(END))
 
-    def accepted(self, end_ms: int) -> list[pl.DataFrame]:
-        """Return the partials of all rows that count in the window with this end."""
-        return self._blocks(end_ms, pl.col(CLOSED) < end_ms)
+    def accepted(self, ends: list[int]) -> list[pl.DataFrame]:
+        """Return the partials of all rows that count in each window, with its END."""
+        return self._blocks(ends, pl.col(CLOSED) < pl.col(END))
 
-    def behind_keys(self, end_ms: int) -> pl.DataFrame | None:
-        """Return the keys with rows behind the window with this end, or None where none has."""
-        kept = (pl.col(CLOSED) < end_ms) & (pl.col(PASSED) >= end_ms)
-        blocks = [block for part in self._window(end_ms) for block in part.behind]
+    def behind_keys(self, ends: list[int]) -> list[pl.DataFrame]:
+        """Return END and key where a window has rows that were behind it."""
+        behind = pl.col(END).is_between(CLOSED, PASSED, closed="right")
+        blocks = self._of_windows(ends, lambda part: part.behind)
+        return [block.filter(behind).select(END, *self.key) for block in blocks]
+
+    def _blocks(self, ends: list[int], behind: pl.Expr) -> list[pl.DataFrame]:
+        ahead = self._of_windows(ends, lambda part: part.ahead)
+        marked = self._of_windows(ends, lambda part: part.behind)
+        return [*ahead, *(_unmarked(block.filter(behind)) for block in marked)]
+
+    def _of_windows(
+        self, ends: list[int], blocks_of: Callable[[Slice], list[pl.DataFrame]]
+    ) -> list[pl.DataFrame]:
+        """Return blocks of windows as one frame with an END column, or none."""
+        blocks: list[pl.DataFrame] = []
+        counts = []
+        for end_ms in ends:
+            low = bisect_left(self._starts, end_ms - self.windows.size_ms)
+            high = bisect_left(self._starts, end_ms)
+            found = [b for start in self._starts[low:high] for b in blocks_of(self._slices[start])]
+            blocks += found
+            counts.append(sum(block.height for block in found))
         if not blocks:
-            return None
-        keys = pl.concat([block.filter(kept).select(self.key) for block in blocks])
-        return None if keys.is_empty() else keys
-
-    def _blocks(self, end_ms: int, behind: pl.Expr) -> list[pl.DataFrame]:
-        blocks = []
-        for part in self._window(end_ms):
-            blocks += part.ahead
-            blocks += [_unmarked(block.filter(behind)) for block in part.behind]
-        return blocks
-
-    def _window(self, end_ms: int) -> Iterable[Slice]:
-        low = bisect_left(self._starts, end_ms - self.windows.size_ms)
-        high = bisect_left(self._starts, end_ms)
-        return (self._slices[start] for start in self._starts[low:high])
+            return []
+        return [stacked(blocks).with_columns(pl.Series(END, np.repeat(ends, counts), pl.Int64))]
 
     def _keep_ahead(self, blocks: pl.DataFrame) -> None:
         for start, block in self._by_slice(blocks):

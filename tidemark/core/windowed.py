@@ -103,56 +103,51 @@ class WindowAggregate:
         if isinstance(self.trigger, OnFinal):
             lateness_ms = self.allowed_lateness_ms
             ends = state.due(before_ms - lateness_ms, clock_ms - lateness_ms)
-            return self._panes([self._complete(state, end) for end in ends], clock_ms)
-        corrected = self._published(touched, before_ms)
-        parts = [self._late_pane(state, end, keys) for end, keys in corrected]
-        for end_ms in state.due(before_ms, clock_ms):
-            parts.append(self._tagged(state.on_time(end_ms), end_ms, late=False))
-            keys = state.behind_keys(end_ms)
-            if keys is not None:
-                parts.append(self._late_pane(state, end_ms, keys))
+            return self._panes(self._complete(state, ends), clock_ms)
+        ends = state.due(before_ms, clock_ms)
+        again = [*self._published(touched, before_ms), *state.behind_keys(ends)]
+        parts = self._merged(state.on_time(ends), late=False)
+        if again:
+            parts += self._corrections(state, pl.concat(again).unique())
         return self._panes(parts, clock_ms)
 
-    def _complete(self, state: WindowState, end_ms: int) -> pl.DataFrame:
-        merged = self._tagged(state.accepted(end_ms), end_ms, late=False)
-        keys = state.behind_keys(end_ms)
-        if keys is None:
-            return merged
-        late = keys.unique().with_columns(pl.lit(True).alias(_LATE))
-        joined = merged.drop(_LATE).join(late, on=self.key, how="left", nulls_equal=True)
-        return joined.with_columns(pl.col(_LATE).fill_null(value=False))
+    def _corrections(self, state: WindowState, keys: pl.DataFrame) -> list[pl.DataFrame]:
+        """Return everything accepted for some keys of some windows."""
+        blocks = state.accepted(keys[END].unique().sort().to_list())
+        by = [END, *self.key]
+        wanted = [block.join(keys, on=by, how="semi", nulls_equal=True) for block in blocks]
+        return self._merged(wanted, late=True)
 
-    def _late_pane(self, state: WindowState, end_ms: int, keys: pl.DataFrame) -> pl.DataFrame:
-        blocks = state.accepted(end_ms)
-        wanted = [b.join(keys, on=self.key, how="semi", nulls_equal=True) for b in blocks]
-        return self._tagged(wanted, end_ms, late=True)
+    def _complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+        """Return everything accepted for windows, late where a row of the key was behind."""
+        parts = self._merged(state.accepted(ends), late=False)
+        behind = state.behind_keys(ends)
+        if not behind:
+            return parts
+        late = pl.concat(behind).unique()
+        by = [END, *self.key]
+        on_time = [part.join(late, on=by, how="anti", nulls_equal=True) for part in parts]
+        return [*on_time, *self._corrections(state, late)]
 
-    def _tagged(self, blocks: list[pl.DataFrame], end_ms: int, *, late: bool) -> pl.DataFrame:
-        return self.aggregation.combine(blocks, self.key).with_columns(
-            pl.lit(end_ms, pl.Int64).alias(END), pl.lit(late).alias(_LATE)
-        )
-
-    def _published(
-        self, touched: list[pl.DataFrame], before_ms: int
-    ) -> list[tuple[int, pl.DataFrame]]:
-        """List the published windows in which rows behind them count, each with their keys."""
-        ends = [part for marks in touched for part in self._counting(marks, before_ms)]
-        if not ends:
+    def _merged(self, blocks: list[pl.DataFrame], *, late: bool) -> list[pl.DataFrame]:
+        if not blocks:
             return []
-        keys = pl.concat(ends).unique().partition_by(END, as_dict=True, include_key=False)
-        return [(end_ms, keys[(end_ms,)]) for (end_ms,) in sorted(keys)]
+        merged = self.aggregation.combine(blocks, (END, *self.key))
+        return [merged.with_columns(pl.lit(late).alias(_LATE))]
 
-    def _counting(self, marks: pl.DataFrame, before_ms: int) -> Iterator[pl.DataFrame]:
-        start = marks[SLICE].to_numpy()
-        upper = np.minimum(marks[PASSED].to_numpy(), before_ms)
-        lower = np.maximum(marks[CLOSED].to_numpy(), start)
-        end_ms = self.windows.last_end(start)
-        for _ in range(self.windows.most):
-            counts = (lower < end_ms) & (end_ms <= upper)
-            if counts.any():
-                keys = marks.select(*self.key, pl.Series(END, end_ms))
-                yield keys.filter(pl.Series(counts))
-            end_ms = end_ms - self.windows.slide_ms
+    def _published(self, touched: list[pl.DataFrame], before_ms: int) -> Iterator[pl.DataFrame]:
+        """Yield END and key of published windows in which rows behind them count."""
+        for marks in touched:
+            start = marks[SLICE].to_numpy()
+            upper = np.minimum(marks[PASSED].to_numpy(), before_ms)
+            lower = np.maximum(marks[CLOSED].to_numpy(), start)
+            end_ms = self.windows.last_end(start)
+            for _ in range(self.windows.most):
+                counts = (lower < end_ms) & (end_ms <= upper)
+                if counts.any():
+                    keys = marks.select(pl.Series(END, end_ms), *self.key)
+                    yield keys.filter(pl.Series(counts))
+                end_ms = end_ms - self.windows.slide_ms
 
     def _panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         if not parts:
