@@ -263,6 +263,7 @@ def test_records_that_do_not_follow_stop_ingest(records: RecordBatch):
         Ingest(game()).take(records, Progress(7))
 
 
+QUARANTINING = game(max_future="10ms")
 RECORDS = st.lists(
     st.sampled_from([value for value, _ in VALUES if value is None or len(value) < 1000])
     | st.fixed_dictionaries(
@@ -277,14 +278,14 @@ CUTS = st.lists(st.integers(0, 20), max_size=4).map(sorted)
 
 @given(RECORDS, STAMPS, CUTS)
 def test_batches_may_be_cut_anywhere(values: list[Value], stamps: list[int], cuts: list[int]):
-    plan = game(max_future="10ms")
+    ingest = Ingest(QUARANTINING)
     timestamps = np.array(stamps[: len(values)], np.int64)
-    whole = Ingest(plan).take(batch(values, timestamps=timestamps), Progress())
+    whole = ingest.take(batch(values, timestamps=timestamps), Progress())
 
     parts, progress = [], Progress()
     for begin, end in zip([0, *cuts], [*cuts, len(values)], strict=True):
         part = batch(values[begin:end], min(begin, len(values)), timestamps=timestamps[begin:end])
-        parts.append(Ingest(plan).take(part, progress))
+        parts.append(ingest.take(part, progress))
         progress = parts[-1].progress
 
     assert pl.concat([part.streams["moves"] for part in parts]).equals(whole.streams["moves"])
@@ -295,7 +296,7 @@ def test_batches_may_be_cut_anywhere(values: list[Value], stamps: list[int], cut
 
 @given(RECORDS)
 def test_every_record_is_accounted_for_once(values: list[Value]):
-    taken = take(game(), *values)
+    taken = take(QUARANTINING, *values)
     counts, stream = taken.counts, taken.streams["moves"]
 
     assert counts.records == len(values)
