@@ -210,9 +210,10 @@ class WindowState:
 def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
     """Put blocks under each other; a partial column that a block left out is zero there."""
     stack = pl.concat(blocks, how="diagonal")
-    names = set.intersection(*(set(block.columns) for block in blocks))
-    absent = [name for name in stack.columns if name not in names]
-    return stack.with_columns(pl.col(absent).fill_null(0)) if absent else stack
+    if all(block.width == stack.width for block in blocks):
+        return stack
+    everywhere = set.intersection(*(set(block.columns) for block in blocks))
+    return stack.with_columns(pl.col(set(stack.columns) - everywhere).fill_null(0))
 
 
 def _unmarked(block: pl.DataFrame) -> pl.DataFrame:

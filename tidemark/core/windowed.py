@@ -64,26 +64,33 @@ class WindowAggregate:
 
     def fold(self, rows: pl.DataFrame, state: WindowState) -> pl.DataFrame:
         """Add each row's share to its slice; return the rows late for all their windows."""
+        if rows.is_empty():
+            return self._late(rows)
         at_ms = rows[EVENT_TIME].to_numpy()
-        # At or before its own time W overtakes nothing; cutting there keeps NEVER from overflowing.
+        # Before its own time W overtakes nothing; cutting there keeps NEVER_MS from overflowing.
         watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
         passed = self.windows.end_until(watermark_ms)
-        behind = pl.Series(passed > at_ms)
         sliced = rows.with_columns(pl.Series(SLICE, self.windows.slice_start(at_ms)))
+        behind = pl.Series(passed > at_ms)
         if not behind.any():
-            state.add_ahead(self.aggregation.partials(sliced, (SLICE, *self.key)))
+            self._add_ahead(sliced, state)
             return self._late(rows.clear())
         closed = self.windows.end_until(watermark_ms - self.allowed_lateness_ms)
         late = pl.Series(closed >= self.windows.last_end(at_ms))
         closed[closed <= at_ms] = NEVER_MS
-        sliced = sliced.with_columns(pl.Series(PASSED, passed), pl.Series(CLOSED, closed))
-        ahead, accepted = sliced.filter(~behind), sliced.filter(behind & ~late)
-        if not ahead.is_empty():
-            state.add_ahead(self.aggregation.partials(ahead, (SLICE, *self.key)))
-        if not accepted.is_empty():
-            by = (SLICE, *self.key, PASSED, CLOSED)
-            state.add_behind(self.aggregation.partials(accepted, by))
+        marked = sliced.with_columns(pl.Series(PASSED, passed), pl.Series(CLOSED, closed))
+        self._add_ahead(sliced.filter(~behind), state)
+        self._add_behind(marked.filter(behind & ~late), state)
         return self._late(rows.filter(late))
+
+    def _add_ahead(self, rows: pl.DataFrame, state: WindowState) -> None:
+        if not rows.is_empty():
+            state.add_ahead(self.aggregation.partials(rows, (SLICE, *self.key)))
+
+    def _add_behind(self, rows: pl.DataFrame, state: WindowState) -> None:
+        if not rows.is_empty():
+            by = (SLICE, *self.key, PASSED, CLOSED)
+            state.add_behind(self.aggregation.partials(rows, by))
 
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         end_ms = self.windows.last_end(rows[EVENT_TIME].to_numpy())
