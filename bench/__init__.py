@@ -1,0 +1,1 @@
+"""The speed of Tidemark beside other stream processors, on the shared harness's job."""
