@@ -148,11 +148,14 @@ class Process:
         """Hand new partitions to the work."""
         if self._work is not None:
             self._work.assigned(starts)
+        owned = ", ".join(f"{start.partition} from {start.offset}" for start in starts)
+        _log.info("%s was given %s", self.name, owned)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Take partitions from the work."""
         if self._work is not None and not self._failed:
             self._work.dropped(partitions)
+            _log.info("%s gave up %s", self.name, ", ".join(map(str, partitions)))
 
     def _fail(self) -> None:
         """Give up: what memory holds no longer fits what is committed."""

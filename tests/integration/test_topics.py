@@ -1,0 +1,52 @@
+"""Topics are created with the settings that keep data, and refused without them."""
+
+import pytest
+from confluent_kafka.admin import NewTopic
+from pops import build
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.runtime.topics import ensure, own_topics, partition_counts, require, topic_ids
+
+
+@pytest.fixture
+def admin(broker):
+    return clients.admin(Config(bootstrap_servers=broker))
+
+
+def test_topics_are_created_once_and_then_verified(admin):
+    topics = own_topics(build("created").plan())
+    assert set(ensure(admin, topics, -1)) == {topic.name for topic in topics}
+    assert ensure(admin, topics, -1) == []
+    counts = partition_counts(admin)
+    assert {topic.name: counts[topic.name] for topic in topics} == {
+        topic.name: topic.partitions for topic in topics
+    }
+    assert all(topic_ids(admin, [topic.name for topic in topics]).values())
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "fault"),
+    [
+        (3, {}, "3 partitions where the pipeline needs 2"),
+        (2, {"message.timestamp.type": "CreateTime"}, "CreateTime, needed is LogAppendTime"),
+        (2, {"retention.ms": "60000"}, "retention.ms=60000, needed is at least 604800000"),
+        (2, {"cleanup.policy": "compact"}, "cleanup.policy=compact, needed is delete"),
+        (2, {"max.message.bytes": "1048588"}, "max.message.bytes=1048588, needed is at least"),
+    ],
+)
+def test_a_topic_with_other_settings_is_refused(admin, partitions, config, fault):
+    name = f"refused-{abs(hash(fault))}"
+    results = next(t for t in own_topics(build(name).plan()) if t.name == f"{name}.pops")
+    settings = {**results.settings, **config}
+    created = admin.create_topics([NewTopic(results.name, partitions, 1, config=settings)])
+    created[results.name].result()
+
+    with pytest.raises(ConfigurationError, match=f"^topic {results.name} exists with .*{fault}"):
+        ensure(admin, [results], -1)
+
+
+def test_a_raw_topic_must_be_there(admin):
+    with pytest.raises(ConfigurationError, match="topic nowhere does not exist"):
+        require(admin, ["nowhere"])
