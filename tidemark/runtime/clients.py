@@ -1,10 +1,11 @@
 """Kafka clients and the settings their correctness and speed rest on."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidemark.runtime.config import Config
@@ -12,6 +13,9 @@ from tidemark.runtime.config import Config
 MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest message of Tidemark's own topics, and of its producers (checked before compression)."""
 
+Answer = TypeVar("Answer")
+
+_TRIES, _PAUSE_S = 20, 0.25
 _log = logging.getLogger("kafka")
 
 
@@ -44,6 +48,16 @@ def _settings(
 def admin(config: Config) -> AdminClient:
     """Return an admin client; keep a reference to it until its futures are done."""
     return AdminClient(_settings(config, {}), logger=_log)
+
+
+def when_known(ask: Callable[[], Answer]) -> Answer:
+    """Ask the broker again for a while: new topics and moved leaders are not known at once."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except KafkaException:
+            time.sleep(_PAUSE_S)
+    return ask()
 
 
 _READING_DECIDED = {

@@ -23,6 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import StateError
+from tidemark.runtime.clients import when_known
 
 _log = logging.getLogger("tidemark")
 
@@ -30,7 +31,6 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 10.0
-_TRIES, _PAUSE_S = 20, 0.25
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
 
@@ -167,14 +167,12 @@ def offsets(
 ) -> dict[Partition, int]:
     """Return one kind of offset per partition; the latest counts transactions still open."""
     wanted = list(partitions)
-    for _ in range(_TRIES):
+
+    def ask() -> dict[Partition, int]:
         asked = ask_offsets(admin, wanted, which)
-        try:
-            return {partition: future.result().offset for partition, future in asked.items()}
-        except KafkaException:
-            time.sleep(_PAUSE_S)  # leaders move, and those of new topics are yet to be known
-    asked = ask_offsets(admin, wanted, which)
-    return {partition: future.result().offset for partition, future in asked.items()}
+        return {partition: future.result().offset for partition, future in asked.items()}
+
+    return when_known(ask)
 
 
 def ask_offsets(

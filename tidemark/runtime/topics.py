@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from tidemark.errors import ConfigurationError
 from tidemark.plan import Plan
-from tidemark.runtime.clients import MAX_MESSAGE_BYTES
+from tidemark.runtime.clients import MAX_MESSAGE_BYTES, when_known
 
 _WEEK_MS = 7 * 24 * 3_600_000
 _UNLIMITED = -1
@@ -108,8 +108,13 @@ def require(admin: AdminClient, names: Iterable[str]) -> dict[str, int]:
 
 def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
     """Return the broker's id of each topic: a topic deleted and made again has a new one."""
-    described = admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
-    return {name: str(future.result().topic_id) for name, future in described.items()}
+    wanted = TopicCollection(list(names))
+
+    def ask() -> dict[str, str]:
+        described = admin.describe_topics(wanted, request_timeout=_TIMEOUT_S)
+        return {name: str(future.result().topic_id) for name, future in described.items()}
+
+    return when_known(ask)
 
 
 def _create(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
@@ -138,15 +143,22 @@ def _was_created(name: str, future: "Future[Any]") -> bool:
 def _verify(admin: AdminClient, topics: Sequence[Topic]) -> None:
     if not topics:
         return
+    names = [topic.name for topic in topics]
+    actual = when_known(lambda: _settings(admin, names))
     counts = partition_counts(admin)
-    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
-    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
-    actual = {resource.name: future.result() for resource, future in futures.items()}
     for topic in topics:
-        found = {name: entry.value for name, entry in actual[topic.name].items()}
-        faults = _faults(topic, counts.get(topic.name, topic.partitions), found)
+        faults = _faults(topic, counts[topic.name], actual[topic.name])
         if faults:
             raise ConfigurationError(f"topic {topic.name} exists with " + "; ".join(faults))
+
+
+def _settings(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    return {
+        resource.name: {name: entry.value for name, entry in future.result().items()}
+        for resource, future in futures.items()
+    }
 
 
 def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str]:
