@@ -113,12 +113,14 @@ class Operator:
 
         SOURCE becomes the source's name, so that rows mean the same in every segment.
         """
-        frames = [segment.streams[name] for name in self.streams if name in segment.streams]
-        if not frames:
+        columns = (*ROW_COLUMNS, *self.columns)
+        streams = [segment.streams[name] for name in self.streams if name in segment.streams]
+        if not streams:
             return self._empty_rows()
-        rows = frames[0]
-        if len(frames) > 1:
-            rows = pl.concat(frames).sort(SOURCE, OFFSET, SUB_ROW)
+        rows = streams[0].select(columns)
+        if len(streams) > 1:
+            rows = pl.concat(stream.select(columns) for stream in streams)
+            rows = rows.sort(SOURCE, OFFSET, SUB_ROW)
         source = rows[SOURCE].to_numpy()
         watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), entry.floor_ms[source])
         names = pl.Series([mark.source for mark in segment.sources], dtype=pl.String)

@@ -1,0 +1,112 @@
+"""What every operator shares: rows in log order with their W, each once, and the end of input."""
+
+import polars as pl
+
+from tidemark.core.operator import Operator
+from tidemark.core.segment import (
+    EVENT_TIME,
+    FOREVER_MS,
+    NEVER_MS,
+    OFFSET,
+    ROW_COLUMNS,
+    SOURCE,
+    WATERMARK,
+    Segment,
+    SourceMark,
+)
+
+COLUMNS = {"key": pl.String()}
+
+
+class Recorder:
+    """A body that keeps what it is given and calls every odd event time late."""
+
+    def fresh(self):
+        return []
+
+    def fold(self, rows, state):
+        state.append(rows)
+        return rows.filter(pl.col(EVENT_TIME) % 2 == 1)
+
+    def publish(self, state, before_ms, clock_ms):
+        return pl.DataFrame({"before": [before_ms], "clock": [clock_ms]})
+
+
+def stream(*rows):
+    return pl.DataFrame(rows, schema={**ROW_COLUMNS, **COLUMNS}, orient="row")
+
+
+def operator(*streams):
+    return Operator("o", streams, frozenset({"t", "u"}), ("key",), COLUMNS, Recorder())
+
+
+MARKS = (SourceMark("t/0", 0, 3, NEVER_MS, 8), SourceMark("u/0", 0, 1, NEVER_MS, 9))
+LEFT = stream((0, 0, 0, 4, NEVER_MS, "a"), (0, 2, 0, 8, 4, "b"))
+BOTH = {
+    "left": LEFT,
+    "right": stream((0, 1, 0, 5, 4, "c"), (1, 0, 0, 9, NEVER_MS, "d")),
+    "foreign": stream((0, 1, 0, 7, 4, "x")),
+}
+
+
+def segment(**streams):
+    return Segment(0, 0, MARKS, {"t": 1, "u": 1}, 0, streams)
+
+
+def test_streams_are_joined_in_log_order_and_name_their_sources():
+    joined = operator("left", "right")
+    clocks, state = joined.clocks(), []
+    output = joined.step(segment(**BOTH), clocks, state)
+    assert state[0].select(SOURCE, OFFSET, "key").rows() == [
+        ("t/0", 0, "a"),
+        ("t/0", 1, "c"),
+        ("t/0", 2, "b"),
+        ("u/0", 0, "d"),
+    ]
+    assert (output.rows, output.accepted, output.late.height) == (4, 2, 2)
+    assert output.panes.rows() == [(NEVER_MS, 8)]
+
+
+def test_a_row_is_judged_by_its_own_watermark_but_never_below_its_sources_floor():
+    one = operator("left")
+    clocks, state = one.clocks(), []
+    one.step(segment(left=LEFT), clocks, state)
+    again = (SourceMark("t/0", 3, 5, NEVER_MS, 9), SourceMark("u/0", 1, 1, 9, 9))
+    rows = stream((0, 3, 0, 1, NEVER_MS, "a"), (0, 4, 0, 2, 9, "a"))
+    one.step(Segment(0, 0, again, {}, 0, {"left": rows}), clocks, state)
+    assert state[0][WATERMARK].to_list() == [NEVER_MS, 4]
+    assert state[1][WATERMARK].to_list() == [8, 9]
+
+
+def test_rows_read_before_are_dropped():
+    one = operator("left")
+    clocks, state = one.clocks(), []
+    one.step(segment(left=LEFT), clocks, state)
+    more = (SourceMark("t/0", 1, 4, 4, 9),)
+    rows = stream((0, 2, 0, 8, 4, "b"), (0, 3, 0, 9, 8, "new"))
+    output = one.step(Segment(0, 0, more, {}, 0, {"left": rows}), clocks, state)
+    assert state[1]["key"].to_list() == ["new"]
+    assert output.rows == 1
+
+
+def test_a_segment_without_the_operators_streams_still_moves_its_clock():
+    one = operator("nothing")
+    clocks, state = one.clocks(), []
+    output = one.step(segment(**BOTH), clocks, state)
+    assert output.rows == 0
+    assert state[0].schema == {**ROW_COLUMNS, SOURCE: pl.String, **COLUMNS}
+    assert clocks.clock_ms == 8
+
+
+def test_columns_of_the_stream_that_the_operator_does_not_use_are_left_out():
+    one = operator("left")
+    state = []
+    one.step(segment(left=LEFT.with_columns(more=pl.lit(1))), one.clocks(), state)
+    assert state[0].columns == [*ROW_COLUMNS, *COLUMNS]
+
+
+def test_the_end_of_input_is_marked():
+    one = operator("left")
+    output = one.finish(one.clocks(), [])
+    assert output.panes.rows() == [(NEVER_MS, FOREVER_MS, True)]
+    assert output.late.is_empty()
