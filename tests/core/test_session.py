@@ -245,6 +245,22 @@ def test_sessions_that_overlap_unseen_are_two():
     ]
 
 
+@pytest.mark.parametrize("segments", [1, 4])
+def test_a_row_finds_the_session_it_is_in_behind_a_shorter_one_that_nobody_saw(segments):
+    #  0    5   8    15 18
+    #       a--------)            row 8 at W = 15 does not see [5,15)
+    #           a-------)         row 0 at W = 16 makes it [0,18), around [5,15)
+    #  a---------------a)------)  row 16
+    stream = Stream()
+    rows = ["a 5", "a 8 @15", "a 0 @16", "a 16"]
+    for segment in rows if segments == 4 else [",".join(rows)]:
+        stream.rows(segment)
+    assert stream.clock(26) == [
+        "a [5,15) r1 on_time final",
+        "a [0,26) r3 late final",
+    ]
+
+
 @pytest.mark.parametrize("purged", [False, True])
 def test_state_past_its_time_is_invisible_purged_or_not(purged):
     #  0         10 12        22
@@ -293,6 +309,16 @@ def test_a_new_start_withdraws_the_pane_even_where_the_session_is_open_again():
     assert stream.rows("a 9", clock=20) == ["a [9,19) r1 on_time"]
     assert stream.rows("a 3 @20, a 15 @20") == ["a [9,19) r1 retracted"]
     assert stream.clock(25) == ["a [3,25) r3 late"]
+
+
+def test_a_start_under_which_nothing_went_out_is_not_withdrawn():
+    #  -2    3     9  15   19   25
+    #  a-----a-----a--a----)----)     [9,19) went out at 20; then 3 and 15, then -2
+    stream = Stream(allowed_lateness_ms=50)
+    stream.rows("a 9", clock=20)
+    assert stream.rows("a 3 @20, a 15 @20") == ["a [9,19) r1 retracted"]
+    assert stream.rows("a -2 @20") == []
+    assert stream.clock(25) == ["a [-2,25) r4 late"]
 
 
 def test_published_sessions_that_merge_keep_the_first_start_and_withdraw_the_others():

@@ -103,8 +103,8 @@ class SessionAggregate:
         start_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         end_ms = start_ms + self.windows.gap_ms
         by_ms = np.maximum(watermark_ms - end_ms - self.allowed_lateness_ms, 0)
-        return rows.with_columns(
-            pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)
+        return rows.hstack(
+            [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
         )
 
     def _fold(self, rows: pl.DataFrame, state: SessionState) -> Mask:
@@ -125,10 +125,10 @@ class SessionAggregate:
         partials = [self._partials(rows, merged.of_row, accepted)]
         if touched.any():
             number = merged.of_stored[touched]
-            taken = state.take(found.where(touched))
-            partials.append(taken.partials.with_columns(pl.Series(_SESSION, number)))
+            taken = found.where(touched)
             moved = taken.facts[START] != merged.start_ms[number]
-            state.withdraw(taken, moved & (taken.facts[STANDS] > 0))
+            state.withdraw(taken.where(moved & (taken.facts[STANDS] > 0)))
+            partials.append(state.take(taken).hstack([pl.Series(_SESSION, number)]))
         key = key_of_row[merged.first_row]
         folded = self._combined(partials)
         facts = _facts(merged, found, folded[ROWS].to_numpy())
@@ -136,7 +136,7 @@ class SessionAggregate:
         return accepted
 
     def _partials(self, rows: pl.DataFrame, session: Numbers, accepted: Mask) -> pl.DataFrame:
-        rows = rows.with_columns(pl.Series(_SESSION, session))
+        rows = rows.hstack([pl.Series(_SESSION, session)])
         if not accepted.all():
             rows = rows.filter(pl.Series(accepted))
         return self.aggregation.partials(rows, (_SESSION,))

@@ -95,7 +95,7 @@ def _components(rows: Rows, stored: Stored, gap_ms: int) -> tuple[Numbers, int]:
     start_ms = np.concatenate((rows.at_ms, stored.start_ms))
     end_ms = np.concatenate((rows.at_ms + gap_ms, stored.end_ms))
     at, reach = _on_one_line(key, start_ms, end_ms)
-    order = np.argsort(at, kind="stable")
+    order = np.argsort(at)
     opens = np.ones(order.size, np.bool_)
     opens[1:] = at[order[1:]] >= np.maximum.accumulate(reach[order])[:-1]
     component = np.empty(order.size, np.int64)
@@ -127,11 +127,18 @@ def _ordered(
         np.minimum.at(first_end, of_row, rows.at_ms + gap_ms)
         np.minimum.at(first_end, of_stored, stored.end_ms)
         ordered[of_row[behind & (rows.watermark_ms >= first_end[of_row])]] = True
-    by_start = np.lexsort((stored.start_ms, of_stored))
-    of_stored = of_stored[by_start]
-    overlap = stored.start_ms[by_start][1:] < stored.end_ms[by_start][:-1]
-    ordered[of_stored[1:][overlap & (of_stored[1:] == of_stored[:-1])]] = True
+    if np.bincount(of_stored, minlength=1).max() > 1:
+        ordered[_overlapping(of_stored, stored)] = True
     return ordered
+
+
+def _overlapping(of_stored: Numbers, stored: Stored) -> Numbers:
+    """Return the components in which stored sessions overlap: then neighbours by start do."""
+    by_start = np.lexsort((stored.start_ms, of_stored))
+    component = of_stored[by_start]
+    overlap = stored.start_ms[by_start][1:] < stored.end_ms[by_start][:-1]
+    neighbours: Numbers = component[1:][overlap & (component[1:] == component[:-1])]
+    return neighbours
 
 
 def _numbered(

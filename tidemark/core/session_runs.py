@@ -53,13 +53,17 @@ class Sessions:
     def at(self, index: Numbers) -> "Sessions":
         """Return some of them, in the order of ``index``."""
         return Sessions(
-            self.keys[index], self.hashes[index], self.facts[index], self.partials[index]
+            self.keys[index], self.hashes[index], self.facts.take(index), self.partials[index]
         )
+
+    def in_order(self) -> "Sessions":
+        """Return them in order of hash."""
+        return self.at(np.argsort(self.hashes, kind="stable"))
 
     def frame(self) -> pl.DataFrame:
         """Return them as one frame: keys, facts, partials without ROWS."""
         facts = [pl.Series(name, np.ascontiguousarray(self.facts[name])) for name in FACT_NAMES]
-        return self.keys.with_columns(*facts, *self.partials.drop(ROWS))
+        return self.keys.hstack([*facts, *self.partials.drop(ROWS)])
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, key: Sequence[str]) -> "Sessions":
@@ -88,13 +92,12 @@ class Run:
     """Sessions in order of hash; of each, whether it lives and whether changes told of it."""
 
     def __init__(self, sessions: Sessions, fresh: Mask) -> None:
-        """Index sessions that all live; ``fresh``: put since changes were last asked for."""
-        order = np.argsort(sessions.hashes, kind="stable")
-        self.sessions = sessions.at(order)
-        self.fresh = fresh[order]
-        self.alive = np.ones(order.size, np.bool_)
-        self.live = order.size
-        end_ms = self.sessions.facts[END]
+        """Index sessions in order of hash that all live; ``fresh``: no changes told of them yet."""
+        self.sessions = sessions
+        self.fresh = fresh
+        self.alive = np.ones(fresh.size, np.bool_)
+        self.live = fresh.size
+        end_ms = sessions.facts[END]
         self._by_end = np.argsort(end_ms, kind="stable")
         self._ends_ms = end_ms[self._by_end]
         self._due, self._purged = 0, 0
@@ -157,8 +160,10 @@ class Run:
 
 def merged(runs: Sequence[Run]) -> Run:
     """Return one run with what lives in several."""
-    fresh = np.concatenate([run.fresh[run.alive] for run in runs])
-    return Run(joined([run.living() for run in runs]), fresh)
+    every = joined([run.sessions for run in runs])
+    live = np.flatnonzero(np.concatenate([run.alive for run in runs]))
+    live = live[np.argsort(every.hashes[live], kind="stable")]
+    return Run(every.at(live), np.concatenate([run.fresh for run in runs])[live])
 
 
 def _same(keys: pl.DataFrame, others: pl.DataFrame) -> Mask:

@@ -27,11 +27,12 @@ from tidemark.core.session_runs import (
     joined,
     merged,
 )
+from tidemark.core.slices import stacked
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
 """Frames of the state's changes, in the order in which they apply."""
 
-_SMALLER = 4
+_SMALLER = 2
 """Each run has at least this many times the live sessions of the next smaller one ..."""
 
 _FEW = 4_096
@@ -72,7 +73,7 @@ class SessionState:
         """Return the live sessions of different keys; fastest with hashes in order."""
         found = [run.find(keys, hashes) for run in self.runs]
         none = np.empty(0, np.int64)
-        facts = [run.sessions.facts[at] for run, (at, _) in zip(self.runs, found, strict=True)]
+        facts = [run.sessions.facts.take(at) for run, (at, _) in zip(self.runs, found, strict=True)]
         return Found(
             np.repeat(np.arange(len(found)), [at.size for at, _ in found]),
             np.concatenate([none, *(at for at, _ in found)]),
@@ -86,13 +87,13 @@ class SessionState:
             if low < high:
                 yield run, found.at[low:high]
 
-    def take(self, found: Found) -> Sessions:
-        """Remove sessions that were found and return them, in the order of ``found``."""
+    def take(self, found: Found) -> pl.DataFrame:
+        """Remove sessions that were found; return their partials, in the order of ``found``."""
         taken = []
         for run, at in self._by_run(found):
-            taken.append(run.sessions.at(at))
+            taken.append(run.sessions.partials[at])
             self._remove(run, at)
-        return joined(taken)
+        return stacked(taken)
 
     def _remove(self, run: Run, at: Numbers) -> None:
         self._tell(REMOVED, run, at)
@@ -107,7 +108,7 @@ class SessionState:
             self._told[what].append(run.sessions.keys[at].hstack(bounds))
 
     def put(self, sessions: Sessions) -> None:
-        """Add sessions that are in no run."""
+        """Add sessions that are in no run, in order of hash."""
         self._add(Run(sessions, np.ones(sessions.facts.size, np.bool_)))
 
     def _add(self, new: Run) -> None:
@@ -121,10 +122,9 @@ class SessionState:
             at -= 1
         self.runs = runs
 
-    def withdraw(self, sessions: Sessions, mask: Mask) -> None:
-        """Keep some of the sessions, whose panes are to be withdrawn in this segment."""
-        if mask.any():
-            self._withdrawn.append(sessions.at(np.flatnonzero(mask)))
+    def withdraw(self, found: Found) -> None:
+        """Keep sessions that were found, whose panes are to be withdrawn in this segment."""
+        self._withdrawn += [run.sessions.at(at) for run, at in self._by_run(found)]
 
     def take_withdrawn(self) -> Sessions | None:
         """Return the sessions whose panes are to be withdrawn."""
@@ -179,7 +179,7 @@ class SessionState:
                 run.publish(at)
         if PUT in changes:
             self._drop(changes[PUT])
-            sessions = Sessions.of_frame(changes[PUT], self.key)
+            sessions = Sessions.of_frame(changes[PUT], self.key).in_order()
             self._add(Run(sessions, np.zeros(sessions.facts.size, np.bool_)))
 
     def _drop(self, sessions: pl.DataFrame) -> None:
