@@ -68,10 +68,14 @@ class Stack:
                     stderr=log,
                 )
 
+    def log(self, service: str) -> str:
+        """Return what a service has logged since its last start."""
+        return self._log(service).read_text()
+
     def await_partitions(self) -> None:
         """Wait until every service that runs has some."""
         wait_until(
-            lambda: all("was given" in self._log(name).read_text() for name in self.processes),
+            lambda: all("was given" in self.log(name) for name in self.processes),
             f"partitions of {self.name}",
         )
 
@@ -123,7 +127,7 @@ class Stack:
 
     def figures(self, service: str) -> dict[str, str]:
         """Return the latest figures that a service has logged."""
-        words = self._log(service).read_text().split()
+        words = self.log(service).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 

@@ -184,6 +184,35 @@ def _sessions(times: dict[str, list[int]]) -> dict[tuple[str, int], int]:
     return dict(sessions)
 
 
+def test_silent_sources_close_windows_also_after_a_restart_with_nothing_to_read(broker):
+    """One of two raw partitions never has a record, the other one a single record."""
+    with Stack(broker, "silent", raw_partitions=2, TEST_IDLE_AFTER="1s") as stack:
+        stack.move("a", T + 9_999)
+        stack.start("ingest")
+        wait_until(lambda: bool(stack.committed("silent.by-player.log")), "the segment")
+        assert stack.stop() == {"ingest": 0}
+        stack.start()
+        stack.await_results("pops", lambda panes: len(panes) == 1)
+        (pane,) = stack.results("pops")
+    assert (pane["pops"], pane["timing"], pane["final"]) == (1, "on_time", False)
+
+
+def test_a_raw_topic_made_anew_stops_ingest_with_advice(broker):
+    with Stack(broker, "anew") as stack:
+        stack.start("ingest")
+        stack.move("a", T)
+        wait_until(lambda: bool(stack.committed("anew.by-player.log")), "the segment")
+        assert stack.stop() == {"ingest": 0}
+        stack.admin.delete_topics([stack.raw])[stack.raw].result()
+        wait_until(lambda: stack.raw not in topics.partition_counts(stack.admin), "deletion")
+        topics.ensure(stack.admin, topics.raw_topics(stack.plan), -1)
+        stack.start("ingest")
+        assert stack.processes["ingest"].wait(20) == 2
+        (line,) = [line for line in stack.log("ingest").splitlines() if "ERROR" in line]
+        assert "anew-moves/0: nothing is committed, but the log" in line
+        assert "tidemark reset" in line
+
+
 class _Idle:
     """An owner that does nothing by itself."""
 

@@ -60,7 +60,7 @@ def _run_ends(topics: Sequence[Any], numbers: Sequence[Any]) -> list[int]:
     """Return where each run of one partition ends."""
     number = np.array(numbers, np.int32)
     changes = number[1:] != number[:-1]
-    if any(topic is not topics[0] and topic != topics[0] for topic in topics):
+    if len(set(topics)) > 1:
         _, code = np.unique(np.array(topics, object), return_inverse=True)
         changes |= code[1:] != code[:-1]
     return [*(np.flatnonzero(changes) + 1).tolist(), len(numbers)]

@@ -23,7 +23,7 @@ from tidemark.records import Counts
 from tidemark.runtime.batches import by_partition, record_batch
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
-from tidemark.runtime.past_marks import last_progress
+from tidemark.runtime.past_marks import PastMarks
 from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, decode, encode
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
@@ -83,6 +83,7 @@ class IngestTask:
         self._ingest = Ingest(self.plan)
         self._builder = SegmentBuilder(_EPOCH)
         self._ends = Ends(self.process.admin)
+        self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._idle_after_ms = {s.topic: s.idle_after_ms for s in self.plan.sources}
 
     def assigned(self, starts: Sequence[Start]) -> None:
@@ -96,10 +97,10 @@ class IngestTask:
     def _source(self, start: Start, topic_id: str) -> _Source:
         at_ms = now_ms()
         if start.metadata is None:
+            self._past.require_new(start.partition)
             return _Source(topic_id, Progress(start.offset), -1, at_ms)
         if not start.metadata:
-            progress = last_progress(self.config, self.process.admin, self.plan, start)
-            return _Source(topic_id, progress, start.offset, at_ms)
+            return _Source(topic_id, self._past.progress(start), start.offset, at_ms)
         past = decode(start.metadata, SourceProgress, str(start.partition))
         check_topic(past, topic_id, str(start.partition))
         return _Source(

@@ -1,0 +1,63 @@
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tidemark.runtime.commit import Transaction
+
+
+class SmallProducer:
+    """A producer with room for two records between polls."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.calls: list[str] = []
+        self.room = 2
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+        if not self.room:
+            raise BufferError
+        self.room -= 1
+        self.records.append((topic, partition, key, value))
+
+    def poll(self, timeout_s: float) -> None:
+        self.room = 2
+
+    def init_transactions(self, timeout_s: float) -> None:
+        self.calls.append("init")
+        if self.calls.count("init") == 1:
+            raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, retriable=True))
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+
+def test_a_full_buffer_delays_records_but_neither_drops_nor_doubles_nor_reorders_them():
+    producer = SmallProducer()
+    transaction = Transaction(producer)  # type: ignore[arg-type]
+    keys = [b"k%d" % n for n in range(7)]
+    values = [b"v%d" % n for n in range(7)]
+
+    transaction.write("out", 1, keys, values)
+
+    assert producer.records == [("out", 1, *pair) for pair in zip(keys, values, strict=True)]
+
+
+def test_a_transaction_begins_with_the_first_output():
+    producer = SmallProducer()
+    transaction = Transaction(producer)  # type: ignore[arg-type]
+    transaction.write("out", 0, [], [])
+    assert not transaction.is_open
+
+    transaction.write("out", 0, [None], [b"v"])
+    transaction.write("out", 0, [None], [b"v"])
+    assert producer.calls == ["init", "init", "begin"]
+
+
+@pytest.mark.parametrize("offsets", [[], "invalid"])
+def test_a_commit_without_real_offsets_is_refused(offsets):
+    from confluent_kafka import TopicPartition
+
+    wanted = [TopicPartition("raw", 0, -1001)] if offsets else []
+    with pytest.raises(AssertionError):
+        Transaction(SmallProducer()).commit(wanted, None)  # type: ignore[arg-type]
