@@ -29,7 +29,8 @@ _TRIES = 3  # with free ports: another process may take one between the choice a
 _FREE_BYTES = 256 * 2**20
 
 _LOG = "-Dorg.slf4j.simpleLogger."
-_TOOL_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", f"{_LOG}defaultLogLevel=error")
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1"  # half the CPU until it answers, less once it is warm
+_TOOL_JVM = ("-Xmx256m", _SHORT_LIVED, f"{_LOG}defaultLogLevel=error")
 _BROKER_JVM = (
     "-Xmx768m",
     f"{_LOG}defaultLogLevel=warn",
@@ -94,11 +95,14 @@ def command(kafka_class: str, *arguments: str, jvm: Sequence[str] = _TOOL_JVM) -
     return [java(), *jvm, "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*", kafka_class, *arguments]
 
 
-def prepare(folder: Path, port: int, controller_port: int) -> list[str]:
+def prepare(
+    folder: Path, port: int, controller_port: int, *, short_lived: bool = True
+) -> list[str]:
     """Make `folder` a broker's folder (a used one keeps its data); return the command to run it."""
     settings = folder / "server.properties"
     data = folder / "data"
-    runs = command("kafka.Kafka", str(settings), jvm=_BROKER_JVM)
+    jvm = (*_BROKER_JVM, _SHORT_LIVED) if short_lived else _BROKER_JVM
+    runs = command("kafka.Kafka", str(settings), jvm=jvm)
     formatted = formatted_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)

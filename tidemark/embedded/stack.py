@@ -6,11 +6,16 @@ one ended.
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
+
 from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
+from tidemark.embedded.processes import last_words
 from tidemark.embedded.state import Running, last, remember, running
 from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
@@ -20,6 +25,8 @@ from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
 
 BROKER = "broker"
+_JOIN_S = 60
+_POLL_S = 0.1
 
 
 def up(
@@ -47,9 +54,11 @@ def up(
     plan = load_pipeline(pipeline).plan()
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    address = f"127.0.0.1:{_port(folder, port)}"
+    chosen = _port(folder, port)
+    address = f"127.0.0.1:{chosen}"
+    broker = prepare(folder / BROKER, chosen, controller_port=free_port(), short_lived=dies_with_us)
     supervision = Supervision.begin(
-        folder, _programs(folder, plan, address), _environment(pipeline, address), dies_with_us
+        folder, _programs(broker, plan), _environment(pipeline, address), dies_with_us
     )
     stack = Running(address, pipeline, str(supervision.socket), supervision.pid)
     try:
@@ -84,6 +93,26 @@ def _start(supervision: Supervision, plan: Plan, address: str, raw_partitions: i
     raw = [topic for topic in _raw_topics(plan, raw_partitions) if topic.name not in there]
     topics.ensure(admin, [*raw, *topics.own_topics(plan)], config.replication_factor)
     supervision.start(*plan.services())
+    _wait_for_members(supervision, admin, plan)
+
+
+def _wait_for_members(supervision: Supervision, admin: AdminClient, plan: Plan) -> None:
+    """Wait until each service has its partitions: what is sent from then on is seen at once."""
+    deadline = time.monotonic() + _JOIN_S
+    while missing := set(plan.services()) - _joined(admin, plan.pipeline):
+        for service in missing:
+            if not supervision.runs(service) or time.monotonic() > deadline:
+                words = last_words(supervision.log(service))
+                raise ConfigurationError(f"{service} got no partitions: {words}")
+        time.sleep(_POLL_S)
+
+
+def _joined(admin: AdminClient, pipeline: str) -> set[str]:
+    """Return the services whose consumer group has settled."""
+    # Listed, not described: to describe a group needs its coordinator, which comes with the first
+    # member, and asking for it before then takes until the request times out.
+    stable = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result().valid
+    return {group.group_id.removeprefix(f"{pipeline}.") for group in stable}
 
 
 def _raw_topics(plan: Plan, partitions: int | None) -> Sequence[topics.Topic]:
@@ -93,13 +122,12 @@ def _raw_topics(plan: Plan, partitions: int | None) -> Sequence[topics.Topic]:
     )
 
 
-def _programs(folder: Path, plan: Plan, address: str) -> list[Program]:
-    port = int(address.rpartition(":")[2])
-    broker = prepare(folder / BROKER, port, controller_port=free_port())
-    return [
-        Program(BROKER, broker, priority=1),
-        *(Program(name, (sys.executable, "-m", f"services.{name}"), 2) for name in plan.services()),
+def _programs(broker: Sequence[str], plan: Plan) -> list[Program]:
+    services = [
+        Program(name, (sys.executable, "-m", f"services.{name}"), priority=2)
+        for name in plan.services()
     ]
+    return [Program(BROKER, broker, priority=1), *services]
 
 
 def _environment(pipeline: str, address: str) -> dict[str, str]:

@@ -42,14 +42,15 @@ supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 """
 
 # A process that ran for two seconds is started again at once; one that ended before, each time a
-# second later.
+# second later.  Status 2 says that starting again changes nothing.
 _PROGRAM = """
 [program:{name}]
 command={command}
 directory={directory}
 priority={priority}
 autostart=false
-autorestart=true
+autorestart=unexpected
+exitcodes=2
 startsecs=2
 startretries=10
 stopwaitsecs=20
