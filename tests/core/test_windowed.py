@@ -170,6 +170,22 @@ def test_a_row_late_for_one_window_counts_in_the_open_ones():
     assert sums.finish() == ["a [5,15) 1 on_time r1!"]
 
 
+def test_a_window_never_shows_a_row_that_was_late_for_it_but_not_for_the_next():
+    # with 2 ms of lateness, 6 @13 is too late for [0,10) and on time for [5,15)
+    sums = Windowing(10, slide_ms=5, lateness_ms=2)
+    assert sums.step("a 1 1 | a 3 10 @11 | a 6 100 @13", watermark=13) == [
+        "a [-5,5) 1 on_time r1!",
+        "a [0,10) 1 on_time r1!",
+        "a [0,10) 11 late r2!",
+    ]
+    assert sums.finish() == ["a [5,15) 100 on_time r1!"]
+    alone = Windowing(10, slide_ms=5, lateness_ms=2, trigger=on_final())
+    assert alone.step("a 1 1 | a 6 100 @12", watermark=12) == [
+        "a [-5,5) 1 on_time r1!",
+        "a [0,10) 1 on_time r1!",
+    ]
+
+
 def test_a_row_late_for_all_its_windows_names_the_last_of_them():
     sums = Windowing(10, slide_ms=5, lateness_ms=2)
     sums.step(watermark=17)
