@@ -129,7 +129,7 @@ def test_killing_every_service_in_mid_run_changes_nothing(broker):
         for n in range(20_000)
     ]
     records += [(partition, "end", END) for partition in (0, 1)]
-    with Stack(broker, "killed", raw_partitions=2) as stack:
+    with Stack(broker, "killed", raw_partitions=2, TIDEMARK_SNAPSHOT_COMMITS="3") as stack:
         stack.start()
         for begin in range(0, len(records), 1_000):
             stack.produce((p, None, move(k, at)) for p, k, at in records[begin : begin + 1_000])

@@ -157,6 +157,8 @@ class IngestTask:
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write segments; return the offsets of every source that moved or fell silent."""
+        if not self._moved:
+            return ()
         moved = {partition: self._sources[partition] for partition in sorted(self._moved)}
         marks = [
             source.mark(str(partition))

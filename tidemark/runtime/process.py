@@ -90,11 +90,12 @@ class Process:
         try:
             while not self._stopping:
                 self._turn(work)
+            self._report(work, time.monotonic())
             self.member.leave()
-        except BaseException:
+        except BaseException as error:
+            error.add_note(f"transactional id {self.transactional_id}")
             self._fail()
             raise
-        self._report(work, time.monotonic())
         _log.info("%s stopped", self.name)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
@@ -115,10 +116,8 @@ class Process:
     def _consume(self, work: Work) -> None:
         """Wait for a message, then take what is there, or what comes until a commit is due."""
         begin_s = time.monotonic()
-        wait_s = _IDLE_WAIT_S
-        if self.transaction.is_open:
-            wait_s = min(wait_s, self._pace.until_due_s(begin_s))
-        self._in_hand += self.member.consume(1, wait_s)
+        until_due_s = self._pace.until_due_s(begin_s)
+        self._in_hand += self.member.consume(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S))
         self._pace.waited(time.monotonic() - begin_s)
         if not self._in_hand:
             return
@@ -141,8 +140,8 @@ class Process:
         offsets = self._work.checkpoint()
         if offsets:
             self.transaction.commit(offsets, self.member.consumer)
+            self._pace.committed(time.monotonic())
         assert not self.transaction.is_open, "output without offsets"
-        self._pace.committed(time.monotonic())
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""
@@ -186,9 +185,10 @@ def explained(error: Exception) -> str:
         return str(error)
     kafka = error.args[0]
     if kafka.name() in _FENCED:
+        notes = ", ".join(getattr(error, "__notes__", ()))
         return (
-            "fenced: another process has the same transactional id (each process of a service "
-            "needs its own TIDEMARK_SLOT), or a transaction was open for longer than "
+            f"fenced ({notes}): another process has the same id, and each process of a service "
+            "needs a TIDEMARK_SLOT of its own; or a transaction was open for longer than "
             "TIDEMARK_TRANSACTION_TIMEOUT_MS"
         )
     return f"Kafka: {kafka.name()}: {kafka.str()}"
