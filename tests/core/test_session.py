@@ -138,15 +138,13 @@ def test_a_null_key_is_a_key():
     ]
 
 
-def test_times_that_are_as_far_apart_as_can_be_stay_apart():
+def test_keys_stay_apart_however_far_apart_their_times_are():
     far = 2**61
     stream = Stream()
-    stream.rows(f"a {-far}, b {-far}, a {far} @{-far}, b 0 @{-far}")
-    assert stream.rows(f"a {-far + 1}, a {far - 1} @{-far}", clock=far + 10) == [
-        f"b [{-far},{-far + 10}) r1 on_time final",
-        f"a [{-far},{-far + 11}) r2 on_time final",
-        "b [0,10) r1 on_time final",
-        f"a [{far - 1},{far + 10}) r2 on_time final",
+    near = [f"{key} {5 * n - far} @{-far}" for key in "abcde" for n in range(40)]
+    assert stream.rows(",".join([*near, f"a {far} @{-far}"]), clock=far + 10) == [
+        *(f"{key} [{-far},{-far + 205}) r40 on_time final" for key in "abcde"),
+        f"a [{far},{far + 10}) r1 on_time final",
     ]
 
 
@@ -443,6 +441,16 @@ def test_small_segments_leave_few_runs_and_do_not_rewrite_large_ones():
         stream.rows(",".join(f"k{n}-{m} 0" for m in range(20)))
     assert stream.state.runs[0] is large
     assert len(stream.state.runs) <= 3
+
+
+def test_a_session_that_was_taken_from_a_large_run_is_not_found_there_again():
+    stream = Stream()
+    stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
+    for at_ms in (3, 6, 9):
+        stream.rows(f"k5 {at_ms}")
+    assert len(stream.state.runs) == 2
+    assert stream.clock(19)[-1] == "k5 [0,19) r4 on_time final"
+    assert stream.clock(99) == []
 
 
 @pytest.mark.parametrize(
