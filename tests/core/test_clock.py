@@ -144,6 +144,14 @@ def test_a_range_that_overlaps_goes_on_where_it_was():
     assert table.sources["t/0"].own_ms == 15
 
 
+def test_a_range_that_overlaps_and_ends_lower_lost_its_watermark():
+    table = clocks(segment(read("t/0", 0, 3, NEVER_MS, 10), partitions={"t": 1}))
+    entry = step(table, segment(read("t/0", 1, 5, NEVER_MS, 6), partitions={"t": 1}))
+    assert entry.floor_ms.tolist() == [10]
+    assert table.clock_ms == 10
+    assert table.sources["t/0"].floor_ms == 10
+
+
 def test_a_repeated_idle_mark_does_not_undo_a_wake():
     idle = segment(read("t/0", 3, 3, 10, 10, idle=True, silence_ms=1), partitions={"t": 1})
     table = clocks(

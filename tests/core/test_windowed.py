@@ -272,13 +272,14 @@ def test_sums_that_outgrow_a_column_survive_a_restore():
     sums = Windowing(10)
     sums.step(f"a 1 {big} | a 2 {big} | a 3 {big}", watermark=0)
     sums.step("a 4 1", watermark=0)
-    sums.step("b 4 1", watermark=0)
+    sums.step("b 4 1 | b 11 1", watermark=0)
     sums.task.compact()
     sums.task.restore()
     assert sums.step(watermark=10) == [
         f"a [0,10) {3 * big + 1} on_time r4!",
         "b [0,10) 1 on_time r1!",
     ]
+    assert sums.step(watermark=20) == ["b [10,20) 1 on_time r1!"]
 
 
 def test_blocks_of_a_slice_stay_few_and_merging_them_shows_nowhere():

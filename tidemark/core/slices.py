@@ -208,12 +208,8 @@ class WindowState:
 
 
 def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
-    """Put blocks under each other; a partial column that a block left out is zero there."""
-    stack = pl.concat(blocks, how="diagonal")
-    if all(block.width == stack.width for block in blocks):
-        return stack
-    everywhere = set.intersection(*(set(block.columns) for block in blocks))
-    return stack.with_columns(pl.col(set(stack.columns) - everywhere).fill_null(0))
+    """Put blocks under each other; a part that a block left out is null there, which means zero."""
+    return pl.concat(blocks, how="diagonal")
 
 
 def _unmarked(block: pl.DataFrame) -> pl.DataFrame:
