@@ -1,67 +1,16 @@
-"""Sessions rule by rule.  Timelines show event times; the gap is 10 ms unless a test says else.
-
-A row is written "key time" or "key time @W": W is the watermark it is judged by, its own time
-unless given.
-"""
+"""Sessions rule by rule.  Timelines show event times; the gap is 10 ms."""
 
 import polars as pl
 import pytest
 
-from tidemark.core import aggregates, session, session_state
+from tests.core.session_stream import ROWS, Stream
+from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.session import STRICT, SessionAggregate
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Session
 from tidemark.errors import PipelineError
-
-COLUMNS = {"key": pl.String(), "value": pl.Int64()}
-SUM = Aggregation({"total": aggregates.sum("value")}, COLUMNS)
-ROWS = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
-
-
-class Stream:
-    """One operator fed by hand: rows, then the clock."""
-
-    def __init__(self, **settings):
-        settings.setdefault("windows", Session(10))
-        self.body = SessionAggregate(
-            **{"aggregation": SUM, "key": ("key",), "columns": COLUMNS, **settings}
-        )
-        self.state = self.body.fresh()
-        self.clock_ms = NEVER_MS
-        self.offset = 0
-
-    def rows(self, text, clock=None):
-        """Take a segment of comma-separated rows, each with the value 1; show late ones, panes."""
-        late = self.body.fold(self._frame(text), self.state)
-        before_ms, self.clock_ms = self.clock_ms, self.clock_ms if clock is None else clock
-        panes = self.body.publish(self.state, before_ms, self.clock_ms)
-        self.state.validate()
-        return [f"late {r['key']} {r['@event_time']}" for r in late.iter_rows(named=True)] + shown(
-            panes
-        )
-
-    def clock(self, clock_ms):
-        return self.rows("", clock_ms)
-
-    def _frame(self, text):
-        made = []
-        for row in filter(None, text.split(",")):
-            key, at, *w = row.split()
-            w_ms = int(w[0][1:]) if w else int(at)
-            made.append(("t/0", self.offset, 0, int(at), w_ms, None if key == "-" else key, 1))
-            self.offset += 1
-        return pl.DataFrame(made, schema=ROWS, orient="row")
-
-
-def shown(panes):
-    return [
-        f"{p['key'] or '-'} [{p['start']},{p['end']}) r{p['revision']} "
-        + ("retracted" if p["retracted"] else f"{p['timing']}{' final' if p['final'] else ''}")
-        for p in panes.iter_rows(named=True)
-    ]
-
 
 # Bounds
 
@@ -180,7 +129,7 @@ def test_a_row_is_late_when_the_session_it_would_be_in_is_past_its_time():
 
 def test_a_late_row_says_what_it_missed_and_by_how_much_and_keeps_its_columns():
     stream = Stream(allowed_lateness_ms=5)
-    late = stream.body.fold(stream._frame("a 2 @20, b 7 @21"), stream.state)
+    late = stream.body.fold(stream.frame("a 2 @20, b 7 @21"), stream.state)
     assert late.columns == [*ROWS, "start", "end", "late_by_ms"]
     assert late.select("key", "start", "end", "late_by_ms").rows() == [("a", 2, 12, 3)]
 
@@ -344,7 +293,7 @@ def test_an_open_session_may_change_its_start_without_a_word():
 def test_withdrawn_panes_have_no_values():
     stream = Stream(allowed_lateness_ms=50)
     stream.rows("a 6", clock=16)
-    stream.body.fold(stream._frame("a 0 @16"), stream.state)
+    stream.body.fold(stream.frame("a 0 @16"), stream.state)
     panes = stream.body.publish(stream.state, 16, 16)
     assert panes.select("retracted", "total").rows() == [(True, None), (False, 2)]
 
@@ -377,80 +326,6 @@ def test_withdrawals_come_first_then_panes_by_end_key_and_start():
         "- [9,19) r1 on_time",
         "c [9,19) r1 on_time",
     ]
-
-
-# State
-
-
-def test_changes_tell_nothing_of_a_session_that_came_and_went_between_them():
-    stream = Stream()
-    stream.rows("a 0")
-    stream.rows("a 5")
-    changes = stream.state.changes()
-    assert changes.keys() == {"put"}
-    assert changes["put"].select("key", "start", "end").rows() == [("a", 0, 15)]
-    assert stream.state.changes() == {}
-
-
-def test_changes_name_what_a_session_grew_from_and_what_was_published():
-    stream = Stream(allowed_lateness_ms=50)
-    stream.rows("a 0, b 0")
-    stream.state.changes()
-    stream.rows("a 5, c 20", clock=10)
-    changes = stream.state.changes()
-    assert changes["removed"].rows() == [("a", 0, 10)]
-    assert changes["published"].rows() == [("b", 0, 10)]
-    assert changes["put"]["key"].sort().to_list() == ["a", "c"]
-
-
-def test_changes_made_after_a_snapshot_continue_it():
-    stream = Stream(allowed_lateness_ms=50)
-    stream.rows("a 0, b 0")
-    pieces = [stream.state.snapshot()]
-    stream.rows("a 5", clock=10)
-    pieces.append(stream.state.changes())
-    restored = stream.body.fresh()
-    for piece in pieces:
-        restored.apply(piece)
-    restored.validate()
-    stream.state = restored
-    assert stream.clock(15) == ["a [0,15) r2 on_time"]
-
-
-def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
-    def same(keys):
-        return pl.Series([7] * keys.height, dtype=pl.UInt64).to_numpy()
-
-    for module in (session, session_state):
-        monkeypatch.setattr(module, "hashes_of", same)
-    stream = Stream()
-    stream.rows("a 0, b 1, - 2")
-    assert stream.rows("- 4, c 3, a 5", clock=20) == [
-        "b [1,11) r1 on_time final",
-        "c [3,13) r1 on_time final",
-        "- [2,14) r2 on_time final",
-        "a [0,15) r2 on_time final",
-    ]
-
-
-def test_small_segments_leave_few_runs_and_do_not_rewrite_large_ones():
-    stream = Stream()
-    stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
-    large = stream.state.runs[0]
-    for n in range(100):
-        stream.rows(",".join(f"k{n}-{m} 0" for m in range(20)))
-    assert stream.state.runs[0] is large
-    assert len(stream.state.runs) <= 3
-
-
-def test_a_session_that_was_taken_from_a_large_run_is_not_found_there_again():
-    stream = Stream()
-    stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
-    for at_ms in (3, 6, 9):
-        stream.rows(f"k5 {at_ms}")
-    assert len(stream.state.runs) == 2
-    assert stream.clock(19)[-1] == "k5 [0,19) r4 on_time final"
-    assert stream.clock(99) == []
 
 
 @pytest.mark.parametrize(
