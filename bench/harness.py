@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -30,7 +30,7 @@ class Harness:
         if importlib.util.find_spec("orjson") is None:
             # The harness needs one function of it, which another library has as well.
             sys.modules["orjson"] = SimpleNamespace(loads=msgspec.json.decode)  # type: ignore[assignment]
-        self.run: Any = importlib.import_module("run")
+        self.run = cast(Any, importlib.import_module("run"))
         self._gen: Any = importlib.import_module("gen")
         common: Any = importlib.import_module("common")
         self.address: str = common.BOOT
