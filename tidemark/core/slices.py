@@ -56,6 +56,7 @@ class WindowState:
         self._starts: list[int] = []
         self._added: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
+        self._last_purged = NEVER_MS
 
     def add_ahead(self, blocks: pl.DataFrame) -> None:
         """Add partials of rows that are on time for all their windows, by SLICE and key."""
@@ -158,9 +159,14 @@ class WindowState:
         blocks[first:] = [self.aggregation.combine(blocks[first:], by)]
 
     def changes(self) -> Changes:
-        """Return the blocks added since the last call; merging blocks changes nothing."""
+        """Return the blocks added since the last call, less those purged meanwhile.
+
+        Merging blocks changes nothing.
+        """
         added, self._added = self._added, []
-        return self._framed(added)
+        # Under lag most windows open and close between two calls: then this saves most bytes.
+        kept = [block.filter(pl.col(SLICE) > self._last_purged) for block in added]
+        return self._framed([block for block in kept if not block.is_empty()])
 
     def snapshot(self) -> Changes:
         """Return all blocks."""
@@ -194,6 +200,8 @@ class WindowState:
         starts = np.array(self._starts, np.int64)
         gone = self.windows.last_end(starts) <= clock_ms - self.allowed_lateness_ms
         count = int(np.count_nonzero(gone))
+        if count:
+            self._last_purged = self._starts[count - 1]
         for start in self._starts[:count]:
             del self._slices[start]
         del self._starts[:count]

@@ -4,7 +4,6 @@ Columns become text as a whole, never value by value.  Floats are written so tha
 the same bits, integers in full however large; NaN and infinity, which JSON lacks, are null.
 """
 
-import io
 from collections.abc import Sequence
 
 import msgspec
@@ -12,6 +11,9 @@ import polars as pl
 
 from tidemark.core.pane import END, RETRACTED, START
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
+
+# What JSON escapes in texts.
+_ESCAPED = r'["\\\x00-\x1f]'
 
 END_OF_INPUT = "end_of_input"
 LATE_BY = "late_by_ms"
@@ -67,13 +69,33 @@ def late_columns(late: pl.DataFrame) -> pl.DataFrame:
 
 def json_lines(rows: pl.DataFrame) -> list[bytes]:
     """Return each row as a JSON object."""
-    buffer = io.BytesIO()
-    rows.write_ndjson(buffer)
-    # Not splitlines: text may hold other line ends, and JSON escapes only this one.
-    return buffer.getvalue().split(b"\n")[:-1]
+    lines = rows.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary))
+    return lines.to_series().to_list()
 
 
 def json_arrays(rows: pl.DataFrame) -> list[bytes]:
     """Return each row as a JSON array."""
+    if _is_plain(rows):
+        return _plain_arrays(rows)
     encode = msgspec.json.Encoder().encode
     return list(map(encode, zip(*(column.to_list() for column in rows), strict=True)))
+
+
+def _is_plain(rows: pl.DataFrame) -> bool:
+    """Say whether the values are their own JSON, but for the quotes around texts."""
+    for column in rows:
+        if column.dtype != pl.String and not column.dtype.is_integer():
+            return False
+        if column.null_count() or (
+            column.dtype == pl.String and column.str.contains(_ESCAPED).any()
+        ):
+            return False
+    return True
+
+
+def _plain_arrays(rows: pl.DataFrame) -> list[bytes]:
+    """Write keys as most are, short texts and integers, in half the time."""
+    quotes = {name: '"' if dtype == pl.String else "" for name, dtype in rows.schema.items()}
+    pattern = ",".join(f"{quote}{{}}{quote}" for quote in quotes.values())
+    arrays = rows.select(pl.format(f"[{pattern}]", *quotes).cast(pl.Binary))
+    return arrays.to_series().to_list()
