@@ -25,7 +25,7 @@ setup: $(READY)  ## make the virtual environment, fetch Kafka, find or install J
 $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
 	  "Tidemark needs Python 3.11 or newer, this is $$("$(PYTHON)" -V): make PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "making $(VENV) with $$("$(PYTHON)" -V)"
+	@echo "installing into $(VENV) with $$("$(PYTHON)" -V): a minute or two, once"
 	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

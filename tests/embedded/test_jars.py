@@ -81,7 +81,7 @@ def test_a_cache_that_cannot_be_is_named(tmp_path, monkeypatch, lock):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path / "file" / "cache"))
 
-    with pytest.raises(ConfigurationError, match=r"^cache folder .*file/cache: Not a directory$"):
+    with pytest.raises(ConfigurationError, match=r"^folder .*file/cache: Not a directory$"):
         jars.kafka_jars(fetch, lock)
 
 

@@ -16,9 +16,9 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tidemark.embedded.jars import kafka_jars, only_one_process, staging
+from tidemark.embedded.jars import kafka_jars, staging
 from tidemark.embedded.java import java
-from tidemark.embedded.processes import die_with_parent, last_words
+from tidemark.embedded.processes import die_with_parent, last_words, only_one_process
 from tidemark.errors import ConfigurationError
 
 _HOST = "127.0.0.1"
@@ -222,7 +222,7 @@ def formatted_folder() -> Path:
     folder = jars.with_name(f"{jars.name}-formatted")
     if folder.is_dir():
         return folder
-    with only_one_process(folder.name):
+    with only_one_process(folder.with_suffix(".lock")):
         if not folder.is_dir():
             with staging(folder) as stage:
                 _format(stage)

@@ -5,7 +5,6 @@ when all of it fits, so the final folder, named after the list's own checksum, i
 A file lock makes a second process wait for the first one's fetch instead of repeating it.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -16,6 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+from rich.progress import track
+
+from tidemark.embedded.processes import only_one_process
 from tidemark.errors import ConfigurationError
 
 LOCK = Path(__file__).with_name("jars.lock")
@@ -55,7 +58,7 @@ def kafka_jars(fetch: Fetch | None = None, lock: Path = LOCK) -> Path:
     folder = cache_folder() / f"kafka-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
     if folder.is_dir():
         return folder
-    with only_one_process(folder.name):
+    with only_one_process(folder.with_suffix(".lock")):
         if not folder.is_dir():
             with staging(folder) as stage:
                 _fetch_all(locked_jars(lock), stage, fetch or fetch_from_maven_central)
@@ -71,20 +74,6 @@ def fetch_from_maven_central(jar: Jar, scratch: Path) -> Path:
     path = component.artifact().resolve()
     assert isinstance(path, Path)
     return path
-
-
-@contextmanager
-def only_one_process(name: str) -> Iterator[None]:
-    """Hold the cache's lock of this name; the system frees it even when the process is killed."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / f"{name}.lock").open("w")
-    except OSError as error:
-        raise ConfigurationError(f"cache folder {folder}: {error.strerror}") from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager
@@ -113,7 +102,8 @@ def _fetch_all(jars: tuple[Jar, ...], stage: Path, fetch: Fetch) -> None:
             fetched.rename(stage / jar.file_name)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(fetch_one, jars):
+            fetched = pool.map(fetch_one, jars)
+            for _ in track(fetched, "fetching Kafka", len(jars), console=Console(stderr=True)):
                 pass
 
 

@@ -1,11 +1,29 @@
-"""What every process started here needs: an end with its parent, and last words when it fails."""
+"""What the processes started here need of each other: turns, an end in common, last words."""
 
 import ctypes
+import fcntl
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from tidemark.errors import ConfigurationError
+
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@contextmanager
+def only_one_process(lock: Path) -> Iterator[None]:
+    """Wait for one's turn; the system gives it to the next even when a process is killed."""
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("w")
+    except OSError as error:
+        raise ConfigurationError(f"folder {lock.parent}: {error.strerror}") from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def die_with_parent() -> None:

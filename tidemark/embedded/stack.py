@@ -15,7 +15,7 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
-from tidemark.embedded.processes import last_words
+from tidemark.embedded.processes import last_words, only_one_process
 from tidemark.embedded.state import Running, last, remember, running
 from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
@@ -46,14 +46,36 @@ def up(
         raw_partitions: of raw topics that are not there yet; by default as many as the logs have.
         dies_with_us: stop everything when the calling process ends in any way (Linux).
     """
-    already = running(folder)
-    if already is not None:
-        if already.pipeline != pipeline:
-            raise ConfigurationError(f"{folder} runs {already.pipeline}: stop it first (make down)")
-        return already
+    with only_one_process(folder / "stack.lock"):
+        stack = running(folder)
+        if stack is None:
+            return _up(folder.absolute(), pipeline, port, raw_partitions, dies_with_us)
+        if stack.pipeline != pipeline:
+            raise ConfigurationError(f"{folder} runs {stack.pipeline}: stop it first (make down)")
+        return stack
+
+
+def down(folder: Path) -> bool:
+    """Stop the stack of this folder; say whether there was one."""
+    if last(folder) is None:
+        return False
+    with only_one_process(folder / "stack.lock"):
+        stack = running(folder)
+        if stack is not None:
+            stack.supervision().end()
+    return stack is not None
+
+
+def status(folder: Path) -> list[ProcessStatus]:
+    """Return the state of each process of this folder's stack; empty if it is down."""
+    stack = running(folder)
+    return stack.supervision().status() if stack else []
+
+
+def _up(
+    folder: Path, pipeline: str, port: int | None, raw_partitions: int | None, dies_with_us: bool
+) -> Running:
     plan = load_pipeline(pipeline).plan()
-    folder = folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
     broker = prepare(folder / BROKER, chosen, controller_port=free_port(), short_lived=dies_with_us)
@@ -68,20 +90,6 @@ def up(
         supervision.end()
         raise
     return stack
-
-
-def down(folder: Path) -> bool:
-    """Stop the stack of this folder; say whether there was one."""
-    stack = running(folder)
-    if stack is not None:
-        stack.supervision().end()
-    return stack is not None
-
-
-def status(folder: Path) -> list[ProcessStatus]:
-    """Return the state of each process of this folder's stack; empty if it is down."""
-    stack = running(folder)
-    return stack.supervision().status() if stack else []
 
 
 def _start(supervision: Supervision, plan: Plan, address: str, raw_partitions: int | None) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from xmlrpc.client import ServerProxy
+from xmlrpc.client import Fault, ServerProxy
 
 from supervisor.xmlrpc import SupervisorTransport
 
@@ -126,7 +126,7 @@ class Supervision:
         """Say whether it answers on its socket."""
         try:
             return bool(self._call("getPID") == self.pid)
-        except OSError:
+        except (OSError, Fault):  # not there, or about to end
             return False
 
     def start(self, *names: str) -> None:
