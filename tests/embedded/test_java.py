@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemark.embedded.java import java
+from tidemark.embedded.java import install_when_missing, java
 from tidemark.errors import ConfigurationError
 
 
@@ -43,3 +43,19 @@ def test_no_java_says_how_to_get_one(tmp_path):
 def test_a_java_home_without_java_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=rf"^JAVA_HOME={tmp_path} does not run: "):
         java({"JAVA_HOME": str(tmp_path), "PATH": "/bin"})
+
+
+def test_java_is_installed_only_where_there_is_none(tmp_path, monkeypatch):
+    installed = []
+    monkeypatch.setattr("tidemark.embedded.java._install", lambda: installed.append("java"))
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="does not run"):
+        install_when_missing()
+    assert installed == []
+
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="^no Java"):
+        install_when_missing()
+    assert installed == ["java"]

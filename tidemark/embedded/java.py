@@ -38,13 +38,13 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def install_when_missing() -> None:
-    """Install Java when there is none and this user may; otherwise raise what `java` says."""
-    try:
-        java()
-    except ConfigurationError:
-        if not _install():
-            raise
-        java()
+    """Install Java when there is none and this user may; otherwise raise what `java` says.
+
+    A Java that is there but wrong was somebody's choice: it is reported, never replaced.
+    """
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        _install()
+    java()
 
 
 def _version(command: str, where: str) -> int:
@@ -65,19 +65,19 @@ def _advice() -> str:
     return "install a Java runtime (OpenJDK) and set JAVA_HOME"
 
 
-def _install() -> bool:
+def _install() -> None:
     prefix = _root_prefix()
+    if prefix is None:
+        return
     for name, (command, packages) in _INSTALLERS.items():
-        if prefix is None or not shutil.which(name):
+        if not shutil.which(name):
             continue
         if name == "apt-get":
             subprocess.run([*prefix, "apt-get", "update", "-qq"], check=False)
         for package in packages:
-            install = [*prefix, *command.split(), package]
-            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            if subprocess.run(install, env=environment, check=False).returncode == 0:
-                return True
-    return False
+            install = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", *command.split(), package]
+            if subprocess.run(install, check=False).returncode == 0:
+                return
 
 
 def _root_prefix() -> list[str] | None:
