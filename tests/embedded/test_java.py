@@ -56,6 +56,6 @@ def test_java_is_installed_only_where_there_is_none(tmp_path, monkeypatch):
 
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="^no Java"):
+    with pytest.raises(ConfigurationError, match=r"^no Java"):
         install_when_missing()
     assert installed == ["java"]
