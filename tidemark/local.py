@@ -54,6 +54,7 @@ class _Task:
 
     def step(self, segment: Segment) -> Output:
         output = self.plan.operator.step(segment, self.clocks, self.state)
+        self.state.changes()  # no changelog takes them here
         self.state.purge(self.clocks.clock_ms)
         return output
 
