@@ -13,6 +13,7 @@ from pathlib import Path
 from confluent_kafka import ConsumerGroupState, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
+import services  # noqa: F401 - sets up the process as every service is
 from tidemark.plan import Plan
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest_task import IngestTask
