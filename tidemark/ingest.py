@@ -161,9 +161,8 @@ class _Source:
         times = self._times(batch, parsed, largest_ms)
         moves = times.known
         if self._time_column is not None and self._plan.max_future_ms is not None:
-            ahead = future(
-                times.ms, times.known, batch.timestamps, largest_ms, self._plan.max_future_ms
-            )
+            stamps = batch.timestamp_column()
+            ahead = future(times.ms, times.known, stamps, largest_ms, self._plan.max_future_ms)
             moves = moves & ~ahead
         for index in parsed.good[~moves[parsed.good]].tolist():
             reason = REASONS[times.reason[index]]
@@ -178,7 +177,7 @@ class _Source:
         if isinstance(spec, ColumnTime):
             return self._column_times(spec, parsed, len(batch))
         if isinstance(spec, RecordTime):
-            times = record_times(batch.timestamps)
+            times = record_times(batch.timestamp_column())
         else:
             now_ms = max(batch.received_at_ms, largest_ms)
             times = record_times(np.full(len(batch), now_ms, np.int64))
@@ -209,4 +208,4 @@ def _timely(batch: RecordBatch, parsed: Parsed, timed: _Timed) -> tuple[Indices,
         WATERMARK: timed.watermarks[good],
     }
     columns = parsed.columns if fits.all() else parsed.columns.filter(pl.Series(fits))
-    return good, pl.DataFrame(lead).with_columns(columns.get_columns())
+    return good, pl.DataFrame(lead).hstack(columns)

@@ -149,7 +149,7 @@ class LocalRun:
             topic=topic,
             partition=0,
             offsets=np.arange(first, first + len(values)),
-            timestamps=np.full(len(values), NO_TIMESTAMP, np.int64),
+            timestamps=[NO_TIMESTAMP] * len(values),
             keys=[None] * len(values),
             headers=[None] * len(values),
             values=values,

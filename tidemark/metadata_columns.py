@@ -47,7 +47,7 @@ def _column(
     if name in made:
         return pl.Series(name, made[name], METADATA[name])
     if name == "_timestamp":
-        stamps = pl.Series(name, batch.timestamps[records])
+        stamps = pl.Series(name, batch.timestamp_column()[records])
         return stamps.set(stamps < 0, None)
     if name == "_offset":
         return pl.Series(name, batch.offsets[records])

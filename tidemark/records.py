@@ -24,7 +24,7 @@ class RecordBatch:
     topic: str
     partition: int
     offsets: npt.NDArray[np.int64]
-    timestamps: npt.NDArray[np.int64]
+    timestamps: Sequence[int]
     keys: Sequence[bytes | None]
     headers: Sequence[Headers]
     values: Sequence[bytes | None]
@@ -35,6 +35,10 @@ class RecordBatch:
     def source(self) -> str:
         """Name the raw partition as segments do."""
         return f"{self.topic}/{self.partition}"
+
+    def timestamp_column(self) -> npt.NDArray[np.int64]:
+        """Return all timestamps; costs a call per record."""
+        return np.fromiter(self.timestamps, np.int64, len(self))
 
     def __len__(self) -> int:
         return len(self.values)

@@ -222,6 +222,8 @@ def carried(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
 
 
 def _kill_null_keys(rows: pl.DataFrame, keyed: Keyed, deaths: _Deaths) -> None:
+    if not any(rows[name].null_count() for name in keyed.key):
+        return
     null = pl.any_horizontal(pl.col(name).is_null() for name in keyed.key)
     operator = f"key_by({', '.join(keyed.key)})"
     for record in rows.filter(null)[RECORD]:

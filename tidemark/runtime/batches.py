@@ -1,12 +1,11 @@
 """Messages of one ``consume`` to one batch of records per raw partition, with few calls each.
 
 A call per record costs as much as all columnar work on it, so offsets are taken from the first and
-last message where they are dense, and keys and headers only of the records that need them.
+last message where they are dense, and keys, headers and timestamps only where they are needed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any, Generic, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Generic, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,6 @@ from tidemark.records import Headers, RecordBatch
 from tidemark.runtime.group import Partition
 
 T = TypeVar("T")
-_milliseconds = itemgetter(1)
 
 
 class _Of(Sequence[T], Generic[T]):
@@ -43,27 +41,31 @@ class _Of(Sequence[T], Generic[T]):
         return self._read(self._messages[index])
 
 
-def by_partition(messages: Sequence[Message]) -> dict[Partition, list[Message]]:
-    """Group messages; those of a partition stay in order.  They come in long runs."""
-    numbers = list(map(Message.partition, messages))
-    topics = list(map(Message.topic, messages))
+def by_partition(
+    messages: Sequence[Message], topics: Collection[str]
+) -> dict[Partition, list[Message]]:
+    """Group messages, which are of ``topics``; those of a partition stay in order.
+
+    They come in long runs.
+    """
     groups: dict[Partition, list[Message]] = {}
     start = 0
-    for end in _run_ends(topics, numbers):
-        partition = Partition(str(topics[start]), int(numbers[start] or 0))
+    for end in _run_ends(messages, several_topics=len(topics) > 1):
+        first = messages[start]
+        partition = Partition(first.topic() or "", first.partition() or 0)
         groups.setdefault(partition, []).extend(messages[start:end])
         start = end
     return groups
 
 
-def _run_ends(topics: Sequence[Any], numbers: Sequence[Any]) -> list[int]:
+def _run_ends(messages: Sequence[Message], *, several_topics: bool) -> list[int]:
     """Return where each run of one partition ends."""
-    number = np.array(numbers, np.int32)
+    number = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
     changes = number[1:] != number[:-1]
-    if len(set(topics)) > 1:
-        _, code = np.unique(np.array(topics, object), return_inverse=True)
+    if several_topics:
+        _, code = np.unique(list(map(Message.topic, messages)), return_inverse=True)
         changes |= code[1:] != code[:-1]
-    return [*(np.flatnonzero(changes) + 1).tolist(), len(numbers)]
+    return [*(np.flatnonzero(changes) + 1).tolist(), len(messages)]
 
 
 def record_batch(
@@ -75,15 +77,18 @@ def record_batch(
         topic=partition.topic,
         partition=partition.number,
         offsets=offsets,
-        timestamps=np.fromiter(
-            map(_milliseconds, map(Message.timestamp, messages)), np.int64, len(messages)
-        ),
+        timestamps=_Of(_milliseconds, messages),
         keys=_Of(Message.key, messages),
         headers=_Of(cast(Callable[[Message], Headers], Message.headers), messages),
         values=list(map(Message.value, messages)),
         next_offset=int(offsets[-1]) + 1,
         received_at_ms=received_at_ms,
     )
+
+
+def _milliseconds(message: Message) -> int:
+    timestamp_ms: int = message.timestamp()[1]
+    return timestamp_ms
 
 
 def _offsets(messages: Sequence[Message]) -> npt.NDArray[np.int64]:

@@ -120,7 +120,7 @@ class IngestTask:
     def take(self, messages: Sequence[Message]) -> None:
         """Turn records into rows at once; they are written at the next commit."""
         at_ms = now_ms()
-        for partition, records in by_partition(messages).items():
+        for partition, records in by_partition(messages, self._partitions).items():
             source = self._sources[partition]
             taken = self._ingest.take(record_batch(partition, records, at_ms), source.progress)
             self._builder.add(taken)
