@@ -40,8 +40,8 @@ FLOAT_SUMS = {
 WHOLE_NUMBERS = {
     ("aggregate.py", "_merged"): "ROWS, Int64",
     ("aggregate.py", "additive"): "limbs and counters, Int64",
+    ("keyed_runs.py", "find"): "counts matches",
     ("session_fold.py", "_components"): "counts where a component begins",
-    ("session_runs.py", "find"): "counts matches",
     ("stateless.py", "filtered"): "counts true",
 }
 """Functions of the core that may sum by columns, since they sum only whole numbers; and which."""

@@ -3,7 +3,7 @@
 import polars as pl
 
 from tests.core.session_stream import Stream
-from tidemark.core import session, session_state
+from tidemark.core import keyed_runs, session_state
 
 
 def test_changes_tell_nothing_of_a_session_that_came_and_went_between_them():
@@ -45,7 +45,7 @@ def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
     def same(keys):
         return pl.Series([7] * keys.height, dtype=pl.UInt64).to_numpy()
 
-    for module in (session, session_state):
+    for module in (keyed_runs, session_state):
         monkeypatch.setattr(module, "hashes_of", same)
     stream = Stream()
     stream.rows("a 0, b 1, - 2")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.keyed_runs import Facts, Lines, Mask, Numbers, keys_of
 from tidemark.core.pane import (
     END,
     FINAL,
@@ -29,17 +29,8 @@ from tidemark.core.pane import (
     pane_schema,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.session_fold import NONE, Mask, Merged, Numbers, Rows, Stored, merge
-from tidemark.core.session_runs import (
-    FACTS,
-    JOINED_LATE,
-    STANDS,
-    STANDS_END,
-    Facts,
-    Hashes,
-    Sessions,
-    hashes_of,
-)
+from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
+from tidemark.core.session_runs import FACTS, JOINED_LATE, STANDS, STANDS_END
 from tidemark.core.session_state import Found, SessionState
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Session
@@ -109,7 +100,7 @@ class SessionAggregate:
 
     def _fold(self, rows: pl.DataFrame, state: SessionState) -> Mask:
         """Replace the sessions that rows merge with; return which rows were accepted."""
-        keys, hashes, key_of_row = _keys(rows, self.key)
+        keys, hashes, key_of_row = keys_of(rows, self.key)
         found = state.find(keys, hashes)
         merged = merge(
             Rows(key_of_row, rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()),
@@ -132,7 +123,7 @@ class SessionAggregate:
         key = key_of_row[merged.first_row]
         folded = self._combined(partials)
         facts = _facts(merged, found, folded[ROWS].to_numpy())
-        state.put(Sessions(keys[key], hashes[key], facts, folded))
+        state.put(Lines(keys[key], hashes[key], facts, folded))
         return accepted
 
     def _partials(self, rows: pl.DataFrame, session: Numbers, accepted: Mask) -> pl.DataFrame:
@@ -165,7 +156,7 @@ class SessionAggregate:
         key = {name: self.columns[name] for name in self.key}
         return pane_schema(key, self.aggregation.types)
 
-    def _panes(self, due: Sessions, clock_ms: int) -> pl.DataFrame:
+    def _panes(self, due: Lines, clock_ms: int) -> pl.DataFrame:
         facts = due.facts
         late = pl.Series(facts[JOINED_LATE])
         panes = due.keys.with_columns(
@@ -179,7 +170,7 @@ class SessionAggregate:
         values = self.aggregation.values(due.partials)
         return panes.hstack(values).sort(END, *self.key, START, REVISION)
 
-    def _retractions(self, withdrawn: Sessions, schema: pl.Schema) -> pl.DataFrame:
+    def _retractions(self, withdrawn: Lines, schema: pl.Schema) -> pl.DataFrame:
         facts = withdrawn.facts
         panes = withdrawn.keys.with_columns(
             pl.Series(START, facts[START]),
@@ -191,25 +182,6 @@ class SessionAggregate:
             *(pl.lit(None, schema[name]).alias(name) for name in self.aggregation.types),
         )
         return panes.sort(END, *self.key, START, REVISION)
-
-
-def _keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashes, Numbers]:
-    """Return the different keys in order of hash, and for each row the place of its own."""
-    index = np.zeros(rows.height, np.int64)
-    for name in key:
-        codes = rows[name].to_arrow().dictionary_encode(null_encoding="encode")
-        index = index * len(codes.dictionary) + codes.indices.to_numpy()
-        if name is not key[0]:
-            # Close the gaps, so that products stay small however many columns follow.
-            index = pa.array(index).dictionary_encode().indices.to_numpy().astype(np.int64)
-    first = np.empty(int(index.max()) + 1, np.int64)
-    first[index[::-1]] = np.arange(rows.height)[::-1]
-    keys = rows[list(key)][first]
-    hashes = hashes_of(keys)
-    order = np.argsort(hashes, kind="stable")
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
-    return keys[order], hashes[order], place[index]
 
 
 def _facts(merged: Merged, found: Found, rows: Numbers) -> Facts:

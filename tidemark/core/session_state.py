@@ -1,8 +1,7 @@
 """Keyed state of sessions: few runs of live sessions, and what became of them.
 
 A segment looks up its own keys in every run, takes the sessions it merges with and puts the results
-as one new run.  Runs of similar size are merged, so their number is logarithmic in the sessions
-that live and a segment never rewrites the whole state.  No Python object per key or session.
+as one new run.  No Python object per key or session.
 
 (key, start, end) identifies a live session.
 """
@@ -13,30 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tidemark.core.keyed_runs import (
+    Facts,
+    Hashes,
+    Lines,
+    Mask,
+    Numbers,
+    hashes_of,
+    joined,
+    levelled,
+)
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END, START
 from tidemark.core.segment import NEVER_MS
-from tidemark.core.session_fold import Mask, Numbers
-from tidemark.core.session_runs import (
-    FACTS,
-    Facts,
-    Hashes,
-    Run,
-    Sessions,
-    hashes_of,
-    joined,
-    merged,
-)
+from tidemark.core.session_runs import FACTS, SessionRun
 from tidemark.core.slices import stacked
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
 """Frames of the state's changes, in the order in which they apply."""
-
-_SMALLER = 2
-"""Each run has at least this many times the live sessions of the next smaller one ..."""
-
-_FEW = 4_096
-"""... and more live sessions than this, but the smallest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +57,8 @@ class SessionState:
         """Start empty."""
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
-        self.runs: list[Run] = []
-        self._withdrawn: list[Sessions] = []
+        self.runs: list[SessionRun] = []
+        self._withdrawn: list[Lines] = []
         self._told: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
 
@@ -73,7 +66,7 @@ class SessionState:
         """Return the live sessions of different keys; fastest with hashes in order."""
         found = [run.find(keys, hashes) for run in self.runs]
         none = np.empty(0, np.int64)
-        facts = [run.sessions.facts.take(at) for run, (at, _) in zip(self.runs, found, strict=True)]
+        facts = [run.lines.facts.take(at) for run, (at, _) in zip(self.runs, found, strict=True)]
         return Found(
             np.repeat(np.arange(len(found)), [at.size for at, _ in found]),
             np.concatenate([none, *(at for at, _ in found)]),
@@ -81,7 +74,7 @@ class SessionState:
             np.concatenate(facts) if facts else np.empty(0, FACTS),
         )
 
-    def _by_run(self, found: Found) -> Iterable[tuple[Run, Numbers]]:
+    def _by_run(self, found: Found) -> Iterable[tuple[SessionRun, Numbers]]:
         bounds = np.searchsorted(found.run, np.arange(len(self.runs) + 1)).tolist()
         for run, low, high in zip(self.runs, bounds[:-1], bounds[1:], strict=True):
             if low < high:
@@ -91,47 +84,39 @@ class SessionState:
         """Remove sessions that were found; return their partials, in the order of ``found``."""
         taken = []
         for run, at in self._by_run(found):
-            taken.append(run.sessions.partials[at])
+            taken.append(run.lines.partials[at])
             self._remove(run, at)
         return stacked(taken)
 
-    def _remove(self, run: Run, at: Numbers) -> None:
+    def _remove(self, run: SessionRun, at: Numbers) -> None:
         self._tell(REMOVED, run, at)
         run.kill(at)
 
-    def _tell(self, what: str, run: Run, at: Numbers) -> None:
+    def _tell(self, what: str, run: SessionRun, at: Numbers) -> None:
         # Nobody needs to hear what became of a session that changes() and snapshot() never showed.
         at = at if self._snapshot_taken else at[~run.fresh[at]]
         if at.size:
-            facts = run.sessions.facts[at]
+            facts = run.lines.facts[at]
             bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
-            self._told[what].append(run.sessions.keys[at].hstack(bounds))
+            self._told[what].append(run.lines.keys[at].hstack(bounds))
 
-    def put(self, sessions: Sessions) -> None:
+    def put(self, sessions: Lines) -> None:
         """Add sessions that are in no run, in order of hash."""
-        self._add(Run(sessions, np.ones(sessions.facts.size, np.bool_)))
+        self._add(SessionRun(sessions, np.ones(sessions.facts.size, np.bool_)))
 
-    def _add(self, new: Run) -> None:
-        runs = sorted((r for r in (*self.runs, new) if r.live), key=lambda r: r.live, reverse=True)
-        at = len(runs) - 1
-        while at >= 0:
-            if at and runs[at - 1].live < max(_SMALLER * runs[at].live, _FEW):
-                runs[at - 1 : at + 1] = [merged(runs[at - 1 : at + 1])]
-            elif runs[at].live * 2 < runs[at].size:
-                runs[at] = merged(runs[at : at + 1])
-            at -= 1
-        self.runs = runs
+    def _add(self, new: SessionRun) -> None:
+        self.runs = levelled([*self.runs, new])
 
     def withdraw(self, found: Found) -> None:
         """Keep sessions that were found, whose panes are to be withdrawn in this segment."""
-        self._withdrawn += [run.sessions.at(at) for run, at in self._by_run(found)]
+        self._withdrawn += [run.lines.at(at) for run, at in self._by_run(found)]
 
-    def take_withdrawn(self) -> Sessions | None:
+    def take_withdrawn(self) -> Lines | None:
         """Return the sessions whose panes are to be withdrawn."""
         withdrawn, self._withdrawn = self._withdrawn, []
         return joined(withdrawn) if withdrawn else None
 
-    def publish(self, end_ms: int, clock_ms: int) -> Sessions | None:
+    def publish(self, end_ms: int, clock_ms: int) -> Lines | None:
         """Return the sessions with ends up to ``end_ms`` that lack a pane or rows in it.
 
         They count as published; those that no row can reach any more are gone.
@@ -140,7 +125,7 @@ class SessionState:
         for run in self.runs:
             at = run.pass_due(end_ms)
             if at.size:
-                due.append(run.sessions.at(at))
+                due.append(run.lines.at(at))
                 final = due[-1].facts[END] + self.allowed_lateness_ms <= clock_ms
                 self._tell(PUBLISHED, run, at[~final])
                 run.publish(at[~final])
@@ -153,7 +138,7 @@ class SessionState:
         for run in self.runs:
             at = np.flatnonzero(run.fresh & run.alive)
             if at.size:
-                put.append(run.sessions.at(at).frame())
+                put.append(run.lines.at(at).frame())
             run.fresh[:] = False
         frames = {**self._told, PUT: put}
         self._told = {REMOVED: [], PUBLISHED: []}
@@ -179,8 +164,8 @@ class SessionState:
                 run.publish(at)
         if PUT in changes:
             self._drop(changes[PUT])
-            sessions = Sessions.of_frame(changes[PUT], self.key).in_order()
-            self._add(Run(sessions, np.zeros(sessions.facts.size, np.bool_)))
+            sessions = Lines.of_frame(changes[PUT], self.key, FACTS).in_order()
+            self._add(SessionRun(sessions, np.zeros(sessions.facts.size, np.bool_)))
 
     def _drop(self, sessions: pl.DataFrame) -> None:
         for run, at in self._by_run(self._identified(sessions)):
