@@ -1,4 +1,4 @@
-"""The command line: ``tidemark plan | try | run | tail | topics | up | down | status``.
+"""The command line: ``tidemark plan | try | run | tail | topics | conformance``.
 
 A mistake is one line on stderr and exit status 2.
 """
@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -14,6 +15,9 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from typer.exceptions import TyperException
 
+from tidemark.conformance.case import read_cases
+from tidemark.conformance.judge import Outcome, judge
+from tidemark.conformance.report import lines as report_lines
 from tidemark.embedded.state import running, state_folder
 from tidemark.errors import TidemarkError
 from tidemark.load import load_pipeline
@@ -164,6 +168,21 @@ def topics(
     for each in wanted:
         state = "created" if each.name in created else "exists"
         typer.echo(f"{state:8} {each.partitions:4}  {each.name}")
+
+
+@app.command()
+def conformance(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Case files, JSON arrays.")],
+) -> int:
+    """Run shared cases of windowing semantics through the operators that services run.
+
+    Prints what each failed case expected and got, and by which rule a dialect's case is not
+    offered.  Exit status 1 when a case failed.
+    """
+    verdicts = [judge(case) for case in read_cases(files)]
+    for line in report_lines(verdicts):
+        typer.echo(line)
+    return int(any(verdict.outcome is Outcome.FAILED for verdict in verdicts))
 
 
 def _reach(bootstrap_server: str | None) -> Config:

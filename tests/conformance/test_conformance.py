@@ -1,0 +1,57 @@
+"""Each shared case through the real operators: neutral ones pass, others by the options offered."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.conftest import FOLDER, all_cases
+from tests.conformance.not_yet import NOT_YET
+from tidemark.conformance.judge import Outcome, judge
+from tidemark.conformance.report import explained
+from tidemark.conformance.rules import RULES
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "semantics.md"
+CASES = {case.id: case for case in all_cases()}
+FAMILIES_TO_COME = ("not offered yet: joins", "not offered yet: patterns")
+
+
+def test_the_shared_cases_are_there():
+    assert len(CASES) > 100, f"no cases in {FOLDER}; set TIDEMARK_CONFORMANCE"
+
+
+def test_what_is_not_yet_is_a_case():
+    """The list must shrink: a case that was renamed or went away is no excuse."""
+    assert set(NOT_YET) <= set(CASES)
+
+
+def test_case(case):
+    verdict = judge(case)
+    if case.id in NOT_YET:
+        assert verdict.outcome is Outcome.FAILED, (
+            f"{case.id} {verdict.outcome}: take it off NOT_YET"
+        )
+        pytest.xfail(NOT_YET[case.id])
+    assert verdict.outcome is not Outcome.FAILED, "\n".join(explained(verdict))
+    if case.is_neutral and verdict.instead not in FAMILIES_TO_COME:
+        assert verdict.outcome is Outcome.PASSED
+
+
+def test_restarts_do_not_show(case):
+    if case.id in NOT_YET:
+        pytest.xfail(NOT_YET[case.id])
+    verdict = judge(case, restart_often=True)
+    assert verdict.outcome is not Outcome.FAILED, "\n".join(explained(verdict))
+
+
+def test_the_documentation_names_each_rule_and_each_case_that_is_not_offered():
+    text = DOCUMENT.read_text()
+    for name, rule in RULES.items():
+        assert re.search(rf"^\| {name} \|.*\| {re.escape(rule)} \|$", text, re.MULTILINE), name
+    listed = text.partition("Not offered, by the rule followed instead:")[2].partition("\n## ")[0]
+    for entry in re.split(r"\n\* ", listed)[1:]:
+        rule, _, names = entry.partition(":")
+        assert rule in RULES
+        for name in re.findall(r"`([^`]+)`", names):
+            verdict = judge(CASES[name]) if name in CASES else None
+            assert verdict is None or verdict.instead.startswith(f"{rule}:"), name

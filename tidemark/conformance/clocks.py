@@ -1,0 +1,131 @@
+"""Cases about time alone: the watermark of a source, and the clock over several.
+
+Nothing is published here: the watermark assigner and the clock table themselves are asked.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tidemark.conformance.case import Case, ConformanceError, Fields
+from tidemark.conformance.feed import FAR_MS
+from tidemark.core.clock import ClockTable
+from tidemark.core.segment import NEVER_MS, Segment, SourceMark
+from tidemark.core.watermark import Bounded
+
+Results = list[dict[str, Any]]
+
+TOPIC = "in"
+
+
+class Source:
+    """One source's watermark by the event times that it has seen."""
+
+    def __init__(self, delay_ms: int, watermark_ms: int = NEVER_MS) -> None:
+        """Start with a watermark, which its first events may not lower."""
+        self._bound = Bounded(delay_ms)
+        self._largest_ms = NEVER_MS
+        self.watermark_ms = watermark_ms
+
+    def see(self, at_ms: int) -> None:
+        """Take one event."""
+        times, counts = np.array([at_ms], np.int64), np.array([True])
+        _, self._largest_ms = self._bound.before(times, counts, self._largest_ms)
+        self.watermark_ms = max(self.watermark_ms, self._bound.watermark_ms(self._largest_ms))
+
+
+class Valve:
+    """Several sources' watermarks and idleness, combined by an operator's clock."""
+
+    def __init__(self, partitions: int) -> None:
+        """Know the partitions; none has spoken."""
+        self._table = ClockTable([TOPIC])
+        self._partitions = {TOPIC: partitions}
+        self._watermarks = [NEVER_MS] * partitions
+        self._awake = [True] * partitions
+
+    @property
+    def clock_ms(self) -> int:
+        """The clock after everything said so far."""
+        return self._table.clock_ms
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every source is idle."""
+        return not any(self._awake)
+
+    def say(self, partition: int, watermark_ms: int | None = None, *, idle: bool = False) -> None:
+        """Say a source's watermark, or its status with the watermark that it had."""
+        before_ms = self._watermarks[partition]
+        after_ms = before_ms if watermark_ms is None else watermark_ms
+        mark = SourceMark(f"{TOPIC}/{partition}", 0, 0, before_ms, after_ms, idle)
+        segment = Segment(0, 0, (mark,), self._partitions, 0, {})
+        self._table.enter(segment)
+        self._table.leave(segment)
+        self._watermarks[partition], self._awake[partition] = after_ms, not idle
+
+
+def probed(case: Case) -> Results:
+    """Return the watermark of one source, or of several as they combine, wherever asked."""
+    time = case.watermark
+    if time["type"] == "batch_delay_multi":
+        return _batches(case)
+    delay_ms = time["wait_ms"] if time["type"] == "event_clock" else time["delay_ms"]
+    source = Source(delay_ms)
+    results: Results = []
+    for after, item in enumerate(case.input):
+        if "ts" in item:
+            source.see(item["ts"])
+        results.append(_said("watermark", after, source.watermark_ms))
+    return [result for result in results if _is_asked(case, result["after"])]
+
+
+def _is_asked(case: Case, after: int) -> bool:
+    """Whether the case probes here, or expects a word where it probes nowhere."""
+    probes = [index for index, item in enumerate(case.input) if "probe" in item]
+    return after in probes or (not probes and any(after == r.get("after") for r in case.expected))
+
+
+def _batches(case: Case) -> Results:
+    """Say all watermarks at the end of each batch; they stand at 0 before the first."""
+    sources = [Source(delay_ms, 0) for delay_ms in case.watermark["delays_ms"]]
+    valve = Valve(len(sources))
+    results: Results = []
+    for after, item in enumerate(case.input):
+        if "ts" in item:
+            sources[item["partition"]].see(item["ts"])
+            continue
+        for partition, source in enumerate(sources):
+            valve.say(partition, source.watermark_ms)
+        results.append(_said("combined", after, valve.clock_ms))
+    return results
+
+
+def changes(case: Case) -> Results:
+    """Return the clock where it moves, and whether all sources are idle where that changes."""
+    valve = Valve(case.watermark["partitions"])
+    results: Results = []
+    for after, item in enumerate(case.input):
+        clock_ms, was_idle = valve.clock_ms, valve.is_idle
+        _say(valve, item)
+        if valve.clock_ms != clock_ms:
+            results.append(_said("combined", after, valve.clock_ms))
+        if valve.is_idle != was_idle:
+            status = "idle" if valve.is_idle else "active"
+            results.append({"kind": "combined", "status": status, "after": after})
+    return results
+
+
+def _say(valve: Valve, item: Fields) -> None:
+    if "watermark" in item:
+        said = item["watermark"]
+        valve.say(item["partition"], FAR_MS if said == "+inf" else said)
+    elif "status" in item:
+        valve.say(item["partition"], idle=item["status"] == "idle")
+    else:
+        raise ConformanceError(f"input {item!r} is unknown")
+
+
+def _said(kind: str, after: int, watermark_ms: int) -> dict[str, Any]:
+    names = {NEVER_MS: "-inf", FAR_MS: "+inf"}
+    return {"kind": kind, "watermark": names.get(watermark_ms, watermark_ms), "after": after}

@@ -1,0 +1,143 @@
+"""What a case asks, answered by the code that is meant: operators, windows, watermarks, clocks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import polars as pl
+
+from tidemark.conformance import clocks
+from tidemark.conformance.case import Case, Fields
+from tidemark.conformance.compare import Difference, compare
+from tidemark.conformance.offer import require_offered
+from tidemark.conformance.rules import NotOfferedError
+from tidemark.conformance.run import run
+from tidemark.conformance.translate import window_of
+from tidemark.core.watermark import bounded
+from tidemark.errors import PipelineError, TidemarkError
+from tidemark.pipeline import Pipeline
+
+Results = list[dict[str, Any]]
+
+_END: Fields = {"watermark": "+inf"}
+
+_CRASHES = (
+    *(TidemarkError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError),
+    *(AttributeError, pl.exceptions.PolarsError),
+)
+
+
+class Outcome(Enum):
+    """How a case went."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_OFFERED = "not offered"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one case, with what differs or the rule followed instead."""
+
+    case: Case
+    outcome: Outcome
+    difference: Difference = field(default_factory=Difference)
+    instead: str = ""
+
+
+def judge(case: Case, *, restart_often: bool = False) -> Verdict:
+    """Run a case and compare; a neutral case fails where its option is not offered."""
+    family = "joins" if "join" in case.spec else "patterns" if "pattern" in case.spec else None
+    if family is not None:
+        return Verdict(case, Outcome.NOT_OFFERED, instead=f"not offered yet: {family}")
+    try:
+        if not case.is_neutral:
+            require_offered(case)
+        difference = _answered(case, restart_often=restart_often)
+    except NotOfferedError as reason:
+        if case.is_neutral:
+            return Verdict(case, Outcome.FAILED, Difference(words=(f"not offered: {reason}",)))
+        return Verdict(case, Outcome.NOT_OFFERED, instead=str(reason))
+    except _CRASHES as error:
+        words = (f"{type(error).__name__}: {error}",)
+        return Verdict(case, Outcome.FAILED, Difference(words=words))
+    return Verdict(case, Outcome.FAILED if difference else Outcome.PASSED, difference)
+
+
+def _answered(case: Case, *, restart_often: bool) -> Difference:
+    asked = _ASKED.get(case.emit)
+    if case.spec.get("aggregate") == "merge_windows":
+        asked = _merged
+    if asked is not None:
+        return compare(case, asked(case), {})
+    collected = run(case, restart_often=restart_often)
+    return compare(case, collected.results, collected.counters)
+
+
+def _assigned(case: Case) -> Results:
+    """Return the windows of each element, as they come out when it is all there ever was."""
+    results: Results = []
+    for after, element in enumerate(case.input):
+        panes = run(replace(case, input=(element, _END))).results
+        for pane in panes:
+            window = {name: pane[name] for name in ("key", "start", "end")}
+            results.append({**window, "kind": "assign", "after": after})
+    return results
+
+
+def _merged(case: Case) -> Results:
+    """Return the sessions that windows become, each the window of a row with its own gap."""
+    rows: list[Fields] = []
+    for item in case.input:
+        start, end = item["window"]
+        rows.append({"key": "", "ts": start, "value": 1, "gap_ms": end - start})
+    gaps = {row["gap_ms"] for row in rows}
+    gap_ms = gaps.pop() if len(gaps) == 1 else "per_element"
+    spec = {**case.spec, "window": {"type": "session", "gap_ms": gap_ms}, "emit": "on_close"}
+    panes = run(replace(case, spec=spec, input=(*rows, _END))).results
+    return [{"start": pane["start"], "end": pane["end"], "kind": "merged"} for pane in panes]
+
+
+def _state(case: Case) -> Results:
+    """Return what a sink holds when the input has ended: the last pane of each key and window."""
+    panes: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for pane in run(replace(case, input=(*case.input, _END))).results:
+        name = (pane["key"], pane.get("start"))
+        if pane["kind"] == "retract":
+            panes.pop(name, None)
+        elif pane["kind"] != "late":
+            panes[name] = {**pane, "kind": "state"}
+    return list(panes.values())
+
+
+def _validated(case: Case) -> Results:
+    """Return which of the parameters were refused."""
+    results: Results = []
+    for after, parameters in enumerate(case.input):
+        try:
+            _build({**case.window, **parameters})
+        except PipelineError:
+            results.append({"kind": "error", "after": after})
+    return results
+
+
+def _build(parameters: Fields) -> None:
+    if "delay_ms" in parameters:
+        bounded(parameters["delay_ms"])
+        return
+    pipeline = Pipeline("validated")
+    source = pipeline.source(
+        "in", schema={"key": str, "ts": int}, event_time="ts", watermark=bounded(0)
+    )
+    lateness_ms = parameters.get("grace_ms", parameters.get("allowed_lateness_ms", 0))
+    source.key_by("key").window(window_of(parameters), allowed_lateness=lateness_ms)
+
+
+_ASKED: Mapping[str, Callable[[Case], Results]] = {
+    "assign": _assigned,
+    "state": _state,
+    "validate": _validated,
+    "watermark_probe": clocks.probed,
+    "on_change": clocks.changes,
+}

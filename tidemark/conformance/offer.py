@@ -1,0 +1,217 @@
+"""Which cases of a dialect need an option that Tidemark does not have, told by their parameters.
+
+Each check looks at what a case asks for, never at its id, so that a case not seen before is treated
+as its like.  A case that passes all checks is run and must pass.
+"""
+
+from collections.abc import Callable
+
+from tidemark.conformance.case import Case, Fields
+from tidemark.conformance.rules import NotOfferedError
+from tidemark.core.segment import NEVER_MS
+
+Check = Callable[[Case], str | None]
+
+
+def require_offered(case: Case) -> None:
+    """Raise NotOfferedError, with the rule followed instead, where an option is missing."""
+    for check in CHECKS:
+        rule = check(case)
+        if rule is not None:
+            raise NotOfferedError(rule)
+
+
+def _state(case: Case) -> str | None:
+    """Keyed values with a time to live, deduplication, updates held back."""
+    if case.window["type"] == "dedup" or "state" in case.spec:
+        return "D20"
+    return "held updates" if case.emit == "time_limit" else None
+
+
+def _sessions(case: Case) -> str | None:
+    if case.window.get("gap_boundary") == "inclusive":
+        return "D1"
+    if _withdraws_the_same_start(case):
+        return "D14"
+    return "D6" if _joins_what_is_past(case) else None
+
+
+def _joins_what_is_past(case: Case) -> bool:
+    """Whether a row joins a session past its time, since the two together are not.
+
+    Asked of Kafka Streams alone, whose sessions stay until their store drops them.
+    """
+    window, time = case.window, case.watermark
+    if case.dialect != "kafka-streams" or window["type"] != "session":
+        return False
+    gap_ms, lateness_ms = window["gap_ms"], case.spec["allowed_lateness_ms"]
+    watermark_ms = NEVER_MS
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for element in case.elements():
+        watermark_ms = max(watermark_ms, element["ts"] - time.get("delay_ms", 0))
+        own = (element["ts"], element["ts"] + gap_ms)
+        mine = spans.setdefault(element["key"], [])
+        met = [span for span in mine if span[0] < own[1] and own[0] < span[1]]
+        joined = (min(span[0] for span in (own, *met)), max(span[1] for span in (own, *met)))
+        if joined[1] + lateness_ms <= watermark_ms:
+            continue
+        if any(end + lateness_ms <= watermark_ms for _, end in met):
+            return True
+        spans[element["key"]] = [span for span in mine if span not in met] + [joined]
+    return False
+
+
+def _withdraws_the_same_start(case: Case) -> bool:
+    """Whether a session is withdrawn only to be published again under the same start."""
+    withdrawn = {
+        (result.get("after"), result.get("key"), result.get("start"))
+        for result in case.expected
+        if result.get("kind") == "retract"
+    }
+    return any(
+        (result.get("after"), result.get("key"), result.get("start")) in withdrawn
+        for result in case.expected
+        if result.get("kind") != "retract"
+    )
+
+
+def _scope(case: Case) -> str | None:
+    """A clock of each key's own differs as soon as there are two keys."""
+    keys = {element.get("key") for element in case.elements()} - {None}
+    own = case.watermark.get("scope") == "key"
+    return "D5" if own and len(keys) > 1 else None
+
+
+def _system_time(case: Case) -> str | None:
+    advances = any("advance_ms" in item for item in case.input)
+    return "D5" if advances and case.watermark["type"] == "event_clock" else None
+
+
+def _several_sources(case: Case) -> str | None:
+    if case.watermark.get("policy") == "max":
+        return "D17"
+    idle: set[int] = set()
+    for item in case.input:
+        if "status" in item:
+            (idle.add if item["status"] == "idle" else idle.discard)(item["partition"])
+        elif "watermark" in item and item.get("partition") in idle:
+            return "D16"
+    return "D16" if case.emit == "idle_probe" else None
+
+
+def _lateness(case: Case) -> str | None:
+    return "D7" if case.spec.get("late_rule") == "element_ts_lt_watermark" else None
+
+
+def _null_key(case: Case) -> str | None:
+    """A record without a key moves time here, which shows in what follows it."""
+    elements = list(case.elements())
+    without = [number for number, each in enumerate(elements) if each.get("key", "") is None]
+    return "null key" if any(number < len(elements) - 1 for number in without) else None
+
+
+def _sliding(case: Case) -> str | None:
+    if case.window["type"] != "sliding_record":
+        return None
+    if case.window.get("emit_left_windows_only"):
+        return "D10"
+    if "reference_disagrees" in case.more:
+        return "D9"
+    size_ms = case.window["difference_ms"]
+    return "D10" if any(element["ts"] < size_ms for element in case.elements()) else None
+
+
+def _parameters(case: Case) -> str | None:
+    """Offsets beyond the slide are refused; a slide as long as the size is a tumbling window."""
+    if case.emit != "validate":
+        step_ms = case.window.get("slide_ms", case.window.get("size_ms", 0))
+        return "D12" if abs(case.window.get("offset_ms", 0)) >= step_ms > 0 else None
+    allowed = any(
+        0 < item.get("slide_ms", 0) == item.get("size_ms") and item.get("grace_ms", 0) >= 0
+        for item in case.input
+    )
+    return "D12" if allowed else None
+
+
+def _batches(case: Case) -> str | None:
+    complete = case.emit == "on_batch_complete"
+    delayed = case.watermark.get("no_data_batches") is False
+    return "batches" if complete or delayed else None
+
+
+def _chaining(case: Case) -> str | None:
+    return "chaining" if case.window["type"] == "chain" else None
+
+
+def _count_windows(case: Case) -> str | None:
+    return "evictors" if case.window["type"] == "count_evicting" else None
+
+
+def _arrival(case: Case) -> str | None:
+    return "D18" if case.spec.get("aggregate") in ("first", "last") else None
+
+
+def _empty_collect(case: Case) -> str | None:
+    """Updates without the values that were collected."""
+    values = [result.get("value") for result in case.expected if result.get("kind") == "update"]
+    empty = any(isinstance(value, dict) and value.get("collect") == [] for value in values)
+    return "D18" if empty else None
+
+
+def _nothing_but_nulls(case: Case) -> str | None:
+    nulls = all(element.get("value") is None for element in case.elements())
+    summed = case.spec.get("aggregate") == "sum"
+    zero = any(result.get("value") == 0 for result in case.expected)
+    return "D19" if nulls and summed and zero else None
+
+
+def _triggers(case: Case) -> str | None:
+    trigger = case.spec.get("trigger")
+    if trigger is None:
+        return None
+    if not set(trigger) <= {"after_watermark", "continuous_event_time"}:
+        return "composed triggers"
+    composed: Fields = trigger.get("after_watermark", {})
+    if composed.get("late", {"count": 1}) != {"count": 1}:
+        return "D8"
+    early = composed.get("early")
+    if early is not None and set(early) != {"count"}:
+        return "composed triggers"
+    if _empty_panes(case) or (early is not None and _cuts_bundles(case, early["count"])):
+        return "D15"
+    return None
+
+
+def _empty_panes(case: Case) -> bool:
+    return any(result.get("value") == [] for result in case.expected)
+
+
+def _cuts_bundles(case: Case, count: int) -> bool:
+    """Whether a bundle goes past a row at which a trigger acts."""
+    rows = 0
+    for item in case.input:
+        for position, _ in enumerate(item.get("bundle", ())):
+            rows += 1
+            if rows % count == 0 and position < len(item["bundle"]) - 1:
+                return True
+    return False
+
+
+CHECKS: tuple[Check, ...] = (
+    _state,
+    _sessions,
+    _scope,
+    _system_time,
+    _several_sources,
+    _lateness,
+    _null_key,
+    _sliding,
+    _parameters,
+    _batches,
+    _chaining,
+    _count_windows,
+    _arrival,
+    _empty_collect,
+    _nothing_but_nulls,
+    _triggers,
+)

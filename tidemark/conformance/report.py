@@ -1,0 +1,40 @@
+"""Verdicts as lines of text, the last of them the count."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidemark.conformance.case import Fields
+from tidemark.conformance.judge import Outcome, Verdict
+
+
+def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield what is not offered, each failure with what was expected and got, and the count."""
+    not_offered = [each for each in verdicts if each.outcome is Outcome.NOT_OFFERED]
+    failed = [each for each in verdicts if each.outcome is Outcome.FAILED]
+    for verdict in not_offered:
+        yield f"not offered  {verdict.case.id}  {verdict.instead}"
+    if not_offered:
+        yield f"{len(not_offered)} not offered, neither passed nor failed"
+    for verdict in failed:
+        yield from explained(verdict)
+    passed = len(verdicts) - len(not_offered) - len(failed)
+    yield f"{passed} passed, {len(failed)} failed"
+
+
+def explained(verdict: Verdict) -> Iterator[str]:
+    """Yield what a failed case expected and got."""
+    case, difference = verdict.case, verdict.difference
+    yield f"FAILED {case.id} ({case.dialect}): {case.note}"
+    yield from _listed("expected", difference.missing)
+    yield from _listed("got", difference.unexpected)
+    for words in difference.words:
+        yield f"  {words}"
+
+
+def _listed(title: str, results: Iterable[Fields]) -> Iterator[str]:
+    some = False
+    for result in results:
+        some = True
+        yield f"  {title:8}  {json.dumps(result, default=str)}"
+    if not some:
+        yield f"  {title:8}  nothing more"

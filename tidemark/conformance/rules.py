@@ -1,0 +1,45 @@
+"""What Tidemark does where peers differ, and so which cases of a dialect it does not offer.
+
+The numbers are those of the table in docs/semantics.md, "Where peers differ".
+"""
+
+RULES: dict[str, str] = {
+    "D1": "two events exactly one gap apart are two sessions",
+    "D2": "a session ends at its last event + gap, exclusive",
+    "D3": "a session closes when the clock reaches last event + gap",
+    "D4": "sessions of on-time rows do not depend on the order of rows or on cuts",
+    "D5": "each source has a watermark, shared by all keys; the clock is their minimum",
+    "D6": "a session's row is judged by the session after merging, or strictly by its own time",
+    "D7": "a row is late for a window when its end + allowed lateness is at or before W",
+    "D8": "on_close publishes at the end and once more per segment with rows behind; on_final once",
+    "D9": "a row late for some of its windows counts in the others",
+    "D10": "record-aligned windows are [t - size, t] and [t + 1, t + 1 + size] of every record t",
+    "D11": "windows may start before 1970, and none is cut at 0",
+    "D12": "an offset is shorter than the slide, and the slide at most the size",
+    "D13": "joins are to come",
+    "D14": "a session's pane is withdrawn when a merge changes its start, and only then",
+    "D15": "triggers act at exact rows, and panes without rows are published only where asked",
+    "D16": "any word of a source that is not idle wakes it; when all are idle the clock goes on to"
+    " the highest watermark + silence",
+    "D17": "the clock is the minimum over the sources",
+    "D18": "first and last go by event time; arrival order is the choice of collect alone",
+    "D19": "an aggregate of nothing but nulls is null",
+    "D20": "state is a window's and gone with it; there is no keyed value with a time to live",
+    "batches": "what is due is published in the step that moved the clock, and only what changed",
+    "chaining": "operators downstream read final panes only",
+    "held updates": "corrections are published as they come, one per segment; on_final publishes"
+    " once",
+    "evictors": "a count window holds the rows of its window; there are no evictors",
+    "null key": "a record without a key is a dead letter, and its event time moves the watermark",
+    "composed triggers": "a trigger is one of on_close, on_final, on_update and every, early or"
+    " alone",
+}
+
+
+class NotOfferedError(Exception):
+    """A case needs a peer's option that Tidemark does not have."""
+
+    def __init__(self, rule: str, instead: str | None = None) -> None:
+        """``rule`` is a key of RULES; ``instead`` says more than the rule does."""
+        super().__init__(f"{rule}: {instead or RULES[rule]}")
+        self.rule = rule

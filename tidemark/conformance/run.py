@@ -1,0 +1,112 @@
+"""Run one case through its operator and collect what it published, in the words of the case."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemark.conformance.case import Case, Fields
+from tidemark.conformance.feed import Feed, Step
+from tidemark.conformance.rules import NotOfferedError
+from tidemark.conformance.translate import Translation, translate
+from tidemark.core.clock import ClockTable
+from tidemark.core.operator import Operator, Output
+from tidemark.core.pane import END, RETRACTED, START
+from tidemark.core.segment import EVENT_TIME
+
+
+@dataclass
+class Collected:
+    """Results of a run in order, and the counts that cases may ask for."""
+
+    results: list[dict[str, Any]] = field(default_factory=list)
+    late: int = 0
+    without_key: int = 0
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Counts by the names that cases give them."""
+        return {"late": self.late, "dropped": self.late + self.without_key}
+
+
+class _Task:
+    """An operator with its state, as a service holds them for one log partition."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self.clocks = operator.clocks()
+        self._state = operator.body.fresh()
+
+    def take(self, step: Step) -> Output:
+        if step.segment is None:
+            return self._operator.finish(self.clocks, self._state)
+        return self._operator.step(step.segment, self.clocks, self._state)
+
+    def restart(self) -> None:
+        """Go on with nothing but a snapshot of state and clock."""
+        clocks, state = ClockTable(self._operator.topics), self._operator.body.fresh()
+        clocks.apply(self.clocks.state())
+        state.apply(self._state.snapshot())
+        state.validate()
+        self.clocks, self._state = clocks, state
+
+
+def run(case: Case, *, restart_often: bool = False) -> Collected:
+    """Run a case; ``restart_often``: restart after each step, which must not show."""
+    translated = translate(case)
+    operator = translated.plan.operator
+    feed = Feed(case, operator.streams[0], operator.columns, translated.row)
+    task, collected = _Task(operator), Collected()
+    for step in feed.steps():
+        if step.restart or restart_often:
+            task.restart()
+        if step.segment is not None or step.finish:
+            before_ms = task.clocks.clock_ms
+            output = task.take(step)
+            span = (before_ms, task.clocks.clock_ms)
+            collected.results += _panes(case, translated, output, span, step.after)
+            collected.results += _late(output, step.after)
+            collected.late += output.late.height
+    collected.without_key = feed.without_key
+    return collected
+
+
+def _panes(
+    case: Case, translated: Translation, output: Output, span: tuple[int, int], after: int
+) -> Iterator[dict[str, Any]]:
+    lowest = case.window.get("min_start_ms")
+    for pane in output.panes.iter_rows(named=True):
+        if lowest is not None and pane[START] < lowest:
+            raise NotOfferedError("D11")
+        yield {
+            "key": pane["key"],
+            "start": pane[START],
+            "end": pane[END],
+            "value": translated.value(pane),
+            "kind": _kind(case, pane, span),
+            "after": after,
+        }
+
+
+def _kind(case: Case, pane: Fields, span: tuple[int, int]) -> str:
+    """Say what a pane is to a case: whether it is the first since the clock reached its end.
+
+    A session that a late row joined and that closes only now is ``on_time`` in that sense, though
+    its timing is ``late``.
+    """
+    if pane[RETRACTED]:
+        return "retract"
+    if case.emit == "on_final":
+        return "on_time"
+    return "on_time" if span[0] < pane[END] <= span[1] else "update"
+
+
+def _late(output: Output, after: int) -> Iterator[dict[str, Any]]:
+    for row in output.late.iter_rows(named=True):
+        value = row.get("value")
+        yield {
+            "key": row["key"],
+            "ts": row[EVENT_TIME],
+            "value": value,
+            "kind": "late",
+            "after": after,
+        }

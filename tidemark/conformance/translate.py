@@ -1,0 +1,116 @@
+"""A case's parameters as a pipeline: the operator is the one that the services would run."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.conformance.case import Case, ConformanceError, Fields
+from tidemark.conformance.feed import TOPIC
+from tidemark.conformance.values import aggregates_of
+from tidemark.core.trigger import Trigger, on_close, on_final
+from tidemark.core.watermark import monotonic
+from tidemark.core.window import Hopping, Session
+from tidemark.pipeline import Pipeline
+from tidemark.plan import OperatorPlan
+from tidemark.windows import hopping, session, tumbling
+
+UNBOUNDED_MS = 2**53
+"""An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The operator of a case, how an element becomes a row of it, and how a pane's value shows."""
+
+    plan: OperatorPlan
+    row: Callable[[Fields], Mapping[str, Any]]
+    value: Callable[[Fields], Any]
+
+
+def translate(case: Case) -> Translation:
+    """Build the pipeline that a case describes."""
+    elements = list(case.elements())
+    values = _Values([element.get("value") for element in elements])
+    schema: dict[str, Any] = {"key": str, "ts": int, **values.schema}
+    if any("gap_ms" in element for element in elements):
+        schema["gap_ms"] = int
+    pipeline = Pipeline("conformance", partitions=1)
+    keyed = pipeline.source(TOPIC, schema=schema, event_time="ts", watermark=monotonic()).key_by(
+        "key"
+    )
+    shown = aggregates_of(case)
+    keyed.window(
+        window_of(case.window),
+        allowed_lateness=_lateness_ms(case),
+        trigger=_trigger(case),
+    ).aggregate(**shown.aggregates).to("results")
+    (plan,) = pipeline.plan().operators
+    return Translation(plan, values.row, shown.value)
+
+
+def window_of(window: Fields) -> Hopping | Session:
+    """Return the window that parameters describe, as a user would write it."""
+    match window["type"]:
+        case "tumbling":
+            return tumbling(window["size_ms"], offset=window.get("offset_ms", 0))
+        case "hopping":
+            offset_ms = window.get("offset_ms", 0)
+            return hopping(window["size_ms"], window["slide_ms"], offset=offset_ms)
+        case "session":
+            return session(window["gap_ms"])
+    raise ConformanceError(f"window {window['type']!r} is unknown")
+
+
+def _lateness_ms(case: Case) -> int:
+    lateness = case.spec.get("allowed_lateness_ms", 0)
+    return UNBOUNDED_MS if lateness == "unbounded" else int(lateness)
+
+
+def _trigger(case: Case) -> Trigger:
+    match case.emit:
+        case "on_close" | "assign" | "state":
+            return on_close()
+        case "on_final":
+            return on_final()
+        case "trigger" if case.spec["trigger"] == {"after_watermark": {}}:
+            return on_close()
+    raise ConformanceError(f"emit {case.emit!r} {case.spec.get('trigger', '')} is unknown")
+
+
+class _Values:
+    """Value columns by the values of a case: one, or several where each value is a list."""
+
+    def __init__(self, values: list[Any]) -> None:
+        lists = [value for value in values if isinstance(value, list)]
+        self._wide = max(map(len, lists)) if lists and len(lists) == len(values) else 0
+        columns = [[value[n] for value in lists] for n in range(self._wide)] or [values]
+        self.schema = {_name(n, self._wide): _type(column) for n, column in enumerate(columns)}
+
+    def row(self, element: Fields) -> Mapping[str, Any]:
+        """Return an element's columns."""
+        value = element.get("value")
+        values: list[Any] = list(value or ()) if self._wide else [value]
+        columns = {
+            _name(n, self._wide): _as(self.schema[_name(n, self._wide)], each)
+            for n, each in enumerate(values)
+        }
+        lead = {"key": str(element["key"]), "ts": element["ts"], "gap_ms": element.get("gap_ms")}
+        return {**lead, **columns}
+
+
+def _name(number: int, wide: int) -> str:
+    return f"value{number}" if wide else "value"
+
+
+def _type(values: list[Any]) -> type:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return float
+    return kinds.pop() if len(kinds) == 1 and kinds <= {int, float, str, bool} else str
+
+
+def _as(kind: type, value: Any) -> Any:
+    if value is None or isinstance(value, kind):
+        return value
+    return float(value) if kind is float else json.dumps(value)
