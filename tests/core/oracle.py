@@ -210,10 +210,10 @@ class _Windows:
     def _pane(self, key: str | None, end: int, rows: list[Judged], timing: str, clock: int) -> Pane:
         final = end + self.spec.allowed_lateness_ms <= clock
         start = end - self.spec.size_ms
-        return Pane(key, start, end, len(rows), timing, final, False, len(rows), *_values(rows))
+        return Pane(key, start, end, len(rows), timing, final, False, len(rows), *values_of(rows))
 
 
-def _values(rows: list[Judged]) -> tuple[int | None, ...]:
+def values_of(rows: list[Judged]) -> tuple[int | None, ...]:
     told = sorted(
         (row for row in rows if row.value is not None),
         key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),

@@ -59,13 +59,18 @@ class Task:
         self.state.validate()
 
 
-def run(operator: Operator, segments: Sequence[Segment], incidents: Incidents | None = None) -> Run:
-    """Run a log, then the end of input; with incidents where given."""
+def run(
+    operator: Operator,
+    segments: Sequence[Segment],
+    incidents: Incidents | None = None,
+    pane: Any = Pane,
+) -> Run:
+    """Run a log, then the end of input; with incidents where given, and panes as ``pane``."""
     happen = incidents or Incidents()
     task, made = Task(operator), Run()
     for step, segment in enumerate(segments):
         output = task.step(segment)
-        made.steps.append(panes(output.panes, operator.key))
+        made.steps.append(panes(output.panes, operator.key, pane))
         made.late += [late_row(row) for row in output.late.iter_rows(named=True)]
         made.rows += output.rows
         made.clocks.append(task.clocks.clock_ms)
@@ -78,14 +83,14 @@ def run(operator: Operator, segments: Sequence[Segment], incidents: Incidents | 
         if step in happen.replays:
             task.restore()
     output = operator.finish(task.clocks, task.state)
-    made.steps.append(panes(output.panes.drop("end_of_input"), operator.key))
+    made.steps.append(panes(output.panes.drop("end_of_input"), operator.key, pane))
     return made
 
 
-def panes(frame: pl.DataFrame, key: Sequence[str]) -> list[Pane]:
+def panes(frame: pl.DataFrame, key: Sequence[str], pane: Any = Pane) -> list[Any]:
     """Read a frame of panes, checking that it has just the columns it should."""
-    assert tuple(frame.columns) == (*key, *Pane._fields[1:])
-    return [Pane(*row) for row in frame.iter_rows()]
+    assert tuple(frame.columns) == (*key, *pane._fields[1:])
+    return [pane(*row) for row in frame.iter_rows()]
 
 
 def late_row(row: Mapping[str, Any]) -> LateRow:

@@ -4,12 +4,16 @@
 (docs/semantics.md, "Panes").
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
+EARLY = "early"
 ON_TIME = "on_time"
 LATE = "late"
+
+WINDOW = "window"
+"""Of windows in order of arrival, the window's number, from 0; it comes before the start."""
 
 START, END, REVISION = "start", "end", "revision"
 TIMING, FINAL, RETRACTED = "timing", "final", "retracted"
@@ -30,3 +34,15 @@ def pane_schema(
 ) -> dict[str, pl.DataType]:
     """Return the columns of an operator's panes, in order."""
     return {**key, **PANE_COLUMNS, **values}
+
+
+def numbered_pane_schema(
+    key: Mapping[str, pl.DataType], values: Mapping[str, pl.DataType]
+) -> dict[str, pl.DataType]:
+    """Return the columns of panes of windows in order of arrival."""
+    return pane_schema({**key, WINDOW: pl.Int64()}, values)
+
+
+def identity(columns: Collection[str]) -> str:
+    """Return the pane column that, with the key, says which window it is."""
+    return WINDOW if WINDOW in columns else START

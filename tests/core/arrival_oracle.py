@@ -1,0 +1,119 @@
+"""Windows in order of arrival as slow Python: each window is a list of its rows.
+
+See docs/semantics.md, "Windows in order of arrival".
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.core.oracle import Judged, Run, Table, judged, values_of
+from tidemark.core.segment import Segment
+
+Key = str | None
+
+
+class NumberedPane(NamedTuple):
+    """A pane with the values of the aggregates that the properties use."""
+
+    key: Key
+    window: int
+    start: int
+    end: int
+    revision: int
+    timing: str
+    final: bool
+    retracted: bool
+    n: int
+    total: int | None
+    low: int | None
+    high: int | None
+    first: int | None
+    last: int | None
+
+
+class Arriving(NamedTuple):
+    """Windows in order of arrival and how they are published."""
+
+    kind: str  # count | delta | punctuation | global
+    size: int = 1
+    slide: int = 1
+    threshold: int = 0
+    early: Callable[[list[Judged]], bool] = lambda _rows: False
+
+
+@dataclass
+class _Open:
+    """The open windows of one key by number, oldest first."""
+
+    windows: dict[int, list[Judged]] = field(default_factory=dict)
+    rows: int = 0
+    next: int = 0
+
+
+def marked(row: Judged) -> bool:
+    """The punctuation that the properties use."""
+    return row.value is not None and row.value % 3 == 0
+
+
+class _Windows:
+    def __init__(self, spec: Arriving) -> None:
+        self.spec = spec
+        self.keys: dict[Key, _Open] = {}
+
+    def add(self, row: Judged) -> list[NumberedPane]:
+        """Add a row to the windows of its key; return the panes that it brings."""
+        mine = self.keys.setdefault(row.key, _Open())
+        panes = []
+        if self.spec.kind == "delta" and self._differs(mine, row):
+            panes += [_pane(row.key, n, rows, closed=True) for n, rows in mine.windows.items()]
+            mine.windows.clear()
+        begins = not mine.windows
+        if self.spec.kind == "count":
+            begins = mine.rows % self.spec.slide == 0
+        if begins:
+            mine.windows[mine.next] = []
+            mine.next += 1
+        mine.rows += 1
+        for number, rows in list(mine.windows.items()):
+            rows.append(row)
+            closed = self._closes(rows)
+            if closed:
+                del mine.windows[number]
+            if closed or self.spec.early(rows):
+                panes.append(_pane(row.key, number, rows, closed=closed))
+        return panes
+
+    def _differs(self, mine: _Open, row: Judged) -> bool:
+        told = [r.value for rows in mine.windows.values() for r in rows if r.value is not None]
+        if row.value is None or not told:
+            return False
+        return abs(row.value - told[0]) > self.spec.threshold
+
+    def _closes(self, rows: list[Judged]) -> bool:
+        if self.spec.kind == "count":
+            return len(rows) == self.spec.size
+        return self.spec.kind == "punctuation" and marked(rows[-1])
+
+
+def _pane(key: Key, number: int, rows: list[Judged], *, closed: bool) -> NumberedPane:
+    times = [row.at_ms for row in rows]
+    timing = "on_time" if closed else "early"
+    return NumberedPane(
+        key, number, min(times), max(times) + 1, len(rows), timing, closed, False,
+        len(rows), *values_of(rows),
+    )  # fmt: skip
+
+
+def arriving(segments: Sequence[Segment], topics: Sequence[str], spec: Arriving) -> Run:
+    """Run a log through windows in order of arrival; the end of input publishes nothing."""
+    run, table, windows = Run(), Table(topics), _Windows(spec)
+    for segment in segments:
+        table.begin(segment)
+        rows = judged(segment, table)
+        table.end(segment)
+        run.steps.append([pane for row in rows for pane in windows.add(row)])
+        run.rows += len(rows)
+        run.clocks.append(table.clock)
+    run.steps.append([])
+    return run

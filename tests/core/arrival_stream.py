@@ -1,0 +1,52 @@
+"""An arrival-order operator fed by hand, and its panes as text.
+
+A row is written "key time value"; a value of - is null, and one of ! marks punctuation.
+"""
+
+import polars as pl
+
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.arrival import ArrivalAggregate
+from tidemark.core.arrival_window import CLOSES
+from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+
+COLUMNS = {"key": pl.String(), "value": pl.Int64(), CLOSES: pl.Boolean()}
+SUM = Aggregation({"total": aggregates.sum("value")}, COLUMNS)
+ROWS = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
+
+
+class Stream:
+    """One operator fed by hand."""
+
+    def __init__(self, windows, every_rows=0, aggregation=SUM):
+        self.body = ArrivalAggregate(windows, aggregation, ("key",), COLUMNS, every_rows)
+        self.state = self.body.fresh()
+        self.offset = 0
+
+    def rows(self, text):
+        """Take a segment of comma-separated rows; show panes."""
+        late = self.body.fold(self.frame(text), self.state)
+        assert late.is_empty()
+        panes = self.body.publish(self.state, NEVER_MS, NEVER_MS)
+        self.state.validate()
+        return shown(panes)
+
+    def frame(self, text):
+        made = []
+        for row in filter(None, text.split(",")):
+            key, at, value = row.split()
+            marked = value == "!"
+            number = None if value in "-!" else int(value)
+            key = None if key == "-" else key
+            made.append(("t/0", self.offset, 0, int(at), NEVER_MS, key, number, marked))
+            self.offset += 1
+        return pl.DataFrame(made, schema=ROWS, orient="row")
+
+
+def shown(panes):
+    return [
+        f"{p['key'] or '-'} #{p['window']} [{p['start']},{p['end']}) {p['total']} "
+        f"r{p['revision']} {p['timing']}{' final' if p['final'] else ''}"
+        for p in panes.iter_rows(named=True)
+    ]

@@ -1,0 +1,286 @@
+"""Windows in order of arrival and rolling aggregates: functions of the log, where no row is late.
+
+See docs/semantics.md, "Windows in order of arrival".  A segment's rows are sorted by key, cut into
+slices (``arrival_window``) and merged with the stored slices of their keys (``arrival_state``).
+Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
+
+Each line of partials is a slice, or a piece of one that ends with a row that publishes.  Panes
+before a window closes are prefixes of its lines, complete windows are stretches of slices.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.aggregate_kinds import Max, Min
+from tidemark.core.arrival_state import ArrivalState
+from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
+from tidemark.core.keyed_runs import Hashes, Lines, Mask, Numbers, keys_of
+from tidemark.core.pane import (
+    EARLY,
+    END,
+    FINAL,
+    ON_TIME,
+    RETRACTED,
+    REVISION,
+    START,
+    TIMING,
+    WINDOW,
+    numbered_pane_schema,
+)
+from tidemark.core.prefixes import grouped, numbered, prefixes, stretches
+from tidemark.core.segment import EVENT_TIME
+from tidemark.core.slices import stacked
+from tidemark.core.windowed import LATE_BY
+
+_PIECE = "@piece"
+_FIRST, _LAST = "@first", "@last"  # aggregates: event times of the rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Partials in order of key, slice and arrival.
+
+    ``last``: the place of the last row among the sorted ones; that of a stored slice is just before
+    the first row of its key.
+    """
+
+    key: Numbers
+    number: Numbers
+    last: Numbers
+    partials: pl.DataFrame
+
+    def at(self, index: Numbers | Mask) -> "_Pieces":
+        return _Pieces(
+            self.key[index],
+            self.number[index],
+            self.last[index],
+            self.partials[index]
+            if index.dtype != np.bool_
+            else self.partials.filter(pl.Series(index)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Panes in the making: of which key and window, by which sorted row, and whether it closed."""
+
+    key: Numbers
+    window: Numbers
+    row: Numbers
+    closed: Mask
+    partials: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class ArrivalAggregate:
+    """Aggregate each key's rows in windows by their order in the log.
+
+    State is a key's slices of open windows, and one line for a key without any: it is bounded by
+    the keys ever seen (times the slices of a window), and no time takes it away.  ``every_rows``:
+    after how many rows of a window it is published before it closes; 0 for never.
+    """
+
+    windows: ArrivalWindows
+    aggregation: Aggregation
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    every_rows: int = 0
+
+    @cached_property
+    def _timed(self) -> Aggregation:
+        """The aggregates, and the event times that a pane spans."""
+        return Aggregation(
+            {**self.aggregation.aggregates, _FIRST: Min(EVENT_TIME), _LAST: Max(EVENT_TIME)},
+            {**self.aggregation.columns, EVENT_TIME: pl.Int64()},
+        )
+
+    def fresh(self) -> ArrivalState:
+        """Return state that holds nothing."""
+        return ArrivalState(self.key, self.windows.facts)
+
+    def fold(self, rows: pl.DataFrame, state: ArrivalState) -> pl.DataFrame:
+        """Add rows to their slices and make the panes that they bring; no row is late."""
+        if not rows.is_empty():
+            self._fold(rows, state)
+        none = [pl.Series(name, dtype=pl.Int64) for name in (START, END, LATE_BY)]
+        return rows.clear().hstack(none)
+
+    def publish(self, state: ArrivalState, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return the panes that the rows brought, in order of those rows, then of windows."""
+        assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
+        panes = state.take_panes()
+        if panes:
+            return pl.concat(panes, how="vertical_relaxed")
+        key = {name: self.columns[name] for name in self.key}
+        return pl.DataFrame(schema=numbered_pane_schema(key, self.aggregation.types))
+
+    def _fold(self, rows: pl.DataFrame, state: ArrivalState) -> None:
+        keys, hashes, key_of_row = keys_of(rows, self.key)
+        stored, key_of_line = state.take(keys, hashes)
+        order = np.argsort(key_of_row, kind="stable")
+        key = key_of_row[order]
+        first = np.searchsorted(key, np.arange(keys.height))
+        heads = np.zeros(keys.height, self.windows.facts)
+        if stored is not None:
+            heads[key_of_line] = stored.facts  # of several lines of a key the last one stays
+        arrived = Arrived(rows[order], key, first, heads)
+        cut = self.windows.cut(arrived)
+        pieces = self._pieces(arrived, cut, stored, key_of_line)
+        slices = self._slices(pieces)
+        closed = self._closed(heads[NUMBER]), self._closed(_complete(arrived, cut))
+        due = (
+            self._running(pieces, arrived, *closed)
+            if self.every_rows
+            else (self._complete(slices, *closed))
+        )
+        state.put(self._kept(keys, hashes, slices, cut, arrived, closed[1]))
+        state.add_panes(self._panes(keys, due, order))
+
+    def _closed(self, complete: Numbers) -> Numbers:
+        """Count the windows that are closed where so many slices are complete."""
+        closed = (complete - self.windows.slices) // self.windows.step + 1
+        return np.maximum(closed, 0)
+
+    def _pieces(
+        self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers
+    ) -> _Pieces:
+        """Put the stored slices and the pieces of new ones in order."""
+        ends = self._ends(arrived, cut)
+        piece = numbered(np.concatenate([[True], ends[:-1]]))
+        rows = arrived.rows.hstack([pl.Series(_PIECE, piece)])
+        new = self._timed.partials(rows, (_PIECE,)).sort(_PIECE).drop(_PIECE)
+        last = np.flatnonzero(ends)
+        pieces = _Pieces(arrived.key[last], cut.number[last], last, new)
+        if stored is None:
+            return pieces
+        old = np.flatnonzero(stored.facts[ROWS] > 0)
+        old_key = key_of_line[old]
+        key = np.concatenate([old_key, pieces.key])
+        number = np.concatenate([stored.facts[NUMBER][old], pieces.number])
+        last = np.concatenate([arrived.first[old_key] - 1, last])
+        every = _Pieces(key, number, last, stacked([stored.partials[old], new]))
+        return every.at(np.lexsort((number, key)))
+
+    def _ends(self, arrived: Arrived, cut: Cut) -> Mask:
+        """Return the rows after which a piece ends: with its slice, or because it publishes."""
+        ends = np.ones(arrived.key.size, np.bool_)
+        ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
+        if not self.every_rows:
+            return ends
+        if self.every_rows == 1 or self.windows.slices > 1:
+            return np.ones(ends.size, np.bool_)
+        begins = np.concatenate([[True], ends[:-1]])
+        place = np.arange(ends.size)
+        rows = place - place[begins][numbered(begins)] + 1
+        heads = arrived.heads[arrived.key]
+        rows += np.where(cut.number == heads[NUMBER], heads[ROWS], 0)
+        ends |= rows % self.every_rows == 0
+        return ends
+
+    def _slices(self, pieces: _Pieces) -> _Pieces:
+        """Merge the pieces of each slice."""
+        begins = np.ones(pieces.key.size, np.bool_)
+        begins[1:] = (np.diff(pieces.key) != 0) | (np.diff(pieces.number) != 0)
+        partials = grouped(self._timed, pieces.partials, numbered(begins))
+        ends = np.append(begins[1:], True)
+        return _Pieces(pieces.key[begins], pieces.number[begins], pieces.last[ends], partials)
+
+    def _kept(
+        self,
+        keys: pl.DataFrame,
+        hashes: Hashes,
+        slices: _Pieces,
+        cut: Cut,
+        arrived: Arrived,
+        closed: Numbers,
+    ) -> Lines:
+        """Return the slices of open windows, and an empty one where the last is complete."""
+        kept = slices.at(slices.number >= (closed * self.windows.step)[slices.key])
+        complete = _complete(arrived, cut)
+        empty = np.flatnonzero(cut.completes[_last(arrived)])
+        key = np.concatenate([kept.key, empty])
+        number = np.concatenate([kept.number, complete[empty]])
+        none = pl.DataFrame({ROWS: np.zeros(empty.size, np.int64)})
+        partials = stacked([kept.partials, none])
+        order = np.lexsort((number, key))
+        facts = cut.heads[key[order]]
+        facts[NUMBER] = number[order]
+        partials = partials[order]
+        facts[ROWS] = partials[ROWS].to_numpy()
+        return Lines(keys[key[order]], hashes[key[order]], facts, partials)
+
+    def _complete(self, slices: _Pieces, before: Numbers, after: Numbers) -> _Due:
+        """Return the windows that closed: each a stretch of slices."""
+        count = after - before
+        key = np.repeat(np.arange(count.size), count)
+        window = _ranges(before, count)
+        lines = np.searchsorted(slices.key, np.arange(count.size))
+        begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
+        partials = stretches(self._timed, slices.partials, begin, self.windows.slices)
+        row = slices.last[begin + self.windows.slices - 1] + self.windows.closed_by_next
+        return _Due(key, window, row, np.ones(key.size, np.bool_), partials)
+
+    def _running(self, pieces: _Pieces, arrived: Arrived, before: Numbers, after: Numbers) -> _Due:
+        """Return windows as of every row that publishes them, and those that closed."""
+        step = self.windows.step
+        low = np.maximum(self._closed(pieces.number), before[pieces.key])
+        count = np.maximum(pieces.number // step + 1 - low, 0)
+        piece = np.repeat(np.arange(count.size), count)
+        window = _ranges(low, count)
+        order = np.lexsort((piece, window, pieces.key[piece]))
+        piece, window = piece[order], window[order]
+        key, last = pieces.key[piece], pieces.last[piece]
+        begins = np.ones(key.size, np.bool_)
+        begins[1:] = (np.diff(key) != 0) | (np.diff(window) != 0)
+        ends = np.append(begins[1:], True)
+        partials = prefixes(self._timed, pieces.partials[piece], numbered(begins))
+        closed = ends & (window < after[key])
+        rows = partials[ROWS].to_numpy()
+        early = (rows % self.every_rows == 0) & (last >= arrived.first[key])
+        if not self.windows.closed_by_next:
+            early &= ~closed
+        at = np.concatenate([np.flatnonzero(early), np.flatnonzero(closed)])
+        done = np.arange(at.size) >= np.count_nonzero(early)
+        row = last[at] + (done & self.windows.closed_by_next)
+        return _Due(key[at], window[at], row, done, partials[at])
+
+    def _panes(self, keys: pl.DataFrame, due: _Due, order: Numbers) -> pl.DataFrame:
+        place = np.lexsort((due.window, order[due.row]))
+        values = self._timed.values(due.partials[place])
+        closed = pl.Series(due.closed[place])
+        panes = keys[due.key[place]].with_columns(
+            pl.Series(WINDOW, due.window[place]),
+            values[_FIRST].alias(START),
+            (values[_LAST] + 1).alias(END),
+            due.partials[ROWS][place].alias(REVISION),
+            pl.when(closed).then(pl.lit(ON_TIME)).otherwise(pl.lit(EARLY)).alias(TIMING),
+            closed.alias(FINAL),
+            pl.lit(value=False).alias(RETRACTED),
+        )
+        return panes.hstack(values.drop(_FIRST, _LAST))
+
+
+def _last(arrived: Arrived) -> Numbers:
+    """Return of each key the place of its last row."""
+    return np.append(arrived.first[1:], arrived.key.size) - 1
+
+
+def _complete(arrived: Arrived, cut: Cut) -> Numbers:
+    """Count of each key the slices that are complete."""
+    last = _last(arrived)
+    complete: Numbers = cut.number[last] + cut.completes[last]
+    return complete
+
+
+def _ranges(begin: Numbers, count: Numbers) -> Numbers:
+    """Return ``begin``, ``begin`` + 1 and so on, ``count`` of each."""
+    total = np.add.accumulate(count)
+    ranges: Numbers = np.arange(total[-1] if total.size else 0) + np.repeat(
+        begin - total + count, count
+    )
+    return ranges

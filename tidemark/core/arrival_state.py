@@ -1,0 +1,99 @@
+"""Keyed state of windows in order of arrival: the slices that later rows can still be in a pane of.
+
+Each key has one line for every such slice.  The last line of a key is its head, the open slice; it
+may have no rows yet.  So a key once seen has a line for ever: counting goes on where it stopped.
+"""
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregate import ROWS
+from tidemark.core.arrival_window import NUMBER
+from tidemark.core.keyed_runs import Hashes, Lines, Numbers, Run, hashes_of, joined, levelled
+from tidemark.core.operator import Changes
+
+SLICES = "slices"
+"""Name of the only frame in the state's changes: all lines of every key that changed."""
+
+
+class ArrivalState:
+    """Slices of one operator on one log partition."""
+
+    def __init__(self, key: tuple[str, ...], facts: np.dtype[np.void]) -> None:
+        """Start empty; ``facts``: type of what is stored of a slice."""
+        self.key = key
+        self.facts = facts
+        self.runs: list[Run] = []
+        self._panes: list[pl.DataFrame] = []
+
+    def take(self, keys: pl.DataFrame, hashes: Hashes) -> tuple[Lines | None, Numbers]:
+        """Remove all lines of different keys; return them and of each the place of its key.
+
+        They come in order of key and number.
+        """
+        taken, places = [], [np.empty(0, np.int64)]
+        for run in self.runs:
+            at, key = run.find(keys, hashes)
+            if at.size:
+                taken.append(run.lines.at(at))
+                places.append(key)
+                run.kill(at)
+        if not taken:
+            return None, places[0]
+        lines, place = joined(taken), np.concatenate(places)
+        order = np.lexsort((lines.facts[NUMBER], place))
+        return lines.at(order), place[order]
+
+    def put(self, lines: Lines) -> None:
+        """Add all lines of keys that have none, in order of hash."""
+        self._add(lines, fresh=True)
+
+    def _add(self, lines: Lines, *, fresh: bool) -> None:
+        self.runs = levelled([*self.runs, Run(lines, np.full(lines.facts.size, fresh))])
+
+    def add_panes(self, panes: pl.DataFrame) -> None:
+        """Keep panes until they are published."""
+        self._panes.append(panes)
+
+    def take_panes(self) -> list[pl.DataFrame]:
+        """Return the panes that rows brought since this was last asked."""
+        panes, self._panes = self._panes, []
+        return panes
+
+    def changes(self) -> Changes:
+        """Return all lines of the keys that changed since the last call."""
+        changed = []
+        for run in self.runs:
+            at = np.flatnonzero(run.fresh & run.alive)
+            if at.size:
+                changed.append(run.lines.at(at))
+            run.fresh[:] = False
+        return {SLICES: joined(changed).frame()} if changed else {}
+
+    def snapshot(self) -> Changes:
+        """Return all lines."""
+        live = [run.living() for run in self.runs if run.live]
+        return {SLICES: joined(live).frame()} if live else {}
+
+    def apply(self, changes: Changes) -> None:
+        """Replace all lines of the keys that a piece has."""
+        if SLICES not in changes:
+            return
+        lines = Lines.of_frame(changes[SLICES], self.key, self.facts).in_order()
+        keys = lines.keys.unique(maintain_order=True)
+        self.take(keys, hashes_of(keys))
+        self._add(lines, fresh=False)
+
+    def purge(self, _clock_ms: int) -> None:
+        """Do nothing: no row is ever late here, so nothing passes its time."""
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        assert not self._panes, "panes were not published"
+        for run in self.runs:
+            run.validate()
+        for lines in self.snapshot().values():
+            assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a slice is twice"
+            open_slices = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
+            empty = lines.filter(pl.col(ROWS) == 0)
+            assert empty.height <= open_slices.height, "an empty slice is not the open one"
