@@ -16,7 +16,7 @@ def _clean(monkeypatch):
 def test_defaults_need_no_environment():
     config = Config.from_env()
     assert config.bootstrap_servers == "localhost:9092"
-    assert (config.commit_interval_ms, config.commit_interval_max_ms) == (100, 1000)
+    assert (config.commit_interval_ms, config.commit_interval_max_ms) == (100, 500)
     assert config.transaction_timeout_ms == 30_000
     assert config.slot
 

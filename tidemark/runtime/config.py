@@ -66,7 +66,7 @@ class Config(BaseSettings):
     # Time between commits when caught up, and what it grows to when there is more to read.
     commit_interval_ms: Millis = Field(default=100, validation_alias="TIDEMARK_COMMIT_INTERVAL_MS")
     commit_interval_max_ms: Millis = Field(
-        default=1000, validation_alias="TIDEMARK_COMMIT_INTERVAL_MAX_MS"
+        default=500, validation_alias="TIDEMARK_COMMIT_INTERVAL_MAX_MS"
     )
     # The broker refuses more than 900 s (transaction.max.timeout.ms).
     transaction_timeout_ms: int = Field(
