@@ -11,7 +11,7 @@ from tidemark.core.watermark import INGEST_TIME, RECORD_TIME, bounded, monotonic
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.pipeline import Pipeline
-from tidemark.windows import hopping, session, tumbling
+from tidemark.windows import calendar, hopping, session, tumbling
 
 __all__ = [
     "INGEST_TIME",
@@ -22,6 +22,7 @@ __all__ = [
     "StateError",
     "TidemarkError",
     "bounded",
+    "calendar",
     "col",
     "count",
     "first",

@@ -13,7 +13,7 @@ from tidemark.core.operator import Body, Operator
 from tidemark.core.session import SessionAggregate
 from tidemark.core.stateless import Keyed, StatelessGraph, Step
 from tidemark.core.trigger import OnFinal
-from tidemark.core.window import Hopping, Session
+from tidemark.core.window import Session
 from tidemark.core.windowed import WindowAggregate
 from tidemark.errors import PipelineError
 from tidemark.logical import Dataflow, Node, Output, Windowed, output_topics
@@ -158,7 +158,7 @@ def _operator(
         late=late,
         changelog=changelog,
         values=output.aggregation.types,
-        horizon_ms=_span_ms(windowed.window) + windowed.allowed_lateness_ms,
+        horizon_ms=windowed.window.longest_ms + windowed.allowed_lateness_ms,
         description=_described(output),
     )
 
@@ -177,10 +177,6 @@ def _body(output: Output) -> Body:
     return WindowAggregate(windowed.window, *common)
 
 
-def _span_ms(window: Hopping | Session) -> int:
-    return window.gap_ms if isinstance(window, Session) else window.size_ms
-
-
 def _described(output: Output) -> str:
     windowed = output.windowed
     values = ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
@@ -188,23 +184,12 @@ def _described(output: Output) -> str:
 
 
 def _windows_text(windowed: Windowed) -> str:
-    window = windowed.window
-    if isinstance(window, Session):
-        text = f"session({duration_text(window.gap_ms)})"
-    elif window.slide_ms == window.size_ms:
-        text = f"tumbling({duration_text(window.size_ms)}{_offset_text(window)})"
-    else:
-        spans = f"{duration_text(window.size_ms)}, {duration_text(window.slide_ms)}"
-        text = f"hopping({spans}{_offset_text(window)})"
+    text = windowed.window.label
     if windowed.allowed_lateness_ms:
         text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
     if isinstance(windowed.trigger, OnFinal):
         text += ", on final"
     return f"{text}, strict" if windowed.lateness == "strict" else text
-
-
-def _offset_text(window: Hopping) -> str:
-    return f", offset {duration_text(window.offset_ms)}" if window.offset_ms else ""
 
 
 def _require_distinct(dataflow: Dataflow, logs: Sequence[str]) -> None:

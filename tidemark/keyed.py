@@ -6,7 +6,7 @@ from typing import get_args
 from tidemark.core.aggregate import Aggregate, Aggregation
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
-from tidemark.core.window import Hopping, Session
+from tidemark.core.window import Session
 from tidemark.errors import PipelineError
 from tidemark.logical import (
     Dataflow,
@@ -14,6 +14,7 @@ from tidemark.logical import (
     Node,
     Output,
     SessionLateness,
+    Window,
     Windowed,
     output_topics,
 )
@@ -31,7 +32,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Hopping | Session,
+        window: Window,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -43,9 +44,10 @@ class KeyedStream:
         are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
         judged ``"after_merging"`` or ``"strict"``, by its own time.
         """
-        if not isinstance(window, Hopping | Session):
+        if not isinstance(window, Window):
             raise PipelineError(
-                f"window: {window!r} is no window; use tumbling(), hopping() or session()"
+                f"window: {window!r} is no window; use tumbling(), hopping(), calendar() or "
+                "session()"
             )
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:
@@ -69,7 +71,7 @@ class KeyedStream:
         )
 
 
-def _require_lateness(window: Hopping | Session, lateness: object) -> None:
+def _require_lateness(window: Window, lateness: object) -> None:
     if lateness is None:
         return
     if not isinstance(window, Session):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.calendar import Calendar
 from tidemark.core.expression import Columns
 from tidemark.core.stateless import Kind
 from tidemark.core.trigger import Trigger
@@ -14,6 +15,7 @@ from tidemark.errors import PipelineError
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["after_merging", "strict"]
+Window = Hopping | Calendar | Session
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Windowed:
 
     node: Node
     key: tuple[str, ...]
-    window: Hopping | Session
+    window: Window
     allowed_lateness_ms: int
     trigger: Trigger
     lateness: SessionLateness

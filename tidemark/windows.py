@@ -1,5 +1,6 @@
-"""Windows as users write them: ``tumbling("1m")``, ``hopping("1h", "5m")``, ``session("30s")``."""
+"""Windows as users write them: ``tumbling("1m")``, ``calendar("day", "Europe/Berlin")``."""
 
+from tidemark.core.calendar import Calendar
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.window import Hopping, Session
 from tidemark.errors import PipelineError
@@ -21,6 +22,14 @@ def hopping(size: Duration, slide: Duration, offset: Duration = 0) -> Hopping:
             "windows would be in none"
         )
     return _hopping(size_ms, slide_ms, offset, f"hopping({size!r}, {slide!r})")
+
+
+def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
+    """Make each ``"day"``, ``"week"`` or ``"month"`` of a time zone a window.
+
+    Days on which the clocks change have 23 or 25 hours.
+    """
+    return Calendar(period, zone, week_start)
 
 
 def session(gap: Duration) -> Session:

@@ -1,12 +1,12 @@
 """The specification as slow Python: one row at a time, every row kept, nothing of the core used.
 
 ``Table`` is the clock (docs/semantics.md, "The clock"), ``judged`` gives each row its W, and
-``windowed`` the panes and late rows of hopping windows.  Sessions have an oracle of their own.
+``windowed`` the panes and late rows of aligned windows.  Sessions have an oracle of their own.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidemark.core.segment import NEVER_MS, OFFSET, SUB_ROW, Segment, SourceMark
 
@@ -165,15 +165,28 @@ class Aligned(NamedTuple):
     allowed_lateness_ms: int
     on_final: bool
 
+    def start(self, end_ms: int) -> int:
+        return end_ms - self.size_ms
+
     def ends(self, at_ms: int) -> list[int]:
         starts = range(at_ms - self.size_ms + 1, at_ms + 1)
         return [s + self.size_ms for s in starts if (s - self.offset_ms) % self.slide_ms == 0]
 
 
+class Spec(Protocol):
+    """Windows that are the same for all keys, and how they are published."""
+
+    allowed_lateness_ms: int
+    on_final: bool
+
+    def ends(self, at_ms: int) -> list[int]: ...
+    def start(self, end_ms: int) -> int: ...
+
+
 class _Windows:
     """Every accepted row of every key and window."""
 
-    def __init__(self, spec: Aligned) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.rows: dict[tuple[str | None, int], list[Judged]] = {}
 
@@ -185,7 +198,7 @@ class _Windows:
             self.rows.setdefault((row.key, end), []).append(row)
         if not counting:
             late_by_ms = row.w_ms - ends[-1] - lateness_ms
-            run.late.append(LateRow(row, ends[-1] - self.spec.size_ms, ends[-1], late_by_ms))
+            run.late.append(LateRow(row, self.spec.start(ends[-1]), ends[-1], late_by_ms))
         return [(row.key, end) for end in counting]
 
     def publish(
@@ -209,7 +222,7 @@ class _Windows:
 
     def _pane(self, key: str | None, end: int, rows: list[Judged], timing: str, clock: int) -> Pane:
         final = end + self.spec.allowed_lateness_ms <= clock
-        start = end - self.spec.size_ms
+        start = self.spec.start(end)
         return Pane(key, start, end, len(rows), timing, final, False, len(rows), *values_of(rows))
 
 
@@ -224,8 +237,8 @@ def values_of(rows: list[Judged]) -> tuple[int | None, ...]:
     return (sum(values), min(values), max(values), values[0], values[-1])
 
 
-def windowed(segments: Sequence[Segment], topics: Sequence[str], spec: Aligned) -> Run:
-    """Run a log through hopping windows, with the end of input as the last step."""
+def windowed(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run:
+    """Run a log through aligned windows, with the end of input as the last step."""
     run, table, windows = Run(), Table(topics), _Windows(spec)
     for segment in segments:
         before = table.clock

@@ -284,7 +284,7 @@ MINUTE = tumbling("1m")
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda k: k.window("1m"), "window: '1m' is no window; use tumbling(), hopping() or"),
+        (lambda k: k.window("1m"), "window: '1m' is no window; use tumbling(), hopping(), cal"),
         (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
         (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close() or"),

@@ -16,7 +16,7 @@ from tidemark.core.aggregate import Aggregation
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
-from tidemark.core.window import Hopping
+from tidemark.core.window import Aligned
 
 SLICE = "@slice"  # start of the slice, ms
 PASSED = "@passed"  # last window end at or before W; NEVER_MS: W overtook none of the row's windows
@@ -42,7 +42,7 @@ class WindowState:
 
     def __init__(
         self,
-        windows: Hopping,
+        windows: Aligned,
         aggregation: Aggregation,
         key: tuple[str, ...],
         allowed_lateness_ms: int,
@@ -76,12 +76,11 @@ class WindowState:
 
     def due(self, after_ms: int, until_ms: int) -> list[int]:
         """Return the ends in (after_ms, until_ms] of windows that hold a row, in order."""
-        low = bisect_right(self._starts, after_ms - self.windows.size_ms)
+        low = bisect_right(self._starts, after_ms - self.windows.longest_ms)
         starts = np.array(self._starts[low : bisect_left(self._starts, until_ms)], np.int64)
         if not starts.size:
             return []
-        last = self.windows.last_end(starts)
-        ends = last[:, None] - self.windows.slide_ms * np.arange(self.windows.most)
+        ends = self.windows.ends_of(starts)
         inside = (ends > starts[:, None]) & (ends > max(after_ms, NEVER_MS)) & (ends <= until_ms)
         due: list[int] = np.unique(ends[inside]).tolist()
         return due
@@ -111,8 +110,9 @@ class WindowState:
         """Return blocks of windows as one frame with an END column, or none."""
         blocks: list[pl.DataFrame] = []
         counts = []
-        for end_ms in ends:
-            low = bisect_left(self._starts, end_ms - self.windows.size_ms)
+        starts = self.windows.start_of(np.array(ends, np.int64)).tolist()
+        for start_ms, end_ms in zip(starts, ends, strict=True):
+            low = bisect_left(self._starts, start_ms)
             high = bisect_left(self._starts, end_ms)
             found = [b for start in self._starts[low:high] for b in blocks_of(self._slices[start])]
             blocks += found

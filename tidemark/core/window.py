@@ -5,13 +5,48 @@ Windows are half open, ``[start, end)``, in int64 milliseconds UTC, also before 
 
 from dataclasses import dataclass
 from math import gcd
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tidemark.core.duration import duration_text
 from tidemark.errors import PipelineError
 
 Times = npt.NDArray[np.int64]
+
+
+class Aligned(Protocol):
+    """Windows whose bounds are the same for all keys, made of whole slices that they share.
+
+    All methods work on arrays of times, for times far outside of any event's too.
+    """
+
+    @property
+    def label(self) -> str:
+        """The windows as a user writes them."""
+
+    @property
+    def longest_ms(self) -> int:
+        """No window is longer than this."""
+
+    def slice_start(self, at_ms: Times, /) -> Times:
+        """Return the start of the slice that each time is in."""
+
+    def end_until(self, at_ms: Times, /) -> Times:
+        """Return the last window end at or before each time."""
+
+    def last_end(self, at_ms: Times, /) -> Times:
+        """Return the end of the last window that each time is in."""
+
+    def ends_of(self, slice_start_ms: Times, /) -> Times:
+        """Return the ends of the windows of slices: a line per slice, last end first.
+
+        Lines are equally long; ends at or before the slice's start fill them up.
+        """
+
+    def start_of(self, end_ms: Times, /) -> Times:
+        """Return the starts of windows by their ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +76,22 @@ class Hopping:
             )
 
     @property
+    def label(self) -> str:
+        """The windows as a user writes them."""
+        offset = f", offset {duration_text(self.offset_ms)}" if self.offset_ms else ""
+        if self.slide_ms == self.size_ms:
+            return f"tumbling({duration_text(self.size_ms)}{offset})"
+        return f"hopping({duration_text(self.size_ms)}, {duration_text(self.slide_ms)}{offset})"
+
+    @property
     def slice_ms(self) -> int:
         """Width of the slices that all windows are made of: no boundary falls inside one."""
         return gcd(self.size_ms, self.slide_ms)
 
     @property
-    def most(self) -> int:
-        """Most windows that one time is in."""
-        return -(-self.size_ms // self.slide_ms)
+    def longest_ms(self) -> int:
+        """All windows are equally long."""
+        return self.size_ms
 
     def slice_start(self, at_ms: Times) -> Times:
         """Return the start of the slice that each time is in."""
@@ -66,6 +109,15 @@ class Hopping:
         """Return the end of the last window that each time is in."""
         return floor_to_grid(at_ms, self.slide_ms, self.offset_ms) + self.size_ms
 
+    def ends_of(self, slice_start_ms: Times) -> Times:
+        """Return the ends of the windows of slices: a line per slice, last end first."""
+        most = -(-self.size_ms // self.slide_ms)
+        return self.last_end(slice_start_ms)[:, None] - self.slide_ms * np.arange(most)
+
+    def start_of(self, end_ms: Times) -> Times:
+        """Return the starts of windows by their ends."""
+        return end_ms - self.size_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -77,6 +129,16 @@ class Session:
         """Refuse what is no gap."""
         if self.gap_ms <= 0:
             raise PipelineError(f"session gap must be positive, got {self.gap_ms} ms")
+
+    @property
+    def label(self) -> str:
+        """The windows as a user writes them."""
+        return f"session({duration_text(self.gap_ms)})"
+
+    @property
+    def longest_ms(self) -> int:
+        """How long after a row its session may end, where no other follows."""
+        return self.gap_ms
 
 
 def floor_to_grid(at_ms: Times, step_ms: int, origin_ms: int) -> Times:

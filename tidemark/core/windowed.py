@@ -1,11 +1,11 @@
-"""Hopping and tumbling windows: one pane per key and window, from slices that windows share.
+"""Aligned windows: one pane per key and window, from slices that windows share.
 
 See docs/semantics.md, "Windows", "Lateness" and "Panes".
 
-State layout.  Time is cut into slices of width gcd(size, slide); every window is a whole number of
-them.  A slice holds runs of partial aggregates: each fold adds one small block to every slice it
-met, with one line per key.  Rows that W had overtaken for some window of theirs (*behind*) are kept
-apart, with two marks on their partial:
+State layout.  Time is cut into slices, of width gcd(size, slide) or a period of the calendar;
+every window is a whole number of them.  A slice holds runs of partial aggregates: each fold adds
+one small block to every slice it met, with one line per key.  Rows that W had overtaken for some
+window of theirs (*behind*) are kept apart, with two marks on their partial:
 
 * ``passed``: the last window end at or before W.  The row is on time for every later window.
 * ``closed``: the last window end at or before W - allowed lateness.  The row is late for the
@@ -36,7 +36,7 @@ from tidemark.core.pane import (
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, stacked
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
-from tidemark.core.window import Hopping
+from tidemark.core.window import Aligned
 
 LATE_BY = "late_by_ms"
 
@@ -51,7 +51,7 @@ class WindowAggregate:
     belongs to by the allowed lateness: bounded by keys x open slices.
     """
 
-    windows: Hopping
+    windows: Aligned
     aggregation: Aggregation
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
@@ -95,7 +95,7 @@ class WindowAggregate:
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         end_ms = self.windows.last_end(rows[EVENT_TIME].to_numpy())
         return rows.with_columns(
-            pl.Series(START, end_ms - self.windows.size_ms),
+            pl.Series(START, self.windows.start_of(end_ms)),
             pl.Series(END, end_ms),
             pl.Series(LATE_BY, rows[WATERMARK].to_numpy() - end_ms - self.allowed_lateness_ms),
         )
@@ -148,13 +148,11 @@ class WindowAggregate:
             start = marks[SLICE].to_numpy()
             upper = np.minimum(marks[PASSED].to_numpy(), before_ms)
             lower = np.maximum(marks[CLOSED].to_numpy(), start)
-            end_ms = self.windows.last_end(start)
-            for _ in range(self.windows.most):
+            for end_ms in self.windows.ends_of(start).T:
                 counts = (lower < end_ms) & (end_ms <= upper)
                 if counts.any():
                     keys = marks.select(pl.Series(END, end_ms), *self.key)
                     yield keys.filter(pl.Series(counts))
-                end_ms = end_ms - self.windows.slide_ms
 
     def _panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         if not parts:
@@ -162,7 +160,7 @@ class WindowAggregate:
         merged = stacked(parts)
         panes = merged.select(
             *self.key,
-            (pl.col(END) - self.windows.size_ms).alias(START),
+            pl.Series(START, self.windows.start_of(merged[END].to_numpy())),
             END,
             pl.col(ROWS).alias(REVISION),
             pl.when(_LATE).then(pl.lit(LATE)).otherwise(pl.lit(ON_TIME)).alias(TIMING),
