@@ -1,4 +1,4 @@
-"""Calendar windows as slow Python: local time by the standard library, a quarter of an hour at a time."""
+"""Calendar windows as slow Python: the standard library's zones, quarter hour by quarter hour."""
 
 from datetime import UTC, date, datetime, timedelta
 from functools import cache

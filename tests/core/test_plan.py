@@ -13,6 +13,7 @@ from tidemark import (
     Pipeline,
     PipelineError,
     bounded,
+    calendar,
     col,
     count,
     hopping,
@@ -100,6 +101,27 @@ def test_the_plan_names_its_services_and_dead_letters_and_how_long_silence_matte
     assert [operator.results for operator in plan.of_service("sessions")] == ["game.play-sessions"]
     assert plan.dead_letters == "game.dead-letters"
     assert plan.horizon_ms == 2_000 + 60_000 + 600_000
+
+
+@pytest.mark.parametrize(
+    ("window", "service", "text", "horizon_ms"),
+    [
+        (calendar("day", "UTC"), "windowing", "calendar(day, UTC)", 2 * 86_400_000),
+        (
+            calendar("week", "Asia/Tokyo", week_start="sunday"),
+            "windowing",
+            "calendar(week, Asia/Tokyo, from sunday)",
+            8 * 86_400_000,
+        ),
+    ],
+)
+def test_every_kind_of_window_has_a_service_a_text_and_a_horizon(window, service, text, horizon_ms):
+    pipeline = Pipeline("p")
+    raw(pipeline).key_by("id").window(window).aggregate(n=count()).to("out")
+    plan = pipeline.plan()
+    (operator,) = plan.operators
+    assert (operator.service, operator.description) == (service, f"n=count() in {text}")
+    assert plan.horizon_ms == horizon_ms
 
 
 def test_a_service_that_has_nothing_to_do_is_not_named():
