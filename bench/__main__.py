@@ -9,7 +9,7 @@ BENCH_HARNESS is the harness's folder.
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def main() -> int:
     print("\n" + table + "".join(f"\n{line}" for line in lines))
     if asked.write:
         report.replace_section(asked.write, "\n".join([table, *(f"* {line}" for line in lines)]))
-    return 0 if all(row.get("correct") for row in rows) else 1
+    return 0 if all(map(_is_right, rows)) else 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
 def _broker(folder: Path, harness: Harness) -> AbstractContextManager[str]:
     if brokers.is_set_up(harness.work):
         return brokers.harness_broker(folder, harness.work, harness.address)
-    print(f"The other peers are not set up: {folder}/setup.sh does it.  Tidemark runs alone.")
+    print(f"The harness's broker is not set up ({folder}/setup.sh does it): Tidemark runs alone.")
     return brokers.embedded_broker(harness.work)
 
 
@@ -62,13 +62,14 @@ def _measured(harness: Harness, asked: argparse.Namespace) -> list[dict[str, Any
     topic = harness.fill(asked.n, asked.users, asked.seed)
     reference = harness.run.reference(asked.n, asked.users, asked.seed)
     peers = harness.peers()
+    chosen = _chosen(asked.peers, list(peers))
     rows = []
     for _ in range(asked.repeat):
-        for name in _chosen(asked.peers, list(peers)):
+        for name in chosen:
             row = harness.measure(name, peers[name], asked.n, reference, topic, _TIMEOUT_S)
             rows.append(row)
             print(harness.table([row]).splitlines()[-1], flush=True)
-            if not row.get("correct"):
+            if not _is_right(row):
                 print("   ", {k: v for k, v in row.items() if k in _WHY}, flush=True)
     return rows
 
@@ -85,8 +86,20 @@ _WHY = (
 )
 
 
+def _is_right(row: Mapping[str, Any]) -> bool:
+    """Say whether the results are right; some peers only show a limit and have none."""
+    return row["job"] is None or bool(row.get("correct"))
+
+
 def _chosen(asked: Sequence[str], names: Sequence[str]) -> list[str]:
-    return [n for word in asked for n in names if n == word or n.startswith(f"{word}-")]
+    """Return the peers that were asked for, by name or prefix; say which are not there."""
+    chosen = []
+    for word in asked:
+        found = [name for name in names if name == word or name.startswith(f"{word}-")]
+        if not found:
+            print(f"{word}: no such peer, or not set up by the harness's setup.sh")
+        chosen += found
+    return chosen
 
 
 if __name__ == "__main__":

@@ -8,11 +8,14 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 OUR_PEERS = {"tidemark-eos-tumbling": "windowing", "tidemark-eos-session": "sessions"}
 """Name in the harness, and the service that does the job after ingest."""
@@ -46,7 +49,7 @@ class Harness:
     def peers(self) -> dict[str, Peer]:
         """Return the peers whose programs are there, ours first."""
         ours = {name: self._ours(service) for name, service in OUR_PEERS.items()}
-        if not (self.work / "venv-main").exists():
+        if not (self.work / "build").exists():
             return ours
         (self.work / "lib" / "spark").mkdir(parents=True, exist_ok=True)  # its folder is listed
         return {**ours, **self.run.peers()}
@@ -69,9 +72,21 @@ class Harness:
     def measure(
         self, name: str, peer: Peer, n: int, reference: Any, topic: str, timeout_s: int
     ) -> dict[str, Any]:
-        """Run a peer over the input and check its results."""
-        row: dict[str, Any] = self.run.measure(name, peer, n, reference, topic, timeout_s)
+        """Run a peer over the input, check its results and delete its topics."""
+        try:
+            row: dict[str, Any] = self.run.measure(name, peer, n, reference, topic, timeout_s)
+        finally:
+            self._delete_topics(name)
         return row
+
+    def _delete_topics(self, name: str) -> None:
+        """Delete what runs of a peer left; the harness does not wait until its own are gone."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        begin = (f"{name}-", f"out-{name}-")
+        left = [t for t in admin.list_topics(timeout=10).topics if t.startswith(begin)]
+        for deleted in admin.delete_topics(left).values() if left else ():
+            with suppress(KafkaException):  # gone by now
+                deleted.result()
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """Return rows as a Markdown table."""
