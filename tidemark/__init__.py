@@ -6,8 +6,9 @@ A pipeline is built of what is exported here; services, Spark and tests load it 
 from polars import col, lit, when
 
 from tidemark.core.aggregates import count, first, last, max, mean, min, sum  # noqa: A004
+from tidemark.core.time_assigner import INGEST_TIME, RECORD_TIME
 from tidemark.core.trigger import on_close, on_final
-from tidemark.core.watermark import INGEST_TIME, RECORD_TIME, bounded, monotonic
+from tidemark.core.watermark import bounded, from_expression, monotonic, punctuated
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.pipeline import Pipeline
@@ -26,6 +27,7 @@ __all__ = [
     "col",
     "count",
     "first",
+    "from_expression",
     "hopping",
     "last",
     "lit",
@@ -36,6 +38,7 @@ __all__ = [
     "monotonic",
     "on_close",
     "on_final",
+    "punctuated",
     "session",
     "sum",
     "tumbling",

@@ -110,6 +110,9 @@ def _source(
         spec.idle_after_ms,
         spec.max_future_ms,
         graph,
+        spec.min_time_ms,
+        spec.waits,
+        spec.max_drift_ms,
     )
 
 
@@ -152,6 +155,7 @@ def _operator(
             stream.key,
             stream.columns,
             _body(output),
+            advances=not any(source.waits for source in windowed.node.sources()),
         ),
         format=output.format,
         results=results,

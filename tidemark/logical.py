@@ -8,8 +8,9 @@ from tidemark.core.aggregate import Aggregation
 from tidemark.core.calendar import Calendar
 from tidemark.core.expression import Columns
 from tidemark.core.stateless import Kind
+from tidemark.core.time_assigner import EventTime
 from tidemark.core.trigger import Trigger
-from tidemark.core.watermark import Bounded, EventTime
+from tidemark.core.watermark import Watermark
 from tidemark.core.window import Hopping, Session
 from tidemark.errors import PipelineError
 
@@ -24,9 +25,12 @@ class Source:
 
     topic: str
     event_time: EventTime
-    watermark: Bounded
+    watermark: Watermark
     idle_after_ms: int
-    max_future_ms: int | None
+    max_future_ms: int | None = None
+    min_time_ms: int | None = None
+    waits: bool = False
+    max_drift_ms: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,11 @@ class Node:
 
     def topics(self) -> frozenset[str]:
         """Return the raw topics behind the stream."""
-        return frozenset(node.source.topic for node in self.ancestors() if node.source)
+        return frozenset(source.topic for source in self.sources())
+
+    def sources(self) -> Iterator[Source]:
+        """Yield the sources behind the stream."""
+        return (node.source for node in self.ancestors() if node.source)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,26 +5,28 @@ A mistake raises PipelineError where it is written, with the operator, the name 
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 
 from tidemark.compile import compile_plan
-from tidemark.core.duration import Duration, duration_ms
-from tidemark.core.expression import require_column
+from tidemark.core.duration import Duration
 from tidemark.core.keys import KEY_GROUPS
-from tidemark.core.watermark import (
-    UNITS,
-    Bounded,
-    ColumnTime,
-    EventTime,
-    IngestTime,
-    RecordTime,
-)
+from tidemark.core.time_assigner import IngestTime, RecordTime
+from tidemark.core.watermark import Watermark
 from tidemark.errors import PipelineError
 from tidemark.logical import Dataflow, Node, Source
 from tidemark.names import column_types, require_topic
 from tidemark.plan import Plan
+from tidemark.source_options import (
+    WhenSilent,
+    assigner,
+    instant_ms,
+    positive_ms,
+    require_watermark,
+    waits,
+)
 from tidemark.stream import Stream
 
 
@@ -55,32 +57,47 @@ class Pipeline:
         topic: str,
         *,
         schema: Mapping[str, Any],
-        event_time: str | RecordTime | IngestTime,
-        watermark: Bounded,
+        event_time: str | pl.Expr | RecordTime | IngestTime,
+        watermark: Watermark,
         unit: str = "ms",
         zone: str | None = None,
-        idle_after: Duration = "10s",
+        min_time: str | datetime | None = None,
         max_future: Duration | None = None,
+        idle_after: Duration = "10s",
+        when_silent: WhenSilent = "advance",
+        max_drift: Duration | None = None,
     ) -> Stream:
         """Read a raw topic of JSON records.
 
-        ``schema``: columns and their types: str, int, float, bool, list[...].  ``event_time``: a
-        column that holds it, in ``unit`` (and, for ISO 8601 text without an offset, ``zone``), or
-        RECORD_TIME or INGEST_TIME.  ``watermark``: how far each partition may be out of order.
+        ``schema``: columns and their types: str, int, float, bool, list[...].
+
+        ``event_time``: a column that holds it, in ``unit`` (and, for ISO 8601 text without an
+        offset, ``zone``); an expression over one record that gives ms or a Datetime with a zone;
+        RECORD_TIME or INGEST_TIME.  ``watermark``: how far time has come in each partition, as
+        bounded(), monotonic(), punctuated() or from_expression() tell it.
+
+        ``min_time``: earlier event times are refused.  ``max_future``: how far ahead of its Kafka
+        timestamp a record may be dated.
+
         ``idle_after``: silence after which a partition no longer holds back others.
-        ``max_future``: how far ahead of its Kafka timestamp a record may be dated.
+        ``when_silent``: whether time goes on by itself ("advance") or stands still ("wait") while
+        all partitions are silent.  ``max_drift``: how far ahead of the slowest a partition may
+        read.
         """
         require_topic(topic, "source(topic)")
         what = f"source({topic!r})"
         columns = column_types(schema, f"{what} schema")
-        if not isinstance(watermark, Bounded):
-            raise PipelineError(
-                f"{what}: watermark {watermark!r} is none; use bounded('2s') or monotonic()"
-            )
-        time = _event_time(event_time, unit, zone, columns, what)
-        idle_after_ms = _positive_ms(idle_after, f"{what}: idle_after")
-        future_ms = None if max_future is None else _positive_ms(max_future, f"{what}: max_future")
-        source = Source(topic, time, watermark, idle_after_ms, future_ms)
+        require_watermark(watermark, columns, what)
+        source = Source(
+            topic,
+            assigner(event_time, unit, zone, columns, what),
+            watermark,
+            positive_ms(idle_after, f"{what}: idle_after"),
+            None if max_future is None else positive_ms(max_future, f"{what}: max_future"),
+            None if min_time is None else instant_ms(min_time, f"{what}: min_time"),
+            waits(when_silent, what),
+            None if max_drift is None else positive_ms(max_drift, f"{what}: max_drift"),
+        )
         node = Node(columns, source=source)
         self._dataflow.add_source(node)
         return Stream(self._dataflow, node)
@@ -88,41 +105,3 @@ class Pipeline:
     def plan(self) -> Plan:
         """Compile the pipeline: its topics, its services and what each of them does."""
         return compile_plan(self._dataflow)
-
-
-def _event_time(
-    event_time: object, unit: str, zone: str | None, columns: Mapping[str, pl.DataType], what: str
-) -> EventTime:
-    if isinstance(event_time, RecordTime | IngestTime):
-        if unit != "ms" or zone is not None:
-            raise PipelineError(f"{what}: unit {unit!r}, zone {zone!r}: only of a column's time")
-        return event_time
-    require_column(event_time, columns, f"{what}: event_time")
-    assert isinstance(event_time, str)
-    if unit not in UNITS:
-        raise PipelineError(f"{what}: unit {unit!r} is not one of {', '.join(UNITS)}")
-    if zone is not None:
-        _require_zone(zone, what)
-    needed = pl.String() if unit == "iso8601" else pl.Int64()
-    if columns[event_time] != needed:
-        raise PipelineError(
-            f"{what}: event_time column {event_time!r} is {columns[event_time]}, but unit {unit!r} "
-            f"needs {needed}"
-        )
-    return ColumnTime(event_time, unit, zone)
-
-
-def _require_zone(zone: object, what: str) -> None:
-    try:
-        pl.Series([0]).cast(pl.Datetime("ms")).dt.replace_time_zone(zone)  # type: ignore[arg-type]
-    except (pl.exceptions.PolarsError, TypeError) as error:
-        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'") from (
-            error
-        )
-
-
-def _positive_ms(value: Duration, what: str) -> int:
-    ms = duration_ms(value, what)
-    if ms <= 0:
-        raise PipelineError(f"{what}: {value!r} is not longer than 0")
-    return ms

@@ -9,7 +9,8 @@ import polars as pl
 
 from tidemark.core.operator import Operator
 from tidemark.core.stateless import StatelessGraph
-from tidemark.core.watermark import Bounded, EventTime
+from tidemark.core.time_assigner import EventTime
+from tidemark.core.watermark import Bounded, Watermark, delay_ms
 
 SERVICES = ("ingest", "windowing", "sessions")
 """Every service a plan may need, in the order in which records pass them."""
@@ -17,15 +18,35 @@ SERVICES = ("ingest", "windowing", "sessions")
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """One raw topic: how its records become rows with time, and the rows of keyed streams."""
+    """One raw topic: how its records become rows with time, and the rows of keyed streams.
+
+    ``waits``: the clock stands still while all sources are silent.  ``max_drift_ms``: how far ahead
+    of the slowest a partition may read.
+    """
 
     topic: str
     schema: Mapping[str, pl.DataType]
     event_time: EventTime
-    watermark: Bounded
+    watermark: Watermark
     idle_after_ms: int
     max_future_ms: int | None
     graph: StatelessGraph
+    min_time_ms: int | None = None
+    waits: bool = False
+    max_drift_ms: int | None = None
+
+    def reports_silence(self, told_ms: int, silence_ms: int, horizon_ms: int) -> bool:
+        """Whether the log must be told of a longer silence than it knows, 0 being none.
+
+        Silence moves the clock until no window can be open.  A watermark that is not bounded may
+        be any time behind the rows, so it is told for ever, each time after twice as long.
+        """
+        if told_ms == 0:
+            return True
+        if self.waits:
+            return False
+        unbounded = not isinstance(self.watermark, Bounded)
+        return told_ms < horizon_ms or (unbounded and silence_ms >= 2 * told_ms)
 
 
 @dataclass(frozen=True)
@@ -100,8 +121,8 @@ class Plan:
     @property
     def horizon_ms(self) -> int:
         """How long a silent source must be reported as silent, so that every window closes."""
-        delay_ms = max(source.watermark.delay_ms for source in self.sources)
-        return delay_ms + max(operator.horizon_ms for operator in self.operators)
+        delays_ms = (delay_ms(source.watermark) for source in self.sources)
+        return max(delays_ms) + max(operator.horizon_ms for operator in self.operators)
 
     def description(self) -> str:
         """Return the plan as text, the same in every process: what ``fingerprint`` is taken of."""
@@ -110,6 +131,7 @@ class Plan:
             lines.append(
                 f"source {source.topic} {_types(source.schema)} {source.event_time} "
                 f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
+                f"{_time_options(source)}"
             )
             lines += [
                 f"  {index} {step.text} <- {step.inputs} {_types(step.columns)}"
@@ -129,6 +151,12 @@ class Plan:
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change with the meaning of the plan."""
         return hashlib.sha256(self.description().encode()).hexdigest()[:16]
+
+
+def _time_options(source: SourcePlan) -> str:
+    """Return the options that change what the log holds; alignment does not."""
+    parts = [f" min {source.min_time_ms}"] if source.min_time_ms is not None else []
+    return "".join([*parts, " waits" if source.waits else ""])
 
 
 def _types(columns: Mapping[str, Any]) -> str:

@@ -4,7 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.core.duration import duration_text
-from tidemark.core.watermark import ColumnTime, RecordTime
+from tidemark.core.event_time import instant_text
+from tidemark.core.expression import shown
+from tidemark.core.time_assigner import ColumnTime, ExpressionTime, RecordTime
+from tidemark.core.watermark import Bounded, Punctuated, Watermark
 from tidemark.plan import Plan, SourcePlan
 
 
@@ -90,13 +93,17 @@ def _source_text(source: SourcePlan) -> str:
     parts = [
         f"source {source.topic} ({columns})",
         f"event time {_time_text(source)}",
-        f"watermark bounded({duration_text(source.watermark.delay_ms)})"
-        if source.watermark.delay_ms
-        else "watermark monotonic()",
+        f"watermark {_watermark_text(source.watermark)}",
         f"idle after {duration_text(source.idle_after_ms)}",
     ]
+    if source.waits:
+        parts.append("waits when silent")
+    if source.min_time_ms is not None:
+        parts.append(f"min time {instant_text(source.min_time_ms)}")
     if source.max_future_ms is not None:
         parts.append(f"max future {duration_text(source.max_future_ms)}")
+    if source.max_drift_ms is not None:
+        parts.append(f"max drift {duration_text(source.max_drift_ms)}")
     return ", ".join(parts)
 
 
@@ -104,7 +111,18 @@ def _time_text(source: SourcePlan) -> str:
     time = source.event_time
     if isinstance(time, ColumnTime):
         return f"{time.column} ({' '.join(filter(None, (time.unit, time.zone)))})"
+    if isinstance(time, ExpressionTime):
+        return shown(time.expression)
     return "of the record" if isinstance(time, RecordTime) else "of ingest"
+
+
+def _watermark_text(watermark: Watermark) -> str:
+    if isinstance(watermark, Punctuated):
+        return f"punctuated({shown(watermark.when)})"
+    if not isinstance(watermark, Bounded):
+        return f"from_expression({shown(watermark.candidate)})"
+    delay_ms = watermark.delay_ms
+    return f"bounded({duration_text(delay_ms)})" if delay_ms else "monotonic()"
 
 
 def _graph_lines(graph: _Graph) -> list[str]:

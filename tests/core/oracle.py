@@ -93,8 +93,9 @@ class _Voice:
 class Table:
     """The clock, written down again from the specification."""
 
-    def __init__(self, topics: Sequence[str]) -> None:
+    def __init__(self, topics: Sequence[str], advances: bool = True) -> None:
         self.topics = set(topics)
+        self.advances = advances
         self.voices: dict[str, _Voice] = {}
         self.clock = NEVER_MS
 
@@ -123,7 +124,8 @@ class Table:
         if not voices or any(v.next_offset is None for v in voices):
             return
         awake = [v.effective() for v in voices if not v.idle]
-        heard = [v.own + v.silence for v in voices if v.own != NEVER_MS]
+        silent = [v.silence if self.advances else 0 for v in voices]
+        heard = [v.own + s for v, s in zip(voices, silent, strict=True) if v.own != NEVER_MS]
         self.clock = max([self.clock, min(awake)] if awake else [self.clock, *heard])
 
     def _new(self, segment: Segment) -> list[SourceMark]:

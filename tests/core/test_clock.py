@@ -120,6 +120,19 @@ def test_when_all_are_idle_the_clock_moves_with_the_silence():
     assert table.clock_ms == 24
 
 
+def test_where_a_source_waits_silence_moves_the_clock_only_to_what_was_seen():
+    #  t/0  ----10 silent 7
+    #  t/1  --4    silent 20     max(10, 4)
+    table = ClockTable(["t"], advances=False)
+    step(table, segment(read("t/0", 0, 3, NEVER_MS, 10), read("t/1", 0, 1, NEVER_MS, 4)))
+    silent = segment(
+        read("t/0", 3, 3, 10, 10, idle=True, silence_ms=7),
+        read("t/1", 1, 1, 4, 4, idle=True, silence_ms=20),
+    )
+    step(table, silent)
+    assert table.clock_ms == 10
+
+
 def test_sources_that_are_all_idle_and_never_saw_an_event_move_nothing():
     nothing = read("t/0", 0, 0, NEVER_MS, NEVER_MS, idle=True, silence_ms=60_000)
     assert clocks(segment(nothing, partitions={"t": 1})).clock_ms == NEVER_MS
@@ -169,12 +182,12 @@ def test_the_end_of_input_is_after_every_event_time():
     assert table.finish() == FOREVER_MS
 
 
-@given(event_logs(), st.integers(0, 8))
-def test_a_table_that_was_written_and_read_back_goes_on_the_same(log, at):
-    table, oracle = ClockTable(log.topics), Table(log.topics)
+@given(event_logs(), st.integers(0, 8), st.booleans())
+def test_a_table_that_was_written_and_read_back_goes_on_the_same(log, at, advances):
+    table, oracle = ClockTable(log.topics, advances=advances), Table(log.topics, advances)
     for number, each in enumerate(log.segments):
         if number == at:
-            restored = ClockTable(log.topics)
+            restored = ClockTable(log.topics, advances=advances)
             restored.apply(table.state())
             table = restored
         before_ms = table.clock_ms

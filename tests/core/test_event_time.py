@@ -1,3 +1,4 @@
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -15,11 +16,13 @@ from tidemark.core.event_time import (
     NO_ZONE,
     OUT_OF_RANGE,
     REASONS,
+    TOO_EARLY,
     EventTimes,
     column_times,
     record_times,
+    value_times,
 )
-from tidemark.core.watermark import ColumnTime
+from tidemark.core.time_assigner import ColumnTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -135,3 +138,89 @@ def test_record_timestamps_are_times_where_there_are_any():
     times = record_times(np.array([0, 5, -1, 2**62]))
 
     assert shown(times) == [0, 5, MISSING, OUT_OF_RANGE]
+
+
+def why(times: EventTimes, min_ms: int | None = None) -> list[str]:
+    bounded = times.not_before(min_ms)
+    return [bounded.why(index, min_ms) for index in range(len(times.ms))]
+
+
+Y2000 = 946_684_800_000
+T_S = 1_767_225_602  # 2026-01-01T00:00:02Z
+
+
+def test_floats_of_seconds_are_read_to_the_microsecond_and_floored():
+    seconds = [1767225601.001, 1767225601.0019, -0.5, -0.0005, 0.0, 2, None, 1e300, -1e300]
+    column = pl.Series(seconds, dtype=pl.Float64)
+
+    assert shown(column_times(ColumnTime("at", "s"), column)) == [
+        1_767_225_601_001, 1_767_225_601_001, -500, -1, 0, 2_000,
+        MISSING, OUT_OF_RANGE, OUT_OF_RANGE,
+    ]  # fmt: skip
+
+
+@given(st.integers(-2_000_000_000_000_000, 4_000_000_000_000_000))
+def test_a_float_of_seconds_means_the_microsecond_it_was_written_with(us: int):
+    column = pl.Series([us / 1e6])
+
+    assert column_times(ColumnTime("at", "s"), column).ms.tolist() == [us // 1_000]
+
+
+def test_a_float_that_is_no_number_is_out_of_range():
+    column = pl.Series([float("nan"), float("inf")])
+
+    assert shown(column_times(ColumnTime("at", "s"), column)) == [OUT_OF_RANGE] * 2
+
+
+@pytest.mark.parametrize(
+    ("unit", "number", "reason"),
+    [
+        ("ms", T_S, "before min_time 2000-01-01T00:00:00Z in unit ms; in s it would fit"),
+        ("ms", T_S * 10**6, "outside the years 0001 to 9999 in unit ms; in us it would fit"),
+        ("ms", T_S * 10**9, "outside the years 0001 to 9999 in unit ms; in ns it would fit"),
+        ("s", T_S * 10**3, "outside the years 0001 to 9999 in unit s; in ms it would fit"),
+        ("us", T_S * 10**3, "before min_time 2000-01-01T00:00:00Z in unit us; in ms it would fit"),
+        ("ms", 7, "before min_time 2000-01-01T00:00:00Z in unit ms"),
+        ("s", T_S, ""),
+    ],
+)
+def test_a_number_of_another_unit_is_refused_by_unit_and_range(unit: str, number: int, reason: str):
+    assert why(column_times(ColumnTime("at", unit), pl.Series([number])), Y2000) == [reason]
+
+
+def test_min_time_bounds_times_of_every_kind():
+    early = "before min_time 2000-01-01T00:00:00Z"
+    text = column_times(ColumnTime("at", "iso8601"), pl.Series(["1999-12-31T23:59:59.999Z"]))
+
+    assert why(text, Y2000) == [early]
+    assert why(record_times(np.array([Y2000 - 1, Y2000])), Y2000) == [early, ""]
+    assert shown(record_times(np.array([5])).not_before(Y2000)) == [TOO_EARLY]
+    assert shown(record_times(np.array([5])).not_before(None)) == [5]
+
+
+def test_expressions_make_milliseconds_or_datetimes():
+    instants = pl.Series([-1, None, 1_999], dtype=pl.Datetime("us", "Europe/Berlin"))
+
+    assert shown(value_times(instants)) == [-1, MISSING, 1]
+    assert shown(value_times(pl.Series([-1, None, 2**62]))) == [-1, MISSING, OUT_OF_RANGE]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T00:00:05Z", "2026-01-01T02:00:05+02:00", "2025-12-31T17:00:05-0700",
+        "2026-01-01T00:00:05.000000Z", "2026-01-01T00:00:05.000000000Z",
+        "2026-01-01T00:00:05+00", "2026-01-01 00:00:05Z", "2026-01-01T05:30:05+05:30",
+        "2026-01-01T00:00:05",
+    ],
+)  # fmt: skip
+def test_every_spelling_of_an_instant_is_the_same_whatever_the_zone_of_the_machine(
+    text: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    try:
+        assert texts(text, zone="UTC") == [1_767_225_605_000]
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -60,7 +60,7 @@ def test_values_become_columns_of_the_declared_types():
 
 
 def test_time_is_kept_where_another_column_is_wrong():
-    parsed = JsonRecords(COLUMNS, "at").parse(
+    parsed = JsonRecords(COLUMNS, ["at"]).parse(
         [
             b'{"at":5,"player":5}',
             b'{"player":5,"at":6}',
@@ -72,7 +72,9 @@ def test_time_is_kept_where_another_column_is_wrong():
         ]
     )
 
-    assert [dead.time for dead in parsed.dead] == [5, 6, None, None, None, None, None]
+    assert len(parsed.dead) == 7
+    assert parsed.timed.tolist() == [0, 1, 2]
+    assert parsed.times.to_dict(as_series=False) == {"at": [5, 6, None]}
 
 
 def test_lists_and_structs_nest():

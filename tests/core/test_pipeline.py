@@ -3,7 +3,7 @@
 import builtins
 import re
 from dataclasses import FrozenInstanceError
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import ModuleType
 
 import polars as pl
@@ -19,11 +19,13 @@ from tidemark import (
     calendar,
     col,
     count,
+    from_expression,
     hopping,
     lit,
     mean,
     monotonic,
     on_final,
+    punctuated,
     session,
     sum,  # noqa: A004
     tumbling,
@@ -130,7 +132,7 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
         ({"event_time": "att"}, "event_time: the stream has no column 'att'; did you mean 'at'?"),
         ({"event_time": None}, "source('moves'): event_time: None is no column name"),
         ({"event_time": "player"}, "'player' is String, but unit 'ms' needs Int64"),
-        ({"event_time": "speed", "unit": "s"}, "'speed' is Float64, but unit 's' needs Int64"),
+        ({"event_time": "speed"}, "'speed' is Float64, but unit 'ms' needs Int64"),
         ({"unit": "iso8601"}, "'at' is Int64, but unit 'iso8601' needs String"),
         ({"unit": "min"}, "unit 'min' is not one of s, ms, us, ns, iso8601"),
         ({"zone": "Europe/Berlin"}, "zone 'Europe/Berlin' of event time 'at': only with unit"),
@@ -139,9 +141,34 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
             "zone 'Mars/Olympus' is no time zone such as",
         ),
         ({"event_time": RECORD_TIME, "unit": "s"}, "unit 's', zone None: only of a column's time"),
-        ({"watermark": "2s"}, "watermark '2s' is none; use bounded('2s') or monotonic()"),
+        ({"watermark": "2s"}, "watermark '2s' is none; use bounded('2s'), monotonic()"),
         ({"idle_after": "0s"}, "source('moves'): idle_after: '0s' is not longer than 0"),
         ({"idle_after": "soon"}, "source('moves'): idle_after: 'soon' is no duration"),
+        (
+            {"watermark": punctuated(when=col("at"))},
+            'watermark punctuated(): col("at") gives Int64, not Boolean',
+        ),
+        (
+            {"watermark": punctuated(when=col("at") == col("at").max())},
+            "looks at other rows",
+        ),
+        ({"watermark": punctuated(when=True)}, "True is a bool, not an expression"),
+        (
+            {"watermark": from_expression(col("speed"))},
+            "gives Float64, not Int64 (ms) or a Datetime with a zone",
+        ),
+        ({"watermark": from_expression(col("att"))}, "the stream has no column 'att'"),
+        (
+            {"event_time": col("player").str.to_datetime("%F %T", time_unit="ms")},
+            "gives Datetime(time_unit='ms', time_zone=None), not Int64 (ms) or a Datetime",
+        ),
+        ({"event_time": col("at") - col("at").min()}, "event_time: "),
+        ({"event_time": pl.sum_horizontal(pl.all())}, "does not name its columns"),
+        ({"event_time": col("at"), "unit": "s"}, "unit 's', zone None: only of a column's time"),
+        ({"min_time": "2000-01-01"}, "min_time: '2000-01-01' is no instant such as"),
+        ({"min_time": datetime(2000, 1, 1)}, "is no instant such as"),  # noqa: DTZ001
+        ({"when_silent": "stop"}, "when_silent 'stop' is not 'advance' or 'wait'"),
+        ({"max_drift": "0s"}, "source('moves'): max_drift: '0s' is not longer than 0"),
         ({"max_future": -1}, "source('moves'): max_future: -1 is not longer than 0"),
     ],
 )
@@ -160,7 +187,11 @@ def test_sources_take_time_from_a_column_the_record_or_ingest():
     moves(pipeline, "a", event_time=RECORD_TIME, watermark=monotonic())
     moves(pipeline, "b", event_time=INGEST_TIME, idle_after=timedelta(seconds=1))
     moves(pipeline, "c", event_time="player", unit="iso8601", zone="Europe/Berlin")
-    moves(pipeline, "d", unit="ns", max_future="1h")
+    moves(pipeline, "d", unit="ns", max_future="1h", min_time="2000-01-01T00:00:00Z")
+    moves(pipeline, "e", event_time="speed", unit="s", max_drift="5m", when_silent="wait")
+    moves(pipeline, "f", event_time=col("at") + col("_partition"))
+    moves(pipeline, "g", watermark=punctuated(when=col("vip")))
+    moves(pipeline, "h", watermark=from_expression(col("at") - 5))
 
 
 def test_a_topic_is_read_by_one_source():

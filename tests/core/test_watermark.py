@@ -4,15 +4,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.core.segment import NEVER_MS
-from tidemark.core.watermark import Bounded, ColumnTime, bounded, future, monotonic
+from tidemark.core.time_assigner import ColumnTime
+from tidemark.core.watermark import (
+    Dated,
+    bounded,
+    delay_ms,
+    future,
+    largest_of,
+    monotonic,
+    watermark_of,
+    watermarks_before,
+)
 from tidemark.errors import PipelineError
 
 
 def test_watermark_is_the_largest_time_before_the_row_less_the_delay():
     #  time       10   30   20   40
     #  before      -    8   28   28
-    before, largest = bounded("2ms").before(
-        np.array([10, 30, 20, 40]), np.array([True] * 4), NEVER_MS
+    before, largest = watermarks_before(
+        np.array([10, 30, 20, 40]), np.array([True] * 4), NEVER_MS, delay_ms(bounded("2ms"))
     )
 
     assert before.tolist() == [NEVER_MS, 8, 28, 28]
@@ -20,8 +30,8 @@ def test_watermark_is_the_largest_time_before_the_row_less_the_delay():
 
 
 def test_records_that_do_not_count_move_no_time():
-    before, largest = monotonic().before(
-        np.array([10, 99, 20]), np.array([True, False, True]), NEVER_MS
+    before, largest = watermarks_before(
+        np.array([10, 99, 20]), np.array([True, False, True]), NEVER_MS, delay_ms(monotonic())
     )
 
     assert before.tolist() == [NEVER_MS, 10, 10]
@@ -33,31 +43,35 @@ def test_records_that_do_not_count_move_no_time():
     st.integers(0, 20),
     st.integers(0, 10),
 )
-def test_watermarks_do_not_depend_on_cuts(records: list[tuple[int, bool]], cut: int, delay_ms: int):
+def test_watermarks_do_not_depend_on_cuts(records: list[tuple[int, bool]], cut: int, delay: int):
     times = np.array([time for time, _ in records], np.int64)
     counts = np.array([count for _, count in records], np.bool_)
-    watermark = Bounded(delay_ms)
 
-    whole, end = watermark.before(times, counts, NEVER_MS)
-    first, middle = watermark.before(times[:cut], counts[:cut], NEVER_MS)
-    second, last = watermark.before(times[cut:], counts[cut:], middle)
+    whole, end = watermarks_before(times, counts, NEVER_MS, delay)
+    first, middle = watermarks_before(times[:cut], counts[:cut], NEVER_MS, delay)
+    second, last = watermarks_before(times[cut:], counts[cut:], middle, delay)
 
     assert [*first, *second] == whole.tolist()
     assert last == end
 
 
 def test_watermark_and_largest_time_are_inverse():
-    assert bounded("2s").largest_ms(bounded("2s").watermark_ms(5)) == 5
-    assert bounded("2s").watermark_ms(NEVER_MS) == NEVER_MS
-    assert bounded("2s").largest_ms(NEVER_MS) == NEVER_MS
+    assert largest_of(watermark_of(5, 2_000), 2_000) == 5
+    assert watermark_of(NEVER_MS, 2_000) == NEVER_MS
+    assert largest_of(NEVER_MS, 2_000) == NEVER_MS
 
 
 def quarantined(
-    times: list[int | None], timestamps: list[int], largest_ms: int = NEVER_MS
+    times: list[int | None],
+    timestamps: list[int],
+    largest_ms: int = NEVER_MS,
+    marked: list[bool] | None = None,
 ) -> list[bool]:
     known = np.array([time is not None for time in times], np.bool_)
     ms = np.array([time or 0 for time in times], np.int64)
-    return future(ms, known, np.array(timestamps, np.int64), largest_ms, 10).tolist()
+    counts = known if marked is None else known & np.array(marked, np.bool_)
+    dated = Dated(ms, known, ms, counts, np.array(timestamps, np.int64))
+    return future(dated, largest_ms, 10).tolist()
 
 
 def test_record_further_ahead_of_its_timestamp_than_allowed_is_quarantined():
@@ -74,22 +88,25 @@ def test_record_without_timestamp_is_compared_with_progress():
 
 @given(
     st.lists(
-        st.tuples(st.none() | st.integers(0, 60), st.sampled_from([-1, 0, 20, 40])), max_size=20
+        st.tuples(st.none() | st.integers(0, 60), st.sampled_from([-1, 0, 20, 40]), st.booleans()),
+        max_size=20,
     ),
     st.sampled_from([NEVER_MS, 0, 30]),
 )
 def test_quarantine_is_that_of_reading_record_by_record(
-    records: list[tuple[int | None, int]], largest_ms: int
+    records: list[tuple[int | None, int, bool]], largest_ms: int
 ):
     expected, progress = [], largest_ms
-    for time, stamp in records:
+    for time, stamp, marked in records:
         limit = stamp if stamp >= 0 else progress
         ahead = time is not None and limit != NEVER_MS and time > limit + 10
-        if time is not None and not ahead:
+        if time is not None and marked and not ahead:
             progress = max(progress, time)
         expected.append(ahead)
 
-    assert quarantined([t for t, _ in records], [s for _, s in records], largest_ms) == expected
+    columns = [list(column) for column in zip(*records, strict=True)] or [[], [], []]
+    times, stamps, marks = columns
+    assert quarantined(times, stamps, largest_ms, marks) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,6 @@ NEEDS_KAFKA = {
 }
 """Trials whose records could be read here, but not what they are about."""
 
-WAITS_FOR = {
-    "B13": "min_time",
-}
-"""Trials of options to come; the list only gets shorter."""
-
 
 def runnable(trial):
     spec = trial["spec"]
@@ -42,8 +37,6 @@ def test_the_trials_of_time_and_json_are_among_those_that_run():
 @pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize("name", [name for name, trial in TRIALS.items() if runnable(trial)])
 def test_trial(name, cuts):
-    if name in WAITS_FOR:
-        pytest.xfail(WAITS_FOR[name])
     trial = TRIALS[name]
     wrong = list(differences(trial["expected"], run(trial, CUTS[cuts]), trial["spec"]))
     assert not wrong, "\n".join(wrong)

@@ -11,7 +11,7 @@ from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import FAR_MS
 from tidemark.core.clock import ClockTable
 from tidemark.core.segment import NEVER_MS, Segment, SourceMark
-from tidemark.core.watermark import Bounded
+from tidemark.core.watermark import watermark_of, watermarks_before
 
 Results = list[dict[str, Any]]
 
@@ -23,15 +23,15 @@ class Source:
 
     def __init__(self, delay_ms: int, watermark_ms: int = NEVER_MS) -> None:
         """Start with a watermark, which its first events may not lower."""
-        self._bound = Bounded(delay_ms)
+        self._delay_ms = delay_ms
         self._largest_ms = NEVER_MS
         self.watermark_ms = watermark_ms
 
     def see(self, at_ms: int) -> None:
         """Take one event."""
         times, counts = np.array([at_ms], np.int64), np.array([True])
-        _, self._largest_ms = self._bound.before(times, counts, self._largest_ms)
-        self.watermark_ms = max(self.watermark_ms, self._bound.watermark_ms(self._largest_ms))
+        _, self._largest_ms = watermarks_before(times, counts, self._largest_ms, self._delay_ms)
+        self.watermark_ms = max(self.watermark_ms, watermark_of(self._largest_ms, self._delay_ms))
 
 
 class Valve:

@@ -8,7 +8,8 @@ Theory of operation (docs/semantics.md, "The clock"):
    NEVER until every source of the set has spoken, and it never goes back.
 3. A source that joins the minimum (is new, wakes, returns with a lower watermark) gets
    floor = clock, so joining cannot lower the clock.
-4. When all sources are idle the clock advances to max(own watermark + silence).
+4. When all sources are idle the clock advances to max(own watermark + silence); where one of them
+   may not advance by silence (``when_silent="wait"``), to max(own watermark) and no further.
 5. A row is judged by W = max(its own watermark, its source's floor), never by the clock.
 """
 
@@ -93,9 +94,14 @@ class Entry:
 class ClockTable:
     """The clock of one operator on one log partition; part of every checkpoint."""
 
-    def __init__(self, topics: Iterable[str]) -> None:
-        """Start with no source known; ``topics`` are the raw topics of the operator's streams."""
+    def __init__(self, topics: Iterable[str], *, advances: bool = True) -> None:
+        """Start with no source known.
+
+        ``topics``: the raw topics of the operator's streams.  ``advances``: whether silence of all
+        sources moves the clock past what they have seen.
+        """
         self.topics = frozenset(topics)
+        self.advances = advances
         self.sources: dict[str, SourceClock] = {}
         self.clock_ms = NEVER_MS
 
@@ -141,7 +147,11 @@ class ClockTable:
             lowest = min(awake)
             assert lowest >= self.clock_ms, f"clock back from {self.clock_ms} to {lowest}"
             return lowest
-        heard = [s.own_ms + s.silence_ms for s in sources if s.own_ms > NEVER_MS]
+        heard = [
+            s.own_ms + (s.silence_ms if self.advances else 0)
+            for s in sources
+            if s.own_ms > NEVER_MS
+        ]
         return max(heard, default=NEVER_MS)
 
     def state(self) -> pl.DataFrame:

@@ -78,7 +78,8 @@ class Operator:
     """A keyed operator over one or several streams of one log.
 
     ``topics``: raw topics behind the streams, whose sources make the clock.  ``columns``: the
-    streams' value columns with their types, the key's among them.
+    streams' value columns with their types, the key's among them.  ``advances``: whether the clock
+    goes on by their silence.
     """
 
     name: str
@@ -87,10 +88,11 @@ class Operator:
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
     body: Body
+    advances: bool = True
 
     def clocks(self) -> ClockTable:
         """Return the clock table of a log partition that nothing was read from."""
-        return ClockTable(self.topics)
+        return ClockTable(self.topics, advances=self.advances)
 
     def step(self, segment: Segment, clocks: ClockTable, state: Any) -> Output:
         """Fold a segment's rows, move the clock, publish what became due."""

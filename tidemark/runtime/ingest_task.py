@@ -84,7 +84,7 @@ class IngestTask:
         self._builder = SegmentBuilder(_EPOCH)
         self._ends = Ends(self.process.admin)
         self._past = PastMarks(self.config, self.process.admin, self.plan)
-        self._idle_after_ms = {s.topic: s.idle_after_ms for s in self.plan.sources}
+        self._plans = {source.topic: source for source in self.plan.sources}
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Go on where the last owner of each raw partition stopped."""
@@ -150,8 +150,10 @@ class IngestTask:
         if position > source.committed:
             self._moved.add(partition)  # past records that only the broker sees
         silence_ms = asked_ms - source.silent_since_ms
-        idle = silence_ms >= self._idle_after_ms[partition.topic]
-        if idle and source.told_ms < self.plan.horizon_ms:
+        plan = self._plans[partition.topic]
+        if silence_ms >= plan.idle_after_ms and plan.reports_silence(
+            source.told_ms, silence_ms, self.plan.horizon_ms
+        ):
             source.silence_ms = silence_ms
             self._moved.add(partition)
 

@@ -45,38 +45,47 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A record that cannot become a row; ``time`` is its event-time member if that was valid."""
+    """A record that cannot become a row."""
 
     index: int
     reason: str
-    time: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A batch taken apart by index; ``columns`` hold the records at ``good``, in order."""
+    """A batch taken apart by index; ``columns`` hold the records at ``good``, in order.
+
+    ``timed``: the dead records whose only fault is a column that time does not look at; ``times``
+    holds the columns it looks at.
+    """
 
     good: Indices
     columns: pl.DataFrame
     dead: Sequence[Dead]
     blank: Sequence[int]
+    timed: Indices
+    times: pl.DataFrame
 
 
 class JsonRecords:
     """The decoder of one source."""
 
-    def __init__(self, schema: Mapping[str, pl.DataType], time_column: str | None = None) -> None:
-        """Decode the columns of ``schema``; keep ``time_column`` even of records that are dead."""
+    def __init__(self, schema: Mapping[str, pl.DataType], time_columns: Sequence[str] = ()) -> None:
+        """Decode the columns of ``schema``; keep ``time_columns`` even of records that are dead."""
         self._schema = dict(schema)
         self._decode = _decoder(self._schema).decode
-        timed = {} if time_column is None else {time_column: self._schema[time_column]}
-        self._decode_time = _decoder(timed).decode if timed else None
+        self._time_schema = {name: self._schema[name] for name in time_columns}
+        self._decode_times = _decoder(self._time_schema).decode if time_columns else None
 
     def parse(self, values: Sequence[bytes | None]) -> Parsed:
         """Take a batch of record values apart."""
         rows = self._all_good(values)
         if rows is not None:
-            return Parsed(np.arange(len(rows)), self._columns(rows), (), ())
+            nothing = np.empty(0, np.intp)
+            columns = _columns(rows, self._schema)
+            return Parsed(
+                np.arange(len(rows)), columns, (), (), nothing, _columns([], self._time_schema)
+            )
         return self._one_by_one(values)
 
     def _all_good(self, values: Sequence[bytes | None]) -> list[Any] | None:
@@ -94,7 +103,8 @@ class JsonRecords:
             return None
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> Parsed:
-        good, rows, dead, blank = [], [], [], []
+        good, rows, timed, times = [], [], [], []
+        dead, blank = [], []
         for index, value in enumerate(values):
             if value is None or not (text := _without_bom(value)).strip():
                 blank.append(index)
@@ -103,8 +113,18 @@ class JsonRecords:
                 rows.append(self._record(text))
                 good.append(index)
             except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-                dead.append(Dead(index, _reason(error, text), self._time(error, text)))
-        return Parsed(np.array(good, np.intp), self._columns(rows), dead, blank)
+                dead.append(Dead(index, _reason(error, text)))
+                if (time := self._times(error, text)) is not None:
+                    timed.append(index)
+                    times.append(time)
+        return Parsed(
+            np.array(good, np.intp),
+            _columns(rows, self._schema),
+            dead,
+            blank,
+            np.array(timed, np.intp),
+            _columns(times, self._time_schema),
+        )
 
     def _record(self, text: bytes) -> Any:
         text.decode()
@@ -112,23 +132,23 @@ class JsonRecords:
             raise RecursionError
         return self._decode(text)
 
-    def _time(self, error: Exception, text: bytes) -> int | str | None:
-        """Return the event-time member of a record whose only fault is another column."""
-        if self._decode_time is None or not isinstance(error, msgspec.ValidationError):
+    def _times(self, error: Exception, text: bytes) -> Any:
+        """Return the time columns of a record whose only fault is another column, else None."""
+        if self._decode_times is None or not isinstance(error, msgspec.ValidationError):
             return None
         try:
-            time: int | str | None = self._decode_time(text).f0
+            return self._decode_times(text)
         except msgspec.DecodeError:
             return None
-        return time
 
-    def _columns(self, rows: list[Any]) -> pl.DataFrame:
-        return pl.DataFrame(
-            [
-                pl.Series(name, _plain(list(map(attrgetter(f"f{n}"), rows)), dtype), dtype)
-                for n, (name, dtype) in enumerate(self._schema.items())
-            ]
-        )
+
+def _columns(rows: list[Any], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            pl.Series(name, _plain(list(map(attrgetter(f"f{n}"), rows)), dtype), dtype)
+            for n, (name, dtype) in enumerate(schema.items())
+        ]
+    )
 
 
 def _without_bom(value: bytes) -> bytes:
