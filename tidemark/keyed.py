@@ -20,6 +20,8 @@ from tidemark.logical import (
 )
 from tidemark.names import require_late_fields_free, require_topic, require_values
 from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.session_gap import with_gap
+from tidemark.windows import SessionOf
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Window,
+        window: Window | SessionOf,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -44,6 +46,9 @@ class KeyedStream:
         are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
         judged ``"after_merging"`` or ``"strict"``, by its own time.
         """
+        node = self.node
+        if isinstance(window, SessionOf):
+            node, window = with_gap(node, window)
         if not isinstance(window, Window):
             raise PipelineError(
                 f"window: {window!r} is no window; use tumbling(), hopping(), calendar() or "
@@ -57,11 +62,11 @@ class KeyedStream:
                 f"window(trigger): {trigger!r} is no trigger; use on_close() or on_final()"
             )
         _require_lateness(window, lateness)
-        require_late_fields_free(self.node.columns, "window")
+        require_late_fields_free(node.columns, "window")
         return WindowedStream(
             self.dataflow,
             Windowed(
-                self.node,
+                node,
                 self.key,
                 window,
                 lateness_ms,

@@ -1,7 +1,11 @@
 """Windows as users write them: ``tumbling("1m")``, ``calendar("day", "Europe/Berlin")``."""
 
+from dataclasses import dataclass
+
+import polars as pl
+
 from tidemark.core.calendar import Calendar
-from tidemark.core.duration import Duration, duration_ms
+from tidemark.core.duration import Duration, duration_ms, is_duration
 from tidemark.core.window import Hopping, Session
 from tidemark.errors import PipelineError
 
@@ -32,8 +36,24 @@ def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
     return Calendar(period, zone, week_start)
 
 
-def session(gap: Duration) -> Session:
-    """Join events of a key that are less than ``gap`` apart."""
+@dataclass(frozen=True)
+class SessionOf:
+    """Sessions whose gap is a value of each row; the stream that they are made on has it."""
+
+    gap: str | pl.Expr
+    longest_ms: int
+
+
+def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | SessionOf:
+    """Join events of a key that are less than ``gap`` apart.
+
+    ``gap`` may be a column or an expression with each row's own gap, in ms: a row then lasts until
+    its time + gap.  Rows whose gap is longer than ``max_gap`` are dead letters: nobody could tell
+    how long a window may stay open.
+    """
+    longest_ms = _positive_ms(max_gap, "session(max_gap)")
+    if isinstance(gap, pl.Expr) or (isinstance(gap, str) and not is_duration(gap)):
+        return SessionOf(gap, longest_ms)
     return Session(_positive_ms(gap, "session(gap)"))
 
 

@@ -15,6 +15,16 @@ class Spec(NamedTuple):
     allowed_lateness_ms: int
     strict: bool
     on_final: bool
+    own_gaps: bool = False
+
+    def end(self, row: Judged) -> int:
+        """Return the end of a row's own window."""
+        return row.at_ms + (own_gap(row.value) if self.own_gaps else self.gap_ms)
+
+
+def own_gap(value: int | None) -> int:
+    """Make a gap of a row's value."""
+    return 7 if value is None else 1 + abs(value) % 25
 
 
 @dataclass(eq=False)
@@ -40,7 +50,7 @@ class Sessions:
         self.starts_repeat = False
 
     def fold(self, row: Judged, run: Run) -> None:
-        start, end = row.at_ms, row.at_ms + self.spec.gap_ms
+        start, end = row.at_ms, self.spec.end(row)
         lateness = self.spec.allowed_lateness_ms
         own = self.bursts.setdefault(row.key, [])
         touching = [b for b in own if b.start < end and start < b.end]

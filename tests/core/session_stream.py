@@ -1,7 +1,7 @@
 """A session operator fed by hand, and its panes as text.
 
 A row is written "key time" or "key time @W": W is the watermark it is judged by, its own time
-unless given.
+unless given.  A row with a gap of its own is written "key time+gap".
 """
 
 import polars as pl
@@ -12,7 +12,7 @@ from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.session import SessionAggregate
 from tidemark.core.window import Session
 
-COLUMNS = {"key": pl.String(), "value": pl.Int64()}
+COLUMNS = {"key": pl.String(), "value": pl.Int64(), "gap": pl.Int64()}
 SUM = Aggregation({"total": aggregates.sum("value")}, COLUMNS)
 ROWS = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
 
@@ -46,8 +46,10 @@ class Stream:
         made = []
         for row in filter(None, text.split(",")):
             key, at, *w = row.split()
+            at, _, gap = at.partition("+")
             w_ms = int(w[0][1:]) if w else int(at)
-            made.append(("t/0", self.offset, 0, int(at), w_ms, None if key == "-" else key, 1))
+            values = (None if key == "-" else key, 1, int(gap or 0))
+            made.append(("t/0", self.offset, 0, int(at), w_ms, *values))
             self.offset += 1
         return pl.DataFrame(made, schema=ROWS, orient="row")
 

@@ -338,3 +338,31 @@ def test_withdrawals_come_first_then_panes_by_end_key_and_start():
 def test_settings_that_mean_nothing_are_refused(settings, message):
     with pytest.raises(PipelineError, match=message):
         Stream(**settings)
+
+
+# Gaps that are values of rows
+
+
+def test_a_row_lasts_for_the_gap_of_its_own():
+    #  0+3   5+20     9+2          25+1
+    #  [--)  [--------[-)--------)[)
+    stream = Stream(windows=Session(30, "gap"))
+    assert stream.rows("a 0+3, a 5+20, a 9+2, a 25+1", 3) == ["a [0,3) r1 on_time final"]
+    assert stream.clock(24) == []
+    assert stream.clock(26) == ["a [5,25) r2 on_time final", "a [25,26) r1 on_time final"]
+
+
+def test_the_end_of_a_session_is_the_latest_end_of_a_row_not_that_of_its_latest_row():
+    #  0+10 ........)
+    #     4+2)  9+30 .........)
+    stream = Stream(windows=Session(30, "gap"), allowed_lateness_ms=5)
+    assert stream.rows("a 0+10, a 4+2 @4", 10) == ["a [0,10) r2 on_time"]
+    assert stream.rows("a 9+30 @10", 10) == []
+    assert stream.clock(39) == ["a [0,39) r3 late"]
+
+
+def test_whether_a_row_is_late_is_told_by_its_own_gap():
+    stream = Stream(windows=Session(30, "gap"))
+    stream.clock(20)
+    assert stream.rows("a 10+10 @20, a 10+11 @20", 20) == ["late a 10"]
+    assert stream.clock(21) == ["a [10,21) r1 on_time final"]

@@ -3,14 +3,17 @@
 HYPOTHESIS_PROFILE=thorough runs more examples of each.
 """
 
+from dataclasses import replace
+
 import polars as pl
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import Judged, Run, in_order
-from tests.core.running import incidents, late_row, panes, run
-from tests.core.session_oracle import Sessions, Spec, sessions
+from tests.core.running import incidents, late_row, panes
+from tests.core.running import run as run_log
+from tests.core.session_oracle import Sessions, Spec, own_gap, sessions
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.operator import Operator
@@ -33,27 +36,42 @@ AGGREGATION = Aggregation(
 
 
 def operator(spec, topics):
+    columns = {**COLUMNS, **({"gap": pl.Int64()} if spec.own_gaps else {})}
     body = SessionAggregate(
-        Session(spec.gap_ms),
+        Session(25, "gap") if spec.own_gaps else Session(spec.gap_ms),
         AGGREGATION,
         ("key",),
-        COLUMNS,
+        columns,
         spec.allowed_lateness_ms,
         on_final() if spec.on_final else on_close(),
         STRICT if spec.strict else AFTER_MERGING,
     )
-    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, body)
+    return Operator("s", topics, frozenset(topics), ("key",), columns, body)
 
 
 def specs(strict=(False, True)):
     gaps, lateness = st.sampled_from((1, 4, 10, 25)), st.sampled_from((0, 3, 10, 40))
-    return st.builds(Spec, gaps, lateness, st.sampled_from(strict), st.booleans())
+    return st.builds(Spec, gaps, lateness, st.sampled_from(strict), st.booleans(), st.booleans())
+
+
+def with_gaps(segments):
+    """Give every row the gap that the oracle makes of its value."""
+    return [replace(s, streams={n: gapped(f) for n, f in s.streams.items()}) for s in segments]
+
+
+def gapped(rows):
+    gaps = [own_gap(value) for value in rows["value"]]
+    return rows.with_columns(pl.Series("gap", gaps, pl.Int64()))
+
+
+def run(spec, topics, segments, happen=None):
+    return run_log(operator(spec, topics), with_gaps(segments), happen)
 
 
 @given(event_logs(), specs(), incidents())
 def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
     expected, _ = sessions(log.segments, log.topics, spec)
-    got = run(operator(spec, log.topics), log.segments, happen)
+    got = run(spec, log.topics, log.segments, happen)
     assert got.clocks == expected.clocks
     assert got.late == expected.late
     assert got.steps == expected.steps
@@ -81,7 +99,7 @@ def test_a_crowd_of_rows_behind_gives_the_oracles_panes(steps, spec, happen):
     state, changelog, before_ms, late = body.fresh(), [], NEVER_MS, []
     schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
     for step, (rows, clock_ms) in enumerate(steps):
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        frame = gapped(pl.DataFrame(rows, schema=schema, orient="row"))
         late += [late_row(row) for row in body.fold(frame, state).iter_rows(named=True)]
         for row in rows:
             oracle.fold(row, expected)
@@ -103,8 +121,8 @@ def test_a_crowd_of_rows_behind_gives_the_oracles_panes(steps, spec, happen):
 
 @given(st.data(), event_logs(), specs())
 def test_cuts_change_no_late_row_and_no_last_pane(data, log, spec):
-    whole = run(operator(spec, log.topics), log.segments)
-    cut = run(operator(spec, log.topics), data.draw(cut_segments(log.segments)))
+    whole = run(spec, log.topics, log.segments)
+    cut = run(spec, log.topics, data.draw(cut_segments(log.segments)))
     assert cut.late == whole.late
     assert view(cut) == view(whole)
 
@@ -113,7 +131,7 @@ def test_cuts_change_no_late_row_and_no_last_pane(data, log, spec):
 def test_a_sink_sees_just_the_sessions_there_are(log, spec):
     _, state = sessions(log.segments, log.topics, spec)
     assume(not state.starts_repeat)
-    got = run(operator(spec, log.topics), log.segments)
+    got = run(spec, log.topics, log.segments)
     there = {
         (key, burst.start): (burst.end, len(burst.rows))
         for key, bursts in state.bursts.items()
@@ -126,7 +144,7 @@ def test_a_sink_sees_just_the_sessions_there_are(log, spec):
 
 @given(st.data(), raws(), specs(strict=(True,)))
 def test_two_recordings_agree_where_lateness_is_strict(data, raw, spec):
-    runs = [run(operator(spec, raw.topics), data.draw(recordings(raw)).segments) for _ in range(2)]
+    runs = [run(spec, raw.topics, data.draw(recordings(raw)).segments) for _ in range(2)]
     assert sorted(runs[0].late, key=str) == sorted(runs[1].late, key=str)
     assert view(runs[0]) == view(runs[1])
 

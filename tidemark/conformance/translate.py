@@ -13,7 +13,7 @@ from tidemark.core.watermark import monotonic
 from tidemark.core.window import Hopping, Session
 from tidemark.pipeline import Pipeline
 from tidemark.plan import OperatorPlan
-from tidemark.windows import hopping, session, tumbling
+from tidemark.windows import SessionOf, hopping, session, tumbling
 
 UNBOUNDED_MS = 2**53
 """An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""
@@ -49,7 +49,7 @@ def translate(case: Case) -> Translation:
     return Translation(plan, values.row, shown.value)
 
 
-def window_of(window: Fields) -> Hopping | Session:
+def window_of(window: Fields) -> Hopping | Session | SessionOf:
     """Return the window that parameters describe, as a user would write it."""
     match window["type"]:
         case "tumbling":
@@ -58,7 +58,8 @@ def window_of(window: Fields) -> Hopping | Session:
             offset_ms = window.get("offset_ms", 0)
             return hopping(window["size_ms"], window["slide_ms"], offset=offset_ms)
         case "session":
-            return session(window["gap_ms"])
+            own = window["gap_ms"] == "per_element"
+            return session("gap_ms" if own else window["gap_ms"])
     raise ConformanceError(f"window {window['type']!r} is unknown")
 
 

@@ -30,6 +30,11 @@ def duration_ms(value: Duration, what: str) -> int:
     return ms
 
 
+def is_duration(text: str) -> bool:
+    """Whether text means a duration."""
+    return _parsed_ms(text) is not None
+
+
 def _parsed_ms(value: object) -> int | None:
     if isinstance(value, bool):
         return None

@@ -1,4 +1,4 @@
-"""Session windows: one pane per key and burst of events, each less than a gap after the last.
+"""Session windows: one pane per key and burst of events, each before the gaps of earlier ones end.
 
 See docs/semantics.md, "Sessions".  A segment's rows are folded in columns: rows and the stored
 sessions of their keys become sessions (``session_fold``), partial aggregates follow by session
@@ -92,7 +92,7 @@ class SessionAggregate:
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         # A late row has met no session: the window it missed is its own.
         start_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
-        end_ms = start_ms + self.windows.gap_ms
+        end_ms = self.windows.ends(rows)
         by_ms = np.maximum(watermark_ms - end_ms - self.allowed_lateness_ms, 0)
         return rows.hstack(
             [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
@@ -103,9 +103,13 @@ class SessionAggregate:
         keys, hashes, key_of_row = keys_of(rows, self.key)
         found = state.find(keys, hashes)
         merged = merge(
-            Rows(key_of_row, rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()),
+            Rows(
+                key_of_row,
+                rows[EVENT_TIME].to_numpy(),
+                self.windows.ends(rows),
+                rows[WATERMARK].to_numpy(),
+            ),
             Stored(found.key, found.facts[START], found.facts[END], found.facts[JOINED_LATE]),
-            self.windows.gap_ms,
             self.allowed_lateness_ms,
             strict=self.lateness == STRICT,
         )

@@ -3,7 +3,8 @@
 Only bounds and lateness are decided here; aggregates follow by the session numbers returned.  See
 docs/semantics.md, "Sessions".
 
-Theory of operation.  A row is a fragment [t, t + gap), a stored session a fragment [start, end).
+Theory of operation.  A row is a fragment [t, t + gap), with the gap of its own where rows have one;
+a stored session is a fragment [start, end).
 
 1. Fragments of a key that overlap, directly or through others, form a *component*.  A row can only
    meet what is in its own component.
@@ -36,10 +37,11 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows in log order; ``key`` numbers their keys."""
+    """Rows in log order; ``key`` numbers their keys, ``end_ms`` is t + gap."""
 
     key: Numbers
     at_ms: Numbers
+    end_ms: Numbers
     watermark_ms: Numbers
 
 
@@ -69,11 +71,9 @@ class Merged:
     late: Mask
 
 
-def merge(
-    rows: Rows, stored: Stored, gap_ms: int, allowed_lateness_ms: int, strict: bool
-) -> Merged:
+def merge(rows: Rows, stored: Stored, allowed_lateness_ms: int, strict: bool) -> Merged:
     """Fold rows into sessions; with ``strict`` the rows hold no late one."""
-    component, size = _components(rows, stored, gap_ms)
+    component, size = _components(rows, stored)
     of_row, of_stored = component[: rows.key.size].copy(), component[rows.key.size :].copy()
     met = np.zeros(size, np.bool_)
     met[of_row] = True
@@ -81,19 +81,19 @@ def merge(
     behind = rows.watermark_ms > rows.at_ms
     joined_late = behind if strict else np.zeros(behind.size, np.bool_)
     if not strict:
-        ordered = _ordered(component, size, rows, stored, behind, gap_ms)
+        ordered = _ordered(component, size, rows, stored, behind)
         if ordered.any():
-            fold = _RowFold(gap_ms, allowed_lateness_ms)
+            fold = _RowFold(allowed_lateness_ms)
             fold.run(rows, stored, of_row, of_stored, ordered, joined_late)
             size += fold.sessions
-    return _numbered(rows, stored, of_row, of_stored, joined_late, size, gap_ms)
+    return _numbered(rows, stored, of_row, of_stored, joined_late, size)
 
 
-def _components(rows: Rows, stored: Stored, gap_ms: int) -> tuple[Numbers, int]:
+def _components(rows: Rows, stored: Stored) -> tuple[Numbers, int]:
     """Number the components of rows, then stored sessions, in order of key; return their count."""
     key = np.concatenate((rows.key, stored.key))
     start_ms = np.concatenate((rows.at_ms, stored.start_ms))
-    end_ms = np.concatenate((rows.at_ms + gap_ms, stored.end_ms))
+    end_ms = np.concatenate((rows.end_ms, stored.end_ms))
     at, reach = _on_one_line(key, start_ms, end_ms)
     order = np.argsort(at)
     opens = np.ones(order.size, np.bool_)
@@ -116,15 +116,13 @@ def _on_one_line(key: Numbers, start_ms: Numbers, end_ms: Numbers) -> tuple[Numb
     return laid[0], laid[1]
 
 
-def _ordered(
-    component: Numbers, size: int, rows: Rows, stored: Stored, behind: Mask, gap_ms: int
-) -> Mask:
+def _ordered(component: Numbers, size: int, rows: Rows, stored: Stored, behind: Mask) -> Mask:
     """Return which components have to be folded row by row."""
     of_row, of_stored = component[: rows.key.size], component[rows.key.size :]
     ordered = np.zeros(size, np.bool_)
     if behind.any():
         first_end = np.full(size, FOREVER_MS)
-        np.minimum.at(first_end, of_row, rows.at_ms + gap_ms)
+        np.minimum.at(first_end, of_row, rows.end_ms)
         np.minimum.at(first_end, of_stored, stored.end_ms)
         ordered[of_row[behind & (rows.watermark_ms >= first_end[of_row])]] = True
     if np.bincount(of_stored, minlength=1).max() > 1:
@@ -148,7 +146,6 @@ def _numbered(
     of_stored: Numbers,
     joined_late: Mask,
     size: int,
-    gap_ms: int,
 ) -> Merged:
     """Close the gaps between session numbers, and find each session's bounds and timing."""
     first_row = np.full(size + 1, NONE)
@@ -163,7 +160,7 @@ def _numbered(
     late = np.zeros(used.size, np.bool_)
     accepted, touched = of_row >= 0, of_stored >= 0
     for members, starts, ends in (
-        (of_row[accepted], rows.at_ms[accepted], rows.at_ms[accepted] + gap_ms),
+        (of_row[accepted], rows.at_ms[accepted], rows.end_ms[accepted]),
         (of_stored[touched], stored.start_ms[touched], stored.end_ms[touched]),
     ):
         np.minimum.at(start_ms, members, starts)
@@ -206,7 +203,6 @@ _START = attrgetter("start_ms")
 class _Timeline:
     """The sessions of one component in order of start, while its rows come in log order."""
 
-    gap_ms: int
     allowed_lateness_ms: int
     spans: list[_Span] = field(default_factory=list)
     overlapping: bool = False  # some of the spans overlap: one is invisible to rows of another
@@ -220,12 +216,11 @@ class _Timeline:
         pairs = zip(self.spans, self.spans[1:], strict=False)
         self.overlapping = any(later.start_ms < span.end_ms for span, later in pairs)
 
-    def fold(self, at_ms: int, watermark_ms: int) -> tuple[_Span | None, bool]:
+    def fold(self, at_ms: int, end_ms: int, watermark_ms: int) -> tuple[_Span | None, bool]:
         """Fold a row; return its session, None where it is late, and whether it came after an end.
 
         That is its own end, or that of a session that it joined.
         """
-        end_ms = at_ms + self.gap_ms
         met = self._met(at_ms, end_ms)
         first_seen_ms = watermark_ms - self.allowed_lateness_ms + 1
         seen = [index for index in met if self.spans[index].end_ms >= first_seen_ms]
@@ -254,11 +249,9 @@ class _Timeline:
 class _RowFold:
     """Fold the rows of some components one by one, into sessions with numbers of their own."""
 
-    def __init__(self, gap_ms: int, allowed_lateness_ms: int) -> None:
+    def __init__(self, allowed_lateness_ms: int) -> None:
         self.sessions = 0
-        self._timelines = defaultdict[int, _Timeline](
-            lambda: _Timeline(gap_ms, allowed_lateness_ms)
-        )
+        self._timelines = defaultdict[int, _Timeline](lambda: _Timeline(allowed_lateness_ms))
 
     def run(
         self,
@@ -293,9 +286,9 @@ class _RowFold:
     ) -> tuple[list[_Span | None], list[bool]]:
         spans: list[_Span | None] = []
         after_end: list[bool] = []
-        columns = (of_row[which], rows.at_ms[which], rows.watermark_ms[which])
-        for component, at_ms, watermark_ms in zip(*(c.tolist() for c in columns), strict=True):
-            span, after = self._timelines[component].fold(at_ms, watermark_ms)
+        columns = (of_row, rows.at_ms, rows.end_ms, rows.watermark_ms)
+        for component, *row in zip(*(c[which].tolist() for c in columns), strict=True):
+            span, after = self._timelines[component].fold(*row)
             spans.append(span)
             after_end.append(after)
         return spans, after_end

@@ -9,8 +9,10 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from tidemark.core.duration import duration_text
+from tidemark.core.segment import EVENT_TIME
 from tidemark.errors import PipelineError
 
 Times = npt.NDArray[np.int64]
@@ -121,9 +123,13 @@ class Hopping:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Events of a key less than ``gap_ms`` apart; end = last event + gap."""
+    """Events of a key less than ``gap_ms`` apart; end = last event + gap.
+
+    Where ``column`` is given it holds each row's own gap, and ``gap_ms`` is the longest.
+    """
 
     gap_ms: int
+    column: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no gap."""
@@ -133,12 +139,20 @@ class Session:
     @property
     def label(self) -> str:
         """The windows as a user writes them."""
-        return f"session({duration_text(self.gap_ms)})"
+        if self.column is None:
+            return f"session({duration_text(self.gap_ms)})"
+        return f"session({self.column}, max {duration_text(self.gap_ms)})"
 
     @property
     def longest_ms(self) -> int:
         """How long after a row its session may end, where no other follows."""
         return self.gap_ms
+
+    def ends(self, rows: pl.DataFrame) -> Times:
+        """Return the end of each row's own window: its time + gap."""
+        gap_ms = self.gap_ms if self.column is None else rows[self.column].to_numpy()
+        ends: Times = rows[EVENT_TIME].to_numpy() + gap_ms
+        return ends
 
 
 def floor_to_grid(at_ms: Times, step_ms: int, origin_ms: int) -> Times:
