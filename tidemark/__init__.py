@@ -5,7 +5,21 @@ A pipeline is built of what is exported here; services, Spark and tests load it 
 
 from polars import col, lit, when
 
-from tidemark.core.aggregates import count, first, last, max, mean, min, sum  # noqa: A004
+from tidemark.core.aggregates import (
+    collect,
+    count,
+    count_distinct,
+    first,
+    last,
+    max,  # noqa: A004
+    max_by,
+    mean,
+    min,  # noqa: A004
+    min_by,
+    stddev,
+    sum,  # noqa: A004
+    variance,
+)
 from tidemark.core.time_assigner import INGEST_TIME, RECORD_TIME
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.watermark import bounded, from_expression, monotonic, punctuated
@@ -25,7 +39,9 @@ __all__ = [
     "bounded",
     "calendar",
     "col",
+    "collect",
     "count",
+    "count_distinct",
     "first",
     "from_expression",
     "hopping",
@@ -33,14 +49,18 @@ __all__ = [
     "lit",
     "load_pipeline",
     "max",
+    "max_by",
     "mean",
     "min",
+    "min_by",
     "monotonic",
     "on_close",
     "on_final",
     "punctuated",
     "session",
+    "stddev",
     "sum",
     "tumbling",
+    "variance",
     "when",
 ]

@@ -156,6 +156,7 @@ def _operator(
             stream.columns,
             _body(output),
             advances=not any(source.waits for source in windowed.node.sources()),
+            by_arrival=output.aggregation.by_arrival,
         ),
         format=output.format,
         results=results,

@@ -2,11 +2,8 @@
 
 import math
 import os
-import random
-import struct
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -17,25 +14,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.core.aggregating import (
+    ALL_TYPES,
+    BY,
+    COLUMNS,
+    ORDERED,
+    SCHEMA,
+    SUMMABLE,
+    Row,
+    bits,
+    cents,
+    expected,
+    frame,
+    merged,
+    one,
+    row_lists,
+    shown,
+)
 from tidemark.core import aggregates
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.errors import PipelineError
-
-COLUMNS: dict[str, pl.DataType] = {
-    "int": pl.Int64(),
-    "float": pl.Float64(),
-    "bool": pl.Boolean(),
-    "text": pl.String(),
-    "decimal": pl.Decimal(38, 2),
-    "list": pl.List(pl.Int64()),
-}
-BY = ["user", "start"]
-ALL_TYPES = tuple(COLUMNS)
-SUMMABLE = ("int", "float", "bool", "decimal")
-ORDERED = (*SUMMABLE, "text")
-
-Row = dict[str, Any]
 
 
 def everything() -> Aggregation:
@@ -60,10 +59,6 @@ def everything() -> Aggregation:
 AGGREGATION = everything()
 
 # -- the oracle
-
-
-def cents(number: int) -> Decimal:
-    return Decimal(f"{number}e-2")
 
 
 def rounded(total: Fraction) -> float:
@@ -115,17 +110,6 @@ ORACLES: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def place(row: Row) -> tuple[int, str, int, int]:
-    return row[EVENT_TIME], row[SOURCE], row[OFFSET], row[SUB_ROW]
-
-
-def oracle(rows: list[Row]) -> dict[Any, Row]:
-    groups: dict[Any, list[Row]] = defaultdict(list)
-    for row in sorted(rows, key=place):
-        groups[row["user"], row["start"]].append(row)
-    return {group: oracle_values(members) for group, members in groups.items()}
-
-
 def oracle_values(rows: list[Row]) -> Row:
     values: Row = {"rows": len(rows)}
     for name in AGGREGATION.types:
@@ -138,89 +122,18 @@ def oracle_values(rows: list[Row]) -> Row:
     return values
 
 
-# -- rows, and ways to aggregate them
-
-SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, 0.1, 1e16]
-INT64 = st.integers(-(2**63), 2**63 - 1)
-DECIMALS = (st.integers(-5, 5) | st.integers(-(10**30), 10**30)).map(cents)
-
-row_values: dict[str, st.SearchStrategy[Any]] = {
-    "user": st.none() | st.sampled_from(["ann", "bob", "ärger"]),
-    "start": st.none() | st.sampled_from([-10, 0]),
-    "int": st.none() | st.integers(-5, 5) | INT64,
-    "float": st.none() | st.floats() | st.sampled_from(SPECIAL) | st.floats(-100, 100, width=32),
-    "bool": st.none() | st.booleans(),
-    "text": st.none() | st.text(max_size=3),
-    "decimal": st.none() | DECIMALS,
-    "list": st.none() | st.lists(st.integers(0, 3), max_size=2),
-    EVENT_TIME: st.integers(-2, 2),
-    SOURCE: st.sampled_from(["moves/0", "moves/2", "moves/10"]),
-    SUB_ROW: st.integers(0, 1),
-}
-
-
-@st.composite
-def row_lists(draw: st.DrawFn) -> list[Row]:
-    rows = draw(st.lists(st.fixed_dictionaries(row_values), max_size=12))
-    offsets = draw(st.permutations(range(len(rows))))
-    return [row | {OFFSET: offset} for row, offset in zip(rows, offsets, strict=True)]
-
-
-SCHEMA: dict[str, pl.DataType] = {
-    "user": pl.String(),
-    "start": pl.Int64(),
-    SOURCE: pl.String(),
-    OFFSET: pl.Int64(),
-    SUB_ROW: pl.Int32(),
-    EVENT_TIME: pl.Int64(),
-    **COLUMNS,
-}
-
-
-def frame(rows: Sequence[Row], **more: pl.DataType) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=SCHEMA | more, orient="row")
-
-
-def bits(value: Any) -> Any:
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else struct.pack(">d", value)
-    return str(value) if isinstance(value, Decimal) else value
-
-
-def shown(partials: pl.DataFrame, aggregation: Aggregation = AGGREGATION) -> dict[Any, Row]:
-    values = aggregation.values(partials)
-    groups = partials.select(BY).rows()
-    assert len(set(groups)) == len(groups)
-    found = dict(zip(groups, values.rows(named=True), strict=True))
-    return {group: {k: bits(v) for k, v in row.items()} for group, row in found.items()}
-
-
-def expected(rows: list[Row]) -> dict[Any, Row]:
-    found = oracle(rows).items()
-    return {group: {k: bits(v) for k, v in row.items()} for group, row in found}
-
-
-def merged(rows: list[Row], choose: random.Random) -> pl.DataFrame:
-    """Shuffle, cut into blocks, fold each, and merge some of them at a time until one is left."""
-    choose.shuffle(rows)
-    cuts = sorted(choose.choices(range(len(rows) + 1), k=choose.randint(0, 4)))
-    edges = zip([0, *cuts], [*cuts, len(rows)], strict=True)
-    blocks = [AGGREGATION.partials(frame(rows[start:end]), BY) for start, end in edges]
-    while len(blocks) > 1:
-        choose.shuffle(blocks)
-        some = choose.randint(1, len(blocks))
-        blocks = [AGGREGATION.combine(blocks[:some], BY), *blocks[some:]]
-    return blocks[0]
-
-
 @given(row_lists())
 def test_values_are_those_of_plain_python(rows):
-    assert shown(AGGREGATION.partials(frame(rows), BY)) == expected(rows)
+    assert shown(AGGREGATION.partials(frame(rows), BY), AGGREGATION) == expected(
+        rows, oracle_values
+    )
 
 
 @given(row_lists(), st.randoms(use_true_random=False))
 def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
-    assert shown(merged(list(rows), choose)) == expected(rows)
+    assert shown(merged(list(rows), choose, AGGREGATION), AGGREGATION) == expected(
+        rows, oracle_values
+    )
 
 
 @settings(max_examples=25)
@@ -236,19 +149,6 @@ def test_values_have_the_types_promised(rows):
 
 
 # -- single cases
-
-
-def one(values: Sequence[Any], column_type: pl.DataType, **named: Any) -> Row:
-    """Aggregate a column ``x`` of a single group, a row at a time."""
-    aggregation = Aggregation(named, {"x": column_type})
-    rows = [
-        {"user": "ann", "start": 0, EVENT_TIME: 0, SOURCE: "t/0", OFFSET: i, SUB_ROW: 0, "x": x}
-        for i, x in enumerate(values)
-    ]
-    schema = {name: SCHEMA[name] for name in (*BY, EVENT_TIME, SOURCE, OFFSET, SUB_ROW)}
-    whole = pl.DataFrame(rows, schema={**schema, "x": column_type}, orient="row")
-    blocks = [aggregation.partials(row, BY) for row in whole.iter_slices(1)]
-    return aggregation.values(aggregation.combine(blocks, BY)).row(0, named=True)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ order and grouping.  Columns of a partial frame:
 
 1. the columns it is grouped by
 2. ROWS: rows folded, Int64
-3. per aggregate ``<name>.<part>``.  Limbs (core/exact_sum.py) and counters are Int64 and only
-   there if some row needs them: an absent column means zero.  All other parts are always there.
+3. per aggregate ``<name>.<part>``.  Limbs (core/exact_sum.py; of sums and of sums of squares) and
+   counters are Int64 and only there if some row needs them: an absent column means zero.  All
+   other parts are always there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core import exact_sum
-from tidemark.core.segment import ROW_COLUMNS, SOURCE
+from tidemark.core.segment import ARRIVAL, ROW_COLUMNS, SOURCE
 from tidemark.errors import PipelineError
 
 ROWS = "@rows"
@@ -30,7 +31,8 @@ Columns = Mapping[str, pl.DataType]
 
 Marks = npt.NDArray[np.bool_]
 
-_LIMB = "limb"
+LIMB, SQUARE = "limb", "square"
+"""Parts that hold limbs, numbered: of a sum, and of a sum of squares."""
 
 
 class Aggregate(Protocol):
@@ -66,6 +68,11 @@ class Aggregation:
         """Types of the value columns, in order."""
         return {name: kind.type(name, self.columns) for name, kind in self.aggregates.items()}
 
+    @property
+    def by_arrival(self) -> bool:
+        """Whether some aggregate needs to know in which order rows arrived: ARRIVAL."""
+        return any(getattr(kind, "by_arrival", False) for kind in self.aggregates.values())
+
     def partials(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Fold rows into one partial per group of ``by``: ``by``, ROWS, partial columns.
 
@@ -100,7 +107,7 @@ class Aggregation:
 
     def empty(self, by: Columns) -> pl.DataFrame:
         """Return partials of no group."""
-        schema = {**ROW_COLUMNS, SOURCE: pl.String(), **self.columns, **by}
+        schema = {**ROW_COLUMNS, SOURCE: pl.String(), ARRIVAL: pl.Int64(), **self.columns, **by}
         return self.partials(pl.DataFrame(schema=schema), list(by))
 
     def _merged(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -113,7 +120,8 @@ class Aggregation:
             return frame
         merged = frame.group_by(by).agg(merges)
         for name in self.aggregates:
-            merged = _carried(name, merged)
+            for part in (LIMB, SQUARE):
+                merged = _carried(name, merged, part)
         return merged
 
 
@@ -127,14 +135,14 @@ def additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
     return [pl.col(column).sum() for column in parts_of(name, present)]
 
 
-def limb_columns(name: str, limbs: exact_sum.Limbs) -> list[pl.Series]:
+def limb_columns(name: str, limbs: exact_sum.Limbs, part: str = LIMB) -> list[pl.Series]:
     """Name the limbs of an aggregate as columns of a partial."""
-    return [pl.Series(f"{name}.{_LIMB}{k}", limb) for k, limb in sorted(limbs.items())]
+    return [pl.Series(f"{name}.{part}{k}", limb) for k, limb in sorted(limbs.items())]
 
 
-def limbs_of(name: str, partials: pl.DataFrame) -> exact_sum.Limbs:
+def limbs_of(name: str, partials: pl.DataFrame, part: str = LIMB) -> exact_sum.Limbs:
     """Return the limbs of an aggregate that a frame of partials has."""
-    prefix = f"{name}.{_LIMB}"
+    prefix = f"{name}.{part}"
     return {
         int(column.removeprefix(prefix)): without_nulls(partials[column]).to_numpy()
         for column in parts_of(name, partials.columns)
@@ -160,10 +168,10 @@ def without_nulls(numbers: pl.Series) -> pl.Series:
     return numbers.fill_null(0) if numbers.null_count() else numbers
 
 
-def _carried(name: str, partials: pl.DataFrame) -> pl.DataFrame:
-    limbs = limbs_of(name, partials)
+def _carried(name: str, partials: pl.DataFrame, part: str) -> pl.DataFrame:
+    limbs = limbs_of(name, partials, part)
     carried = exact_sum.carried(limbs)
     if carried is limbs:
         return partials
-    stale = [column.name for column in limb_columns(name, limbs)]
-    return partials.drop(stale).with_columns(limb_columns(name, carried))
+    stale = [column.name for column in limb_columns(name, limbs, part)]
+    return partials.drop(stale).with_columns(limb_columns(name, carried, part))

@@ -32,21 +32,24 @@ class OfColumn:
     def __str__(self) -> str:
         return f'{self.word}("{self.column}")'
 
-    def input_type(self, name: str, columns: Columns) -> pl.DataType:
-        """Return the type of the column."""
-        if not isinstance(self.column, str):
-            given = type(self.column).__name__
+    def input_type(self, name: str, columns: Columns, column: str | None = None) -> pl.DataType:
+        """Return the type of the column, or of another one that the aggregate needs."""
+        column = self.column if column is None else column
+        if not isinstance(column, str):
+            given = type(column).__name__
             raise PipelineError(f"{name}={self.word}(...) takes the name of a column, not {given}")
-        if self.column not in columns:
+        if column not in columns:
             known = ", ".join(columns)
-            raise PipelineError(f'{name}={self}: no column "{self.column}"; there are {known}')
-        return columns[self.column]
+            raise PipelineError(f'{name}={self}: no column "{column}"; there are {known}')
+        return columns[column]
 
-    def unsuitable(self, name: str, columns: Columns, needs: str) -> PipelineError:
-        """Say that the column's type cannot be aggregated so."""
-        found = columns[self.column]
+    def unsuitable(
+        self, name: str, columns: Columns, needs: str, column: str | None = None
+    ) -> PipelineError:
+        """Say that a column's type cannot be aggregated so."""
+        column = self.column if column is None else column
         return PipelineError(
-            f'{name}={self}: column "{self.column}" is {found}, but {self.word} needs {needs}'
+            f'{name}={self}: column "{column}" is {columns[column]}, but {self.word} needs {needs}'
         )
 
 
@@ -158,7 +161,8 @@ class Max(_Extreme):
         return [pl.col(f"{name}.max").max()]
 
 
-_ORDER = {"time": EVENT_TIME, "source": SOURCE, "offset": OFFSET, "sub_row": SUB_ROW}
+ORDER = {"time": EVENT_TIME, "source": SOURCE, "offset": OFFSET, "sub_row": SUB_ROW}
+"""What rows are ordered by, as fields of a struct, and the columns that hold it."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class _Choice(OfColumn):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value with its place in the order of rows."""
-        order = {field: rows[column] for field, column in _ORDER.items()}
+        order = {field: rows[column] for field, column in ORDER.items()}
         fields = pl.DataFrame({"value": rows[self.column], **order})
         if fields["source"].dtype != pl.String:
             fields = fields.with_columns(pl.col("source").cast(pl.String))
@@ -185,7 +189,7 @@ class _Choice(OfColumn):
         return partials[f"{name}.{self.word}"].struct.field("value")
 
     def _ordered(self, part: pl.Expr, null_rank: pl.Expr) -> pl.Expr:
-        return part.sort_by(null_rank, *(part.struct.field(field) for field in _ORDER))
+        return part.sort_by(null_rank, *(part.struct.field(field) for field in ORDER))
 
 
 class First(_Choice):

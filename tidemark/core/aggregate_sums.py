@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidemark.core import exact_sum
 from tidemark.core.aggregate import (
     Columns,
+    Marks,
     additive,
     counter_column,
     counter_of,
@@ -27,8 +28,8 @@ _PLUS_INF, _MINUS_INF, _NAN = "plus_inf", "minus_inf", "nan"
 _DIGITS = 38
 
 
-class _Total(OfColumn):
-    """What sum and mean share: their parts."""
+class Total(OfColumn):
+    """What sum, mean and variance share: their parts."""
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Cut each value into limbs; set nulls, infinities and NaN apart."""
@@ -46,7 +47,8 @@ class _Total(OfColumn):
         """Add up."""
         return additive(name, present)
 
-    def _total_type(self, name: str, columns: Columns) -> pl.DataType:
+    def total_type(self, name: str, columns: Columns) -> pl.DataType:
+        """Return the type that values are added up as."""
         found = self.input_type(name, columns)
         if isinstance(found, pl.Decimal):
             return pl.Decimal(_DIGITS, found.scale)
@@ -57,17 +59,17 @@ class _Total(OfColumn):
         raise self.unsuitable(name, columns, "numbers or Booleans")
 
 
-class Sum(_Total):
+class Sum(Total):
     """The exact sum; of Booleans, how many are true."""
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Int64 for integers and Booleans, Float64, or Decimal of the column's scale."""
-        return self._total_type(name, columns)
+        return self.total_type(name, columns)
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
         """Return the sum, rounded once if of floats."""
         limbs = limbs_of(name, partials)
-        total_type = self._total_type(name, columns)
+        total_type = self.total_type(name, columns)
         if isinstance(total_type, pl.Float64):
             rounded = exact_sum.rounded(limbs, partials.height)
             totals = pl.Series(_with_infinities(rounded, name, partials))
@@ -78,7 +80,7 @@ class Sum(_Total):
         return _null_if_none(totals, name, partials)
 
 
-class Mean(_Total):
+class Mean(Total):
     """The exact sum divided by the number of values.
 
     Of floats, the sum is rounded before it is divided, as ``statistics.fmean`` does.
@@ -86,14 +88,14 @@ class Mean(_Total):
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Float64."""
-        self._total_type(name, columns)
+        self.total_type(name, columns)
         return pl.Float64()
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
         """Return the mean."""
         limbs = limbs_of(name, partials)
         number = np.maximum(values_counted(name, partials), 1)
-        total_type = self._total_type(name, columns)
+        total_type = self.total_type(name, columns)
         if isinstance(total_type, pl.Float64):
             means = _float_means(limbs, number)
             means = _with_infinities(means, name, partials)
@@ -111,8 +113,21 @@ def _float_parts(name: str, values: exact_sum.Floats) -> list[pl.Series]:
         *counter_column(name, _PLUS_INF, values == np.inf),
         *counter_column(name, _MINUS_INF, values == -np.inf),
         *counter_column(name, _NAN, np.isnan(values)),
-        *limb_columns(name, exact_sum.of_floats(np.where(finite, values, 0.0))),
+        *limb_columns(name, exact_sum.of_floats(finite_only(values))),
     ]
+
+
+def finite_only(values: exact_sum.Floats) -> exact_sum.Floats:
+    """Put zero in place of infinities and NaN."""
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, 0.0)
+
+
+def infinities(name: str, partials: pl.DataFrame) -> Marks:
+    """Tell which partials hold infinities or NaN."""
+    apart = (_PLUS_INF, _MINUS_INF, _NAN)
+    marks = [counter_of(name, part, partials) > 0 for part in apart]
+    return marks[0] | marks[1] | marks[2]
 
 
 def _with_infinities(

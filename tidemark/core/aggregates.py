@@ -4,10 +4,27 @@ Nothing else lives here, so no builtin of the same name can be meant.
 """
 
 from tidemark.core.aggregate import Aggregate
+from tidemark.core.aggregate_by import MaxBy, MinBy
 from tidemark.core.aggregate_kinds import Count, CountValues, First, Last, Max, Min
+from tidemark.core.aggregate_lists import Collect, CollectOrder, CountDistinct
 from tidemark.core.aggregate_sums import Mean, Sum
+from tidemark.core.aggregate_variance import StdDev, Variance
 
-__all__ = ["count", "first", "last", "max", "mean", "min", "sum"]
+__all__ = [
+    "collect",
+    "count",
+    "count_distinct",
+    "first",
+    "last",
+    "max",
+    "max_by",
+    "mean",
+    "min",
+    "min_by",
+    "stddev",
+    "sum",
+    "variance",
+]
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -43,3 +60,36 @@ def first(column: str) -> Aggregate:
 def last(column: str) -> Aggregate:
     """Take the last value by event time; ties go by source, offset, and place in the record."""
     return Last(column)
+
+
+def variance(column: str, *, sample: bool = True) -> Aggregate:
+    """Take the exact variance, rounded once; ``sample=False``: of a whole population."""
+    return Variance(column, int(sample))
+
+
+def stddev(column: str, *, sample: bool = True) -> Aggregate:
+    """Take the square root of the exact variance, rounded once."""
+    return StdDev(column, int(sample))
+
+
+def min_by(column: str, by: str) -> Aggregate:
+    """Take the value of the row with the least ``by``; of several, that of the first row."""
+    return MinBy(column, by)
+
+
+def max_by(column: str, by: str) -> Aggregate:
+    """Take the value of the row with the greatest ``by``; of several, that of the first row."""
+    return MaxBy(column, by)
+
+
+def count_distinct(column: str) -> Aggregate:
+    """Count different values."""
+    return CountDistinct(column)
+
+
+def collect(column: str, *, order: CollectOrder = "event_time") -> Aggregate:
+    """List the values by event time (ties as in ``first``), or by ``order="arrival"``: by the log.
+
+    Every value is held until the window is gone.
+    """
+    return Collect(column, order)

@@ -84,11 +84,13 @@ class Entry:
     """What the rows of one segment are judged with, by their index into ``Segment.sources``.
 
     ``floor_ms``: lowest W of a row: where its source stood, which no awake source's clock is
-    above.  ``first_new``: rows at lower offsets are duplicates.
+    above.  ``first_new``: rows at lower offsets are duplicates.  ``arrival``: added to the offset
+    of a new record, its place in the log (docs/semantics.md, "Arrival").
     """
 
     floor_ms: npt.NDArray[np.int64]
     first_new: npt.NDArray[np.int64]
+    arrival: npt.NDArray[np.int64]
 
 
 class ClockTable:
@@ -112,15 +114,23 @@ class ClockTable:
                 self.sources.setdefault(f"{topic}/{partition}", SourceClock())
         floors = np.full(len(segment.sources), NEVER_MS, np.int64)
         first_new = np.zeros(len(segment.sources), np.int64)
+        arrival = np.zeros(len(segment.sources), np.int64)
+        reached = self._reached()
         for index, mark in enumerate(segment.sources):
             if mark.topic not in self.topics:
                 continue
             source = self.sources.setdefault(mark.source, SourceClock())
             first_new[index] = source.next_offset
+            arrival[index] = reached - max(source.next_offset, 0)
+            reached += max(mark.next_offset - max(source.next_offset, 0), 0)
             if mark.wakes and not source.knows(mark):
                 source.join(mark, self.clock_ms)
             floors[index] = source.effective_ms
-        return Entry(floors, first_new)
+        return Entry(floors, first_new, arrival)
+
+    def _reached(self) -> int:
+        """Add up the offsets that the sources stand at; every new record raises it."""
+        return sum(max(source.next_offset, 0) for source in self.sources.values())
 
     def leave(self, segment: Segment) -> int:
         """Take the segment's watermarks, then its idle marks; return the clock after it."""

@@ -12,7 +12,7 @@ sign would spread it over all higher ones.
 Limbs that are zero in every row are left out.  See docs/semantics.md, "Floats".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,19 +54,30 @@ def _of_int64(numbers: Integers) -> Limbs:
 
 def of_decimals(values: pl.Series) -> Limbs:
     """Cut decimals, without nulls, counted in units of their last digit."""
-    array = values.to_arrow()
-    halves = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
-    low, high = halves[array.offset : array.offset + len(array)].T
+    low, high = decimal_halves(values)
     if (high == low >> 63).all():
         return _of_int64(low)
     low_limbs = {0: low & _MASK, 1: low >> _BITS & _MASK}
     return _present({**low_limbs, 2: high & _MASK, 3: high >> _BITS})
 
 
+def decimal_halves(values: pl.Series) -> tuple[Integers, Integers]:
+    """Return decimals, without nulls, as their low and high 64 bits."""
+    array = values.to_arrow()
+    halves = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
+    low, high = halves[array.offset : array.offset + len(array)].T
+    return low, high
+
+
 def of_floats(values: Floats) -> Limbs:
     """Cut finite doubles, each into the at most three limbs that its 53 bits touch."""
+    return blockwise(values, _of_block)
+
+
+def blockwise(values: Floats, cut: Callable[[Floats], Limbs]) -> Limbs:
+    """Cut doubles in blocks that stay in the cache."""
     starts = range(0, len(values), _BLOCK_ROWS)
-    blocks = [_of_block(values[start : start + _BLOCK_ROWS]) for start in starts]
+    blocks = [cut(values[start : start + _BLOCK_ROWS]) for start in starts]
     limbs: dict[int, Integers] = {}
     for start, block in zip(starts, blocks, strict=True):
         for position, limb in block.items():

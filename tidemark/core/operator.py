@@ -13,7 +13,15 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.clock import ClockTable, Entry
-from tidemark.core.segment import OFFSET, ROW_COLUMNS, SOURCE, SUB_ROW, WATERMARK, Segment
+from tidemark.core.segment import (
+    ARRIVAL,
+    OFFSET,
+    ROW_COLUMNS,
+    SOURCE,
+    SUB_ROW,
+    WATERMARK,
+    Segment,
+)
 
 Changes = Mapping[str, pl.DataFrame]
 """A piece of keyed state as named frames: what a changelog record or a snapshot holds."""
@@ -79,7 +87,7 @@ class Operator:
 
     ``topics``: raw topics behind the streams, whose sources make the clock.  ``columns``: the
     streams' value columns with their types, the key's among them.  ``advances``: whether the clock
-    goes on by their silence.
+    goes on by their silence.  ``by_arrival``: whether the body's rows get a column ARRIVAL.
     """
 
     name: str
@@ -89,6 +97,7 @@ class Operator:
     columns: Mapping[str, pl.DataType]
     body: Body
     advances: bool = True
+    by_arrival: bool = False
 
     def clocks(self) -> ClockTable:
         """Return the clock table of a log partition that nothing was read from."""
@@ -129,8 +138,13 @@ class Operator:
         judged = rows.with_columns(
             names.gather(rows[SOURCE]).alias(SOURCE), pl.Series(WATERMARK, watermark_ms)
         )
+        if self.by_arrival:
+            judged = judged.with_columns(
+                pl.Series(ARRIVAL, rows[OFFSET].to_numpy() + entry.arrival[source])
+            )
         new = rows[OFFSET].to_numpy() >= entry.first_new[source]
         return judged if new.all() else judged.filter(pl.Series(new))
 
     def _empty_rows(self) -> pl.DataFrame:
-        return pl.DataFrame(schema={**ROW_COLUMNS, SOURCE: pl.String(), **self.columns})
+        arrival = {ARRIVAL: pl.Int64()} if self.by_arrival else {}
+        return pl.DataFrame(schema={**ROW_COLUMNS, SOURCE: pl.String(), **self.columns, **arrival})

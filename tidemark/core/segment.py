@@ -22,6 +22,7 @@ OFFSET = "@offset"  # offset in the raw partition
 SUB_ROW = "@sub_row"  # position among the rows that one record became
 EVENT_TIME = "@event_time"  # ms
 WATERMARK = "@watermark"  # ms: the source's own, just before this row
+ARRIVAL = "@arrival"  # place of its record in the log; only for operators that ask for it
 
 ROW_COLUMNS: dict[str, pl.DataType] = {
     SOURCE: pl.UInt16(),

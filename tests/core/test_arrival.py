@@ -1,0 +1,62 @@
+"""Arrival: the order of the log, whatever the cuts, repeats, wakes and restores."""
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.logs import COLUMNS, cut_segments, event_logs
+from tests.core.oracle import Table, judged
+from tests.core.running import Incidents, Task, incidents
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.operator import Operator
+from tidemark.core.window import Hopping
+from tidemark.core.windowed import WindowAggregate
+
+COLLECT = Aggregation({"values": aggregates.collect("value", order="arrival")}, COLUMNS)
+
+
+def collected(log, segments, happen=None):
+    """Collect each key's values in one window that holds all events."""
+    happen = happen or Incidents()
+    body = WindowAggregate(Hopping(2_000, 2_000, 1_000), COLLECT, ("key",), COLUMNS)
+    operator = Operator(
+        "w",
+        log.topics,
+        frozenset(log.topics),
+        ("key",),
+        COLUMNS,
+        body,
+        by_arrival=COLLECT.by_arrival,
+    )
+    task = Task(operator)
+    for step, segment in enumerate(segments):
+        task.step(segment)
+        if step in happen.snapshots:
+            task.compact()
+        if step in happen.snapshots | happen.replays:
+            task.restore()
+    panes = operator.finish(task.clocks, task.state).panes
+    return dict(panes.select("key", "values").iter_rows())
+
+
+def logged(log):
+    """Read each key's values in the order of the log."""
+    table, values = Table(log.topics), defaultdict(list)
+    for segment in log.segments:
+        table.begin(segment)
+        for row in judged(segment, table):
+            values[row.key] += [row.value] if row.value is not None else []
+        table.end(segment)
+    return values
+
+
+@given(event_logs(), incidents())
+def test_values_are_collected_in_log_order_whatever_is_restored(log, happen):
+    assert collected(log, log.segments, happen) == logged(log)
+
+
+@given(st.data(), event_logs())
+def test_cuts_change_no_arrival(data, log):
+    assert collected(log, data.draw(cut_segments(log.segments))) == logged(log)
