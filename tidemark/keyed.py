@@ -98,8 +98,8 @@ class WindowedStream:
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):
                 raise PipelineError(
-                    f"aggregate({name}): {aggregate!r} is no aggregate; use one of tidemark, "
-                    "such as count(), sum('column') or last('column')"
+                    f"aggregate({name}): {aggregate!r} is no aggregate; use count(), "
+                    "sum('column') or another aggregate of tidemark"
                 )
         require_values(list(aggregates), self.windowed.key, "aggregate")
         return AggregatedStream(
