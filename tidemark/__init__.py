@@ -5,6 +5,7 @@ A pipeline is built of what is exported here; services, Spark and tests load it 
 
 from polars import col, lit, when
 
+from tidemark.arrival_windows import count_window, delta, global_window, punctuation
 from tidemark.core.aggregates import (
     collect,
     count,
@@ -21,7 +22,7 @@ from tidemark.core.aggregates import (
     variance,
 )
 from tidemark.core.time_assigner import INGEST_TIME, RECORD_TIME
-from tidemark.core.trigger import on_close, on_final
+from tidemark.core.trigger import every, on_close, on_final, on_update
 from tidemark.core.watermark import bounded, from_expression, monotonic, punctuated
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.load import load_pipeline
@@ -42,8 +43,12 @@ __all__ = [
     "collect",
     "count",
     "count_distinct",
+    "count_window",
+    "delta",
+    "every",
     "first",
     "from_expression",
+    "global_window",
     "hopping",
     "last",
     "lit",
@@ -56,7 +61,9 @@ __all__ = [
     "monotonic",
     "on_close",
     "on_final",
+    "on_update",
     "punctuated",
+    "punctuation",
     "session",
     "stddev",
     "sum",

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from tidemark.core.arrival import ArrivalAggregate
+from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import duration_text
 from tidemark.core.operator import Body, Operator
+from tidemark.core.pane import START, WINDOW
 from tidemark.core.session import SessionAggregate
 from tidemark.core.stateless import Keyed, StatelessGraph, Step
-from tidemark.core.trigger import OnFinal
+from tidemark.core.trigger import EveryRows, OnFinal
 from tidemark.core.window import Session
 from tidemark.core.windowed import WindowAggregate
 from tidemark.errors import PipelineError
@@ -165,11 +168,14 @@ def _operator(
         values=output.aggregation.types,
         horizon_ms=windowed.window.longest_ms + windowed.allowed_lateness_ms,
         description=_described(output),
+        identity=WINDOW if isinstance(windowed.window, Arrival) else START,
     )
 
 
 def _body(output: Output) -> Body:
     windowed = output.windowed
+    if isinstance(windowed.window, Arrival):
+        return _arrival_body(output, windowed.window)
     common = (
         output.aggregation,
         windowed.key,
@@ -180,6 +186,14 @@ def _body(output: Output) -> Body:
     if isinstance(windowed.window, Session):
         return SessionAggregate(windowed.window, *common, windowed.lateness)
     return WindowAggregate(windowed.window, *common)
+
+
+def _arrival_body(output: Output, windows: Arrival) -> Body:
+    windowed = output.windowed
+    every_rows = windowed.trigger.rows if isinstance(windowed.trigger, EveryRows) else 0
+    return ArrivalAggregate(
+        windows, output.aggregation, windowed.key, windowed.node.columns, every_rows
+    )
 
 
 def _described(output: Output) -> str:
@@ -194,6 +208,8 @@ def _windows_text(windowed: Windowed) -> str:
         text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
     if isinstance(windowed.trigger, OnFinal):
         text += ", on final"
+    elif isinstance(windowed.trigger, EveryRows):
+        text += f", {windowed.trigger}"
     return f"{text}, strict" if windowed.lateness == "strict" else text
 
 

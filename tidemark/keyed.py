@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import get_args
 
+from tidemark.arrival_windows import InArrivalOrder, global_window, windows_on
 from tidemark.core.aggregate import Aggregate, Aggregation
+from tidemark.core.arrival_window import Arrival, Global
 from tidemark.core.duration import Duration, duration_ms
-from tidemark.core.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.pane import START, WINDOW
+from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Session
 from tidemark.errors import PipelineError
 from tidemark.logical import (
@@ -34,7 +37,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Window | SessionOf,
+        window: Window | SessionOf | InArrivalOrder,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -46,6 +49,10 @@ class KeyedStream:
         are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
         judged ``"after_merging"`` or ``"strict"``, by its own time.
         """
+        require_late_fields_free(self.node.columns, "window")
+        if isinstance(window, InArrivalOrder):
+            _require_no_lateness(allowed_lateness, lateness)
+            return self._in_arrival_order(window, trigger)
         node = self.node
         if isinstance(window, SessionOf):
             node, window = with_gap(node, window)
@@ -62,7 +69,6 @@ class KeyedStream:
                 f"window(trigger): {trigger!r} is no trigger; use on_close() or on_final()"
             )
         _require_lateness(window, lateness)
-        require_late_fields_free(node.columns, "window")
         return WindowedStream(
             self.dataflow,
             Windowed(
@@ -73,6 +79,37 @@ class KeyedStream:
                 trigger or OnClose(),
                 lateness or "after_merging",
             ),
+        )
+
+    def aggregate(self, **aggregates: Aggregate) -> "AggregatedStream":
+        """Compute running values of each key, over all its rows so far: one pane for each row."""
+        require_late_fields_free(self.node.columns, "aggregate")
+        return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
+
+    def _in_arrival_order(
+        self, window: InArrivalOrder, trigger: Trigger | None
+    ) -> "WindowedStream":
+        if trigger is not None and not isinstance(trigger, OnClose | OnFinal | EveryRows):
+            raise PipelineError(
+                f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
+                "on_update() or every()"
+            )
+        node, windows = windows_on(self.node, window)
+        if isinstance(windows, Global) and not isinstance(trigger, EveryRows):
+            raise PipelineError(
+                "window: global_window() never closes; give a trigger: every(rows=...) or "
+                "on_update()"
+            )
+        windowed = Windowed(node, self.key, windows, 0, trigger or OnClose(), "after_merging")
+        return WindowedStream(self.dataflow, windowed)
+
+
+def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
+    """Refuse lateness where no row is ever late."""
+    if allowed_lateness != 0 or lateness is not None:
+        raise PipelineError(
+            "window(allowed_lateness, lateness): no row is late for a window in order of arrival; "
+            "leave them out"
         )
 
 
@@ -130,4 +167,5 @@ class AggregatedStream:
         """Make the schemas once, which refuses names and types that Avro does not know."""
         columns = self.windowed.node.columns
         key = {name: columns[name] for name in self.windowed.key}
-        AvroResults(topic, key, self.aggregation.types, columns)
+        identity = WINDOW if isinstance(self.windowed.window, Arrival) else START
+        AvroResults(topic, key, self.aggregation.types, columns, identity)

@@ -85,18 +85,21 @@ class Published:
         return pl.concat(self.panes, how="vertical_relaxed") if self.panes else pl.DataFrame()
 
     def last_panes(self) -> pl.DataFrame:
-        """Return what a sink holds at the end: per key and start the last pane, unless withdrawn.
+        """Return what a sink holds at the end: per key and window the last pane, unless withdrawn.
 
-        Sorted by (end, key, start).  A function of the records alone, however they were cut: at the
-        end of input each last pane is final, whenever it was published.
+        Sorted by (end, key, start or number).  A function of the records alone, however they were
+        cut: at the end of input each last pane is final, whenever it was published.  The end of
+        input says nothing of windows that rows close.
         """
         panes = self.all_panes()
         if panes.is_empty():
             return panes
-        key = self.plan.operator.key
-        last = panes.unique([*key, START], keep="last", maintain_order=True)
-        live = last.filter(~pl.col(RETRACTED)).with_columns(pl.lit(True).alias(FINAL))
-        return live.sort(END, *key, START)
+        window = [*self.plan.operator.key, self.plan.identity]
+        last = panes.unique(window, keep="last", maintain_order=True)
+        live = last.filter(~pl.col(RETRACTED))
+        if self.plan.identity == START:
+            live = live.with_columns(pl.lit(True).alias(FINAL))
+        return live.sort(END, *window)
 
     def late_rows(self) -> pl.DataFrame:
         """Return all late rows, in the order of their records."""

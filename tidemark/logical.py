@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.arrival_window import Arrival
 from tidemark.core.calendar import Calendar
 from tidemark.core.expression import Columns
 from tidemark.core.stateless import Kind
@@ -70,7 +71,7 @@ class Windowed:
 
     node: Node
     key: tuple[str, ...]
-    window: Window
+    window: Window | Arrival
     allowed_lateness_ms: int
     trigger: Trigger
     lateness: SessionLateness

@@ -7,13 +7,13 @@ from typing import Any, get_args, get_origin
 import polars as pl
 
 from tidemark.core.expression import METADATA, Columns
-from tidemark.core.pane import PANE_COLUMNS
+from tidemark.core.pane import PANE_COLUMNS, WINDOW
 from tidemark.errors import PipelineError
 
 LONGEST_TOPIC = 249
 
-PANE_FIELDS = (*PANE_COLUMNS, "end_of_input")
-"""Fields of every result record, beside the key and the values."""
+PANE_FIELDS = (WINDOW, *PANE_COLUMNS, "end_of_input")
+"""Fields of result records, beside the key and the values."""
 
 LATE_FIELDS = ("start", "end", "late_by_ms")
 """Fields of every late record, beside the columns of its row."""

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.operator import Operator
+from tidemark.core.pane import START
 from tidemark.core.stateless import StatelessGraph
 from tidemark.core.time_assigner import EventTime
 from tidemark.core.watermark import Bounded, Watermark, delay_ms
@@ -84,7 +85,8 @@ class OperatorPlan:
     """One operator, the service that runs it, and its topics.
 
     ``horizon_ms``: how long after a row its last pane may still be due, in event time.
-    ``description``: the operator in words.
+    ``description``: the operator in words.  ``identity``: the column of its panes that, with the
+    key, says which window a pane is of.
     """
 
     service: str  # "windowing" | "sessions"
@@ -97,6 +99,7 @@ class OperatorPlan:
     values: Mapping[str, pl.DataType]
     horizon_ms: int
     description: str
+    identity: str = START
 
 
 @dataclass(frozen=True)

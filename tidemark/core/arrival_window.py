@@ -3,6 +3,7 @@
 See docs/semantics.md, "Windows in order of arrival".  The rows of a key are cut into *slices*,
 numbered from 0; a window is ``slices`` of them in a row, and the next begins ``step`` later.  All
 windows but hopping ones are one slice each.  A slice is *complete* when no later row can be in it.
+Rows close windows and time never does, so how long they take (``longest_ms``) is nothing.
 """
 
 from dataclasses import dataclass
@@ -77,6 +78,10 @@ class ArrivalWindows(Protocol):
     def facts(self) -> np.dtype[np.void]:
         """Type of what is stored of a slice: SLICE_FACTS, and what the windows need besides."""
 
+    @property
+    def label(self) -> str:
+        """How plans call the windows."""
+
     def cut(self, arrived: Arrived) -> Cut:
         """Number the slices on from the heads."""
 
@@ -89,6 +94,7 @@ class _Whole:
     slices: ClassVar[int] = 1
     step: ClassVar[int] = 1
     closed_by_next: ClassVar[bool] = False
+    longest_ms: ClassVar[int] = 0
 
     @property
     def facts(self) -> np.dtype[np.void]:
@@ -104,6 +110,7 @@ class Count:
     slide: int
 
     closed_by_next: ClassVar[bool] = False
+    longest_ms: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         """Refuse what is no window."""
@@ -135,6 +142,12 @@ class Count:
         """Number and rows."""
         return np.dtype(SLICE_FACTS)
 
+    @property
+    def label(self) -> str:
+        """How plans call the windows."""
+        slide = "" if self.slide == self.size else f", {self.slide}"
+        return f"count_window({self.size}{slide})"
+
     def cut(self, arrived: Arrived) -> Cut:
         """Cut after every ``slice_rows`` rows of a key."""
         heads, rows = arrived.heads, self.slice_rows
@@ -152,6 +165,11 @@ class Punctuation(_Whole):
 
     text: str
 
+    @property
+    def label(self) -> str:
+        """How plans call the windows."""
+        return f"punctuation({self.text})"
+
     def cut(self, arrived: Arrived) -> Cut:
         """Cut after every marked row."""
         marks = arrived.rows[CLOSES].fill_null(value=False).to_numpy()
@@ -162,6 +180,11 @@ class Punctuation(_Whole):
 @dataclass(frozen=True, slots=True)
 class Global(_Whole):
     """One window that never ends."""
+
+    @property
+    def label(self) -> str:
+        """How plans call the windows."""
+        return "global_window()"
 
     def cut(self, arrived: Arrived) -> Cut:
         """Cut nowhere."""
@@ -183,12 +206,18 @@ class Delta:
     slices: ClassVar[int] = 1
     step: ClassVar[int] = 1
     closed_by_next: ClassVar[bool] = True
+    longest_ms: ClassVar[int] = 0
 
     @property
     def facts(self) -> np.dtype[np.void]:
         """Also the first value of the open window, if there was one."""
         value = np.float64 if self.floats else np.int64
         return np.dtype([*SLICE_FACTS, (REFERENCE, value), (KNOWN, np.bool_)])
+
+    @property
+    def label(self) -> str:
+        """How plans call the windows."""
+        return f"delta({self.column}, {self.threshold})"
 
     def cut(self, arrived: Arrived) -> Cut:
         """Cut before every row that differs too much."""
@@ -241,3 +270,6 @@ class Delta:
             apart = np.where(values >= others, values - others, others - values).view(np.uint64)
             far = apart > np.uint64(self.threshold)
         return far
+
+
+Arrival = Count | Delta | Punctuation | Global

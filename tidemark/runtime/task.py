@@ -54,7 +54,7 @@ class Running:
         self.clocks: ClockTable = plan.operator.clocks()
         self.state: Any = plan.operator.body.fresh()
         self._partition = partition
-        self._results = _results(plan)
+        self._results = results_of(plan)
         self._changelog = Changelog(rule)
 
     def restore(self, journal: Journal, sequence: int) -> None:
@@ -91,12 +91,13 @@ class Running:
         return self._changelog.sequence
 
 
-def _results(plan: OperatorPlan) -> JsonResults | AvroResults:
+def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
+    """Return what encodes an operator's panes and late rows."""
     operator = plan.operator
     if plan.format == "json":
         return JsonResults(operator.key, list(plan.values), list(operator.columns))
     key = {name: operator.columns[name] for name in operator.key}
-    return AvroResults(plan.results, key, plan.values, operator.columns)
+    return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
 
 
 @dataclass

@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.pane import START
+from tidemark.core.pane import START, WINDOW
+from tidemark.core.pane import identity as pane_identity
 from tidemark.errors import PipelineError
 from tidemark.runtime.serde.avro import AvroType, schema_file
 from tidemark.runtime.serde.json_records import instance
@@ -29,12 +30,18 @@ _LONGEST = 2**63
 # Sums of integers are exact; one beyond 64 bits is written as a decimal.
 _WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0}
 
+_WINDOW = {"name": WINDOW, "type": "long", "doc": "Number of the window among those of its key."}
+
 
 class AvroResults:
     """Encodes what one operator publishes."""
 
-    def __init__(self, topic: str, key: Columns, values: Columns, columns: Columns) -> None:
+    def __init__(
+        self, topic: str, key: Columns, values: Columns, columns: Columns, identity: str = START
+    ) -> None:
         """``topic`` names the records; ``columns`` are the stream's value columns.
+
+        ``identity``: the column that, with the key, says which window a pane is of.
 
         Raises:
             PipelineError: a column whose name or type Avro does not know.
@@ -42,8 +49,12 @@ class AvroResults:
         name = re.sub(r"\W", "_", topic, flags=re.ASCII)
         pane, late = schema_file("pane"), schema_file("late_row")
         wide = [n for n, dtype in values.items() if dtype.is_integer()]
-        pane_fields = [*_fields(key, name), *pane["fields"], *_fields(values, name, wide)]
+        numbers = [_WINDOW] if identity == WINDOW else []
+        lead = [*_fields(key, name), *numbers]
+        pane_fields = [*lead, *pane["fields"], *_fields(values, name, wide)]
         self.pane_type = AvroType({**pane, "name": name, "fields": pane_fields})
+        # Windows may have columns of their own, which are nothing of the user's row.
+        columns = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
         row = {"name": "row", "type": _record(columns, f"{name}_row")}
         late_fields = [*late["fields"], row]
         self.late_type = AvroType({**late, "name": f"{name}_late", "fields": late_fields})
@@ -54,7 +65,7 @@ class AvroResults:
         """Return panes as messages, in order."""
         if END_OF_INPUT not in panes.columns:
             panes = panes.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
-        keys = json_arrays(panes.select(*self._key, START))
+        keys = json_arrays(panes.select(*self._key, pane_identity(panes.columns)))
         rows = _decimals(panes).iter_rows(named=True)
         return keys, [self.pane_type.encode(row) for row in rows]
 

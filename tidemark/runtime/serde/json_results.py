@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import polars as pl
 
-from tidemark.core.pane import END, RETRACTED, START
+from tidemark.core.pane import END, RETRACTED, START, identity
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
 
 # What JSON escapes in texts.
@@ -42,7 +42,7 @@ class JsonResults:
         return self._pane_keys(panes), values
 
     def _pane_keys(self, panes: pl.DataFrame) -> list[bytes]:
-        return json_arrays(panes.select(*self._key, START))
+        return json_arrays(panes.select(*self._key, identity(panes.columns)))
 
     def late(self, late: pl.DataFrame) -> Messages:
         """Return late rows as messages, in order."""

@@ -1,0 +1,224 @@
+"""Windows in order of arrival, row by row; docs/semantics.md, "Windows in order of arrival"."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.core.arrival_stream import COLUMNS, Stream
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.arrival_window import Count, Delta, Global, Punctuation
+from tidemark.errors import PipelineError
+
+DELTA = Delta("value", 5, floats=False)
+MARKED = Punctuation("value == 0")
+
+
+# Count windows
+
+
+def test_a_count_window_is_published_by_its_last_row_and_spans_the_times_of_its_rows():
+    #   a: 100 110 | 90 ...      the third row is earlier than the window before it
+    pairs = Stream(Count(2, 2))
+    assert pairs.rows("a 100 1, b 5 7, a 110 2, a 90 3") == [
+        "a #0 [100,111) 3 r2 on_time final",
+    ]
+    assert pairs.rows("a 95 4, b 1 1") == [
+        "a #1 [90,96) 7 r2 on_time final",
+        "b #0 [1,6) 8 r2 on_time final",
+    ]
+
+
+def test_count_windows_overlap_where_one_begins_before_another_is_full():
+    #   rows   1 2 3 4 5 6 7 8
+    #   #0    [- - - -)
+    #   #1        [- - - -)
+    #   #2            [- - - -)
+    fours = Stream(Count(4, 2))
+    assert fours.rows("a 1 1, a 2 2, a 3 3") == []
+    assert fours.rows("a 4 4, a 5 5") == ["a #0 [1,5) 10 r4 on_time final"]
+    assert fours.rows("a 6 6, a 7 7, a 8 8") == [
+        "a #1 [3,7) 18 r4 on_time final",
+        "a #2 [5,9) 26 r4 on_time final",
+    ]
+
+
+def test_a_slide_that_does_not_divide_the_size_works_too():
+    fives = Stream(Count(5, 2))
+    panes = [pane for at in range(1, 12) for pane in fives.rows(f"a {at} {at}")]
+    assert panes == [
+        "a #0 [1,6) 15 r5 on_time final",
+        "a #1 [3,8) 25 r5 on_time final",
+        "a #2 [5,10) 35 r5 on_time final",
+        "a #3 [7,12) 45 r5 on_time final",
+    ]
+
+
+def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
+    fours = Stream(Count(4, 2), every_rows=1)
+    assert fours.rows("a 1 1, a 1 2, a 1 3") == [
+        "a #0 [1,2) 1 r1 early",
+        "a #0 [1,2) 3 r2 early",
+        "a #0 [1,2) 6 r3 early",
+        "a #1 [1,2) 3 r1 early",
+    ]
+    assert fours.rows("a 1 4") == [
+        "a #0 [1,2) 10 r4 on_time final",
+        "a #1 [1,2) 7 r2 early",
+    ]
+
+
+def test_every_second_row_is_counted_in_each_window():
+    fives = Stream(Count(5, 5), every_rows=2)
+    panes = [pane for at in range(1, 8) for pane in fives.rows(f"a {at} 1")]
+    assert panes == [
+        "a #0 [1,3) 2 r2 early",
+        "a #0 [1,5) 4 r4 early",
+        "a #0 [1,6) 5 r5 on_time final",
+        "a #1 [6,8) 2 r2 early",
+    ]
+
+
+@pytest.mark.parametrize(("size", "slide"), [(0, 1), (-1, -1), (2, 3), (2, 0)])
+def test_a_count_window_that_means_nothing_is_refused(size, slide):
+    with pytest.raises(PipelineError, match="count window"):
+        Count(size, slide)
+
+
+# Punctuation
+
+
+def test_a_marked_row_is_the_last_of_its_window():
+    marked = Stream(MARKED)
+    assert marked.rows("a 1 1, b 3 1, a 2 !, a 3 3, b 1 !") == [
+        "a #0 [1,3) 1 r2 on_time final",
+        "b #0 [1,4) 1 r2 on_time final",
+    ]
+    assert marked.rows("a 1 4, a 2 !, a 5 !") == [
+        "a #1 [1,4) 7 r3 on_time final",
+        "a #2 [5,6) None r1 on_time final",
+    ]
+
+
+# Delta
+
+
+def test_a_row_that_differs_by_more_from_the_first_value_begins_the_next_window():
+    #   a: 1 6 | 7 - 2 | 13        6 - 1 <= 5; 7 - 1 > 5; 2 is near 7, null near everything
+    near = Stream(DELTA)
+    assert near.rows("a 1 1, a 2 6, a 3 7, a 4 -") == ["a #0 [1,3) 7 r2 on_time final"]
+    assert near.rows("a 5 2") == []
+    assert near.rows("a 6 13") == ["a #1 [3,6) 9 r3 on_time final"]
+
+
+def test_a_window_of_nulls_waits_for_a_value_to_differ_from():
+    near = Stream(DELTA)
+    assert near.rows("a 1 -") == []
+    assert near.rows("a 2 100") == []
+    assert near.rows("a 3 106, a 4 106, a 5 100") == [
+        "a #0 [1,3) 100 r2 on_time final",
+        "a #1 [3,5) 212 r2 on_time final",
+    ]
+
+
+def test_the_window_that_ends_comes_before_the_update_of_the_one_that_begins():
+    near = Stream(DELTA, every_rows=1)
+    assert near.rows("a 1 1, a 2 7") == [
+        "a #0 [1,2) 1 r1 early",
+        "a #0 [1,2) 1 r1 on_time final",
+        "a #1 [2,3) 7 r1 early",
+    ]
+
+
+def test_integers_as_far_apart_as_can_be_differ():
+    near = Stream(Delta("value", 2**62, floats=False), aggregation=COUNTED)
+    assert near.rows(f"a 1 {-(2**63)}, a 2 {2**63 - 1}, a 3 {2**63 - 2}") == [
+        "a #0 [1,2) 1 r1 on_time final"
+    ]
+
+
+def test_windows_begin_far_into_a_segment_too():
+    near = Stream(DELTA, aggregation=COUNTED)
+    text = ", ".join(f"a {at} {0 if at < 700 else 9}" for at in range(1_000))
+    assert near.rows(text) == ["a #0 [0,700) 700 r700 on_time final"]
+
+
+def test_floats_differ_by_a_fraction_and_nan_from_nothing():
+    class Floats(Stream):
+        def frame(self, text):
+            return super().frame(text).with_columns(pl.col("value").cast(pl.Float64) / 4)
+
+    near = Floats(Delta("value", 0.5, floats=True), aggregation=COUNTED)
+    assert near.rows("a 1 1, a 2 3, a 3 4, a 4 -, a 5 2") == ["a #0 [1,3) 2 r2 on_time final"]
+
+
+COUNTED = Aggregation({"total": aggregates.count()}, COLUMNS)
+
+
+# Global windows and rolling aggregates
+
+
+def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
+    rolling = Stream(Global(), every_rows=1)
+    assert rolling.rows("a 1 1, b 3 1, a 2 2, a 3 3, - 1 9") == [
+        "a #0 [1,2) 1 r1 early",
+        "b #0 [3,4) 1 r1 early",
+        "a #0 [1,3) 3 r2 early",
+        "a #0 [1,4) 6 r3 early",
+        "- #0 [1,2) 9 r1 early",
+    ]
+    assert rolling.rows("a 0 4, - 2 1") == ["a #0 [0,4) 10 r4 early", "- #0 [1,3) 10 r2 early"]
+
+
+def test_a_global_window_is_published_every_so_many_rows():
+    thirds = Stream(Global(), every_rows=3)
+    assert thirds.rows("a 1 1, a 2 2") == []
+    assert thirds.rows("a 3 3, a 4 4, a 5 5, a 6 6, a 7 7") == [
+        "a #0 [1,4) 6 r3 early",
+        "a #0 [1,7) 21 r6 early",
+    ]
+
+
+# State
+
+
+def test_purging_takes_nothing_away_and_a_key_is_counted_on_for_ever():
+    pairs = Stream(Count(2, 2))
+    pairs.rows("a 1 1, a 2 2, b 1 5")
+    pairs.state.purge(2**62)
+    assert pairs.rows("a 3 3, a 4 4, b 2 6") == [
+        "a #1 [3,5) 7 r2 on_time final",
+        "b #0 [1,3) 11 r2 on_time final",
+    ]
+
+
+def test_state_is_bounded_by_keys_and_the_slices_of_a_window():
+    hopping = Stream(Count(6, 2))
+    for _ in range(30):
+        hopping.rows("a 1 1, b 1 1, b 2 2")
+    (slices,) = hopping.state.snapshot().values()
+    assert slices.group_by("key").len()["len"].max() <= 6 // 2 + 1
+
+
+def test_changes_hold_only_the_keys_that_changed():
+    pairs = Stream(Count(2, 2))
+    pairs.rows("a 1 1, b 1 1")
+    pairs.state.changes()
+    pairs.rows("b 2 2, b 3 3")
+    (changed,) = pairs.state.changes().values()
+    assert changed["key"].to_list() == ["b"]
+    assert pairs.state.changes() == {}
+
+
+def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
+    for module in ("keyed_runs", "arrival_state"):
+        monkeypatch.setattr(
+            f"tidemark.core.{module}.hashes_of", lambda keys: np.full(keys.height, 7, np.uint64)
+        )
+    pairs = Stream(Count(2, 2))
+    pairs.rows("a 1 1, b 1 2, - 1 3")
+    assert pairs.rows("- 2 4, b 2 3, a 2 1") == [
+        "- #0 [1,3) 7 r2 on_time final",
+        "b #0 [1,3) 5 r2 on_time final",
+        "a #0 [1,3) 2 r2 on_time final",
+    ]
