@@ -32,8 +32,9 @@ def main() -> int:
     with _broker(folder, harness) as address:
         harness.use(address)
         rows = _measured(harness, asked)
-    table = harness.table(rows)
-    lines = report.ratios(rows)
+    medians = report.medians(rows)
+    table = harness.table(medians)
+    lines = report.ratios(medians)
     print("\n" + table + "".join(f"\n{line}" for line in lines))
     if asked.write:
         report.replace_section(asked.write, "\n".join([table, *(f"* {line}" for line in lines)]))
@@ -46,7 +47,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=2_000_000, help="records")
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each peer, in turns")
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="runs of each peer, in turns; the medians count"
+    )
     parser.add_argument("--write", type=Path, help="Markdown file whose results to replace")
     return parser.parse_args()
 

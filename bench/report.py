@@ -1,12 +1,23 @@
 """What a run says: the harness's table, and Tidemark against Flink in the same run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 Row = Mapping[str, Any]
+
+
+def medians(rows: Sequence[Row]) -> list[Row]:
+    """Return of each peer the run with the median speed, in the order of their first runs."""
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        runs.setdefault(row["peer"], []).append(row)
+    return [
+        sorted(of_peer, key=lambda row: float(row.get("rate_out") or 0))[(len(of_peer) - 1) // 2]
+        for of_peer in runs.values()
+    ]
 
 
 def ratios(rows: Iterable[Row]) -> list[str]:
