@@ -11,11 +11,12 @@ import polars as pl
 from tidemark.core.arrival import ArrivalAggregate
 from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import duration_text
+from tidemark.core.early import EarlyAggregate
 from tidemark.core.operator import Body, Operator
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.session import SessionAggregate
 from tidemark.core.stateless import Keyed, StatelessGraph, Step
-from tidemark.core.trigger import EveryRows, OnFinal
+from tidemark.core.trigger import EveryRows, OnClose, OnFinal
 from tidemark.core.window import Session
 from tidemark.core.windowed import WindowAggregate
 from tidemark.errors import PipelineError
@@ -169,6 +170,7 @@ def _operator(
         horizon_ms=windowed.window.longest_ms + windowed.allowed_lateness_ms,
         description=_described(output),
         identity=WINDOW if isinstance(windowed.window, Arrival) else START,
+        discarding=windowed.accumulation == "discarding",
     )
 
 
@@ -185,12 +187,16 @@ def _body(output: Output) -> Body:
     )
     if isinstance(windowed.window, Session):
         return SessionAggregate(windowed.window, *common, windowed.lateness)
-    return WindowAggregate(windowed.window, *common)
+    windows = WindowAggregate(windowed.window, *common, windowed.accumulation == "discarding")
+    late_only = windowed.trigger in (OnClose(), OnFinal())
+    return windows if late_only else EarlyAggregate(windows)
 
 
 def _arrival_body(output: Output, windows: Arrival) -> Body:
     windowed = output.windowed
-    every_rows = windowed.trigger.rows if isinstance(windowed.trigger, EveryRows) else 0
+    trigger = windowed.trigger
+    every = trigger.early if isinstance(trigger, OnClose) else trigger
+    every_rows = every.rows if isinstance(every, EveryRows) else 0
     return ArrivalAggregate(
         windows, output.aggregation, windowed.key, windowed.node.columns, every_rows
     )
@@ -206,10 +212,10 @@ def _windows_text(windowed: Windowed) -> str:
     text = windowed.window.label
     if windowed.allowed_lateness_ms:
         text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
-    if isinstance(windowed.trigger, OnFinal):
-        text += ", on final"
-    elif isinstance(windowed.trigger, EveryRows):
+    if windowed.trigger != OnClose():
         text += f", {windowed.trigger}"
+    if windowed.accumulation == "discarding":
+        text += ", discarding"
     return f"{text}, strict" if windowed.lateness == "strict" else text
 
 

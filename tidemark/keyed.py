@@ -7,11 +7,11 @@ from tidemark.arrival_windows import InArrivalOrder, global_window, windows_on
 from tidemark.core.aggregate import Aggregate, Aggregation
 from tidemark.core.arrival_window import Arrival, Global
 from tidemark.core.duration import Duration, duration_ms
-from tidemark.core.pane import START, WINDOW
 from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Session
 from tidemark.errors import PipelineError
 from tidemark.logical import (
+    Accumulation,
     Dataflow,
     Format,
     Node,
@@ -42,16 +42,18 @@ class KeyedStream:
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
         lateness: SessionLateness | None = None,
+        accumulation: Accumulation = "accumulating",
     ) -> "WindowedStream":
         """Group each key's rows in windows.
 
         ``allowed_lateness``: how long after its end a window takes rows.  ``trigger``: when panes
         are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
-        judged ``"after_merging"`` or ``"strict"``, by its own time.
+        judged ``"after_merging"`` or ``"strict"``, by its own time.  ``accumulation``: whether each
+        pane of a window holds all its rows, or ``"discarding"``, those since the pane before.
         """
         require_late_fields_free(self.node.columns, "window")
         if isinstance(window, InArrivalOrder):
-            _require_no_lateness(allowed_lateness, lateness)
+            _require_no_lateness(allowed_lateness, lateness, accumulation)
             return self._in_arrival_order(window, trigger)
         node = self.node
         if isinstance(window, SessionOf):
@@ -64,10 +66,8 @@ class KeyedStream:
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:
             raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
-        if trigger is not None and not isinstance(trigger, OnClose | OnFinal):
-            raise PipelineError(
-                f"window(trigger): {trigger!r} is no trigger; use on_close() or on_final()"
-            )
+        _require_trigger(trigger)
+        _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
         return WindowedStream(
             self.dataflow,
@@ -78,6 +78,7 @@ class KeyedStream:
                 lateness_ms,
                 trigger or OnClose(),
                 lateness or "after_merging",
+                accumulation,
             ),
         )
 
@@ -89,11 +90,8 @@ class KeyedStream:
     def _in_arrival_order(
         self, window: InArrivalOrder, trigger: Trigger | None
     ) -> "WindowedStream":
-        if trigger is not None and not isinstance(trigger, OnClose | OnFinal | EveryRows):
-            raise PipelineError(
-                f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
-                "on_update() or every()"
-            )
+        _require_trigger(trigger)
+        _require_by_rows(trigger)
         node, windows = windows_on(self.node, window)
         if isinstance(windows, Global) and not isinstance(trigger, EveryRows):
             raise PipelineError(
@@ -104,8 +102,14 @@ class KeyedStream:
         return WindowedStream(self.dataflow, windowed)
 
 
-def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
-    """Refuse lateness where no row is ever late."""
+def _require_no_lateness(
+    allowed_lateness: Duration, lateness: object, accumulation: Accumulation
+) -> None:
+    """Refuse lateness where no row is ever late, and what needs it."""
+    if accumulation != "accumulating":
+        raise PipelineError(
+            "window(accumulation): the panes of windows in order of arrival are accumulating"
+        )
     if allowed_lateness != 0 or lateness is not None:
         raise PipelineError(
             "window(allowed_lateness, lateness): no row is late for a window in order of arrival; "
@@ -113,14 +117,34 @@ def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
         )
 
 
+def _require_trigger(trigger: object) -> None:
+    if trigger is not None and not isinstance(trigger, Trigger):
+        raise PipelineError(
+            f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
+            "on_update() or every()"
+        )
+
+
+def _require_by_rows(trigger: Trigger | None) -> None:
+    early = trigger.early if isinstance(trigger, OnClose) else trigger
+    if early is not None and not isinstance(early, OnFinal | EveryRows):
+        raise PipelineError(
+            f"window(trigger): windows in order of arrival go by rows, got {trigger}; use "
+            "every(rows=...)"
+        )
+
+
+def _require_choice(value: object, choices: object, what: str) -> None:
+    if value not in get_args(choices):
+        raise PipelineError(f"{what}: {value!r} is not one of {get_args(choices)}")
+
+
 def _require_lateness(window: Window, lateness: object) -> None:
     if lateness is None:
         return
     if not isinstance(window, Session):
         raise PipelineError(f"window(lateness): {lateness!r} is a choice of sessions only")
-    choices = get_args(SessionLateness)
-    if lateness not in choices:
-        raise PipelineError(f"window(lateness): {lateness!r} is not one of {choices}")
+    _require_choice(lateness, SessionLateness, "window(lateness)")
 
 
 @dataclass(frozen=True, eq=False)

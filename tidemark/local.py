@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemark.core.clock import ClockTable
 from tidemark.core.operator import Output
-from tidemark.core.pane import END, FINAL, RETRACTED, START
+from tidemark.core.pane import END, FINAL, RETRACTED, REVISION, START, TIMING
 from tidemark.core.segment import Segment
 from tidemark.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.plan import LogPlan, OperatorPlan, Plan
@@ -87,6 +87,8 @@ class Published:
     def last_panes(self) -> pl.DataFrame:
         """Return what a sink holds at the end: per key and window the last pane, unless withdrawn.
 
+        Discarding, every pane: a sink adds them up.
+
         Sorted by (end, key, start or number).  A function of the records alone, however they were
         cut: at the end of input each last pane is final, whenever it was published.  The end of
         input says nothing of windows that rows close.
@@ -95,6 +97,8 @@ class Published:
         if panes.is_empty():
             return panes
         window = [*self.plan.operator.key, self.plan.identity]
+        if self.plan.discarding:
+            return panes.sort(END, *window, REVISION, TIMING)
         last = panes.unique(window, keep="last", maintain_order=True)
         live = last.filter(~pl.col(RETRACTED))
         if self.plan.identity == START:

@@ -17,6 +17,7 @@ from tidemark.errors import PipelineError
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["after_merging", "strict"]
+Accumulation = Literal["accumulating", "discarding"]
 Window = Hopping | Calendar | Session
 
 
@@ -75,6 +76,7 @@ class Windowed:
     allowed_lateness_ms: int
     trigger: Trigger
     lateness: SessionLateness
+    accumulation: Accumulation = "accumulating"
 
 
 @dataclass(frozen=True, eq=False)

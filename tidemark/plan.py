@@ -86,7 +86,8 @@ class OperatorPlan:
 
     ``horizon_ms``: how long after a row its last pane may still be due, in event time.
     ``description``: the operator in words.  ``identity``: the column of its panes that, with the
-    key, says which window a pane is of.
+    key, says which window a pane is of.  ``discarding``: whether a pane holds only what came since
+    the one before, so that all of them are wanted.
     """
 
     service: str  # "windowing" | "sessions"
@@ -100,6 +101,7 @@ class OperatorPlan:
     horizon_ms: int
     description: str
     identity: str = START
+    discarding: bool = False
 
 
 @dataclass(frozen=True)

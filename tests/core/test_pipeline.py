@@ -321,7 +321,7 @@ MINUTE = tumbling("1m")
         (lambda k: k.window("1m"), "window: '1m' is no window; use tumbling(), hopping(), cal"),
         (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
-        (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close() or"),
+        (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close(), on_final()"),
         (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is a choice of sessions only"),
         (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
         (lambda k: k.window(MINUTE).aggregate(), "aggregate() has no aggregates"),

@@ -40,6 +40,7 @@ FLOAT_SUMS = {
 WHOLE_NUMBERS = {
     ("aggregate.py", "_merged"): "ROWS, Int64",
     ("aggregate.py", "additive"): "limbs and counters, Int64",
+    ("firing.py", "with_blocks"): "counts rows that fire",
     ("keyed_runs.py", "find"): "counts matches",
     ("session_fold.py", "_components"): "counts where a component begins",
     ("stateless.py", "filtered"): "counts true",

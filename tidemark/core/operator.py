@@ -7,7 +7,7 @@ acts is that of docs/semantics.md, "A segment acts": rows, watermarks, idle mark
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -67,6 +67,14 @@ class Body(Protocol):
         """
 
 
+@runtime_checkable
+class Recorded(Protocol):
+    """A body that looks at processing time, which is when ingest recorded a segment."""
+
+    def record(self, state: Any, now_ms: int, clock_ms: int) -> None:
+        """Take the processing time of a segment and the clock, both before its rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """What one step gave: ``rows`` = accepted + late, always."""
@@ -108,6 +116,8 @@ class Operator:
         before_ms = clocks.clock_ms
         entry = clocks.enter(segment)
         rows = self._judged(segment, entry)
+        if isinstance(self.body, Recorded):
+            self.body.record(state, segment.ingested_at_ms, before_ms)
         late = self.body.fold(rows, state)
         clock_ms = clocks.leave(segment)
         return Output(self.body.publish(state, before_ms, clock_ms), late, rows.height)

@@ -66,11 +66,11 @@ class WindowState:
     def add_behind(self, blocks: pl.DataFrame) -> None:
         """Add partials of rows behind some window, by SLICE, key, PASSED and CLOSED."""
         self._added.append(blocks)
-        self._touched.append(blocks.select(SLICE, *self.key, PASSED, CLOSED))
+        self._touched.append(blocks)
         self._keep_behind(blocks)
 
     def take_touched(self) -> list[pl.DataFrame]:
-        """Return SLICE, key, PASSED and CLOSED of what was behind since this was last asked."""
+        """Return partials of what was behind since this was last asked."""
         touched, self._touched = self._touched, []
         return touched
 
@@ -93,16 +93,17 @@ class WindowState:
         """Return the partials of all rows that count in each window, with its END."""
         return self._blocks(ends, pl.col(CLOSED) < pl.col(END))
 
-    def behind_keys(self, ends: list[int]) -> list[pl.DataFrame]:
-        """Return END and key where a window has rows that were behind it."""
+    def behind(self, ends: list[int]) -> list[pl.DataFrame]:
+        """Return the partials of the rows that were behind each window, with its END."""
         behind = pl.col(END).is_between(CLOSED, PASSED, closed="right")
         blocks = self._of_windows(ends, lambda part: part.behind)
-        return [block.filter(behind).select(END, *self.key) for block in blocks]
+        found = [unmarked(block.filter(behind)) for block in blocks]
+        return [block for block in found if not block.is_empty()]
 
     def _blocks(self, ends: list[int], behind: pl.Expr) -> list[pl.DataFrame]:
         ahead = self._of_windows(ends, lambda part: part.ahead)
         marked = self._of_windows(ends, lambda part: part.behind)
-        return [*ahead, *(_unmarked(block.filter(behind)) for block in marked)]
+        return [*ahead, *(unmarked(block.filter(behind)) for block in marked)]
 
     def _of_windows(
         self, ends: list[int], blocks_of: Callable[[Slice], list[pl.DataFrame]]
@@ -192,7 +193,7 @@ class WindowState:
         if blocks is None:
             return
         ahead = pl.col(PASSED) == NEVER_MS
-        self._keep_ahead(_unmarked(blocks.filter(ahead)))
+        self._keep_ahead(unmarked(blocks.filter(ahead)))
         self._keep_behind(blocks.filter(~ahead))
 
     def purge(self, clock_ms: int) -> None:
@@ -220,5 +221,6 @@ def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(blocks, how="diagonal")
 
 
-def _unmarked(block: pl.DataFrame) -> pl.DataFrame:
+def unmarked(block: pl.DataFrame) -> pl.DataFrame:
+    """Return partials without the marks of rows behind."""
     return block.drop(PASSED, CLOSED)

@@ -23,6 +23,7 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.pane import (
+    EARLY,
     END,
     FINAL,
     LATE,
@@ -34,13 +35,11 @@ from tidemark.core.pane import (
     pane_schema,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, stacked
+from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, stacked, unmarked
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Aligned
 
 LATE_BY = "late_by_ms"
-
-_LATE = "@late"
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class WindowAggregate:
     columns: Mapping[str, pl.DataType]
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
+    discarding: bool = False
 
     def fresh(self) -> WindowState:
         """Return state that holds nothing."""
@@ -101,60 +101,79 @@ class WindowAggregate:
         )
 
     def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return corrections of published windows, then the windows that the clock reached.
+        """Return corrections of published windows, then the windows that the clock reached."""
+        return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
+
+    def due(self, state: WindowState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
+        """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
 
         An on-time pane holds the rows with W < end, whatever else has come; the keys with rows
-        behind have a second pane with everything right after it.
+        behind have a second pane right after it, with everything or, discarding, with those rows.
         """
         touched = state.take_touched()
         if isinstance(self.trigger, OnFinal):
             lateness_ms = self.allowed_lateness_ms
-            ends = state.due(before_ms - lateness_ms, clock_ms - lateness_ms)
-            return self._panes(self._complete(state, ends), clock_ms)
+            return self.complete(state, state.due(before_ms - lateness_ms, clock_ms - lateness_ms))
         ends = state.due(before_ms, clock_ms)
-        again = [*self._published(touched, before_ms), *state.behind_keys(ends)]
-        parts = self._merged(state.on_time(ends), late=False)
-        if again:
-            parts += self._corrections(state, pl.concat(again).unique())
-        return self._panes(parts, clock_ms)
+        behind = [*self._published(touched, before_ms), *state.behind(ends)]
+        parts = self.on_time(state, ends)
+        return [*parts, *self._corrections(state, behind)] if behind else parts
 
-    def _corrections(self, state: WindowState, keys: pl.DataFrame) -> list[pl.DataFrame]:
+    def on_time(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+        """Return the rows that are on time for windows, as far as they have come."""
+        return self._merged(state.on_time(ends), ON_TIME)
+
+    def complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+        """Return everything accepted for windows, late where a row of the key was behind."""
+        parts = self._merged(state.accepted(ends), ON_TIME)
+        behind = state.behind(ends)
+        if not behind:
+            return parts
+        late = self._keys(behind)
+        by = [END, *self.key]
+        on_time = [part.join(late, on=by, how="anti", nulls_equal=True) for part in parts]
+        return [*on_time, *self._everything(state, late)]
+
+    def _corrections(self, state: WindowState, behind: list[pl.DataFrame]) -> list[pl.DataFrame]:
+        """Return late panes for the keys and windows of some partials of rows behind."""
+        everything = self._everything(state, self._keys(behind))
+        if not self.discarding:
+            return everything
+        by = [END, *self.key]
+        revisions = stacked(everything).select(*by, REVISION, TIMING)
+        new = self.aggregation.combine(behind, by)
+        return [new.join(revisions, on=by, how="left", nulls_equal=True)]
+
+    def _everything(self, state: WindowState, keys: pl.DataFrame) -> list[pl.DataFrame]:
         """Return everything accepted for some keys of some windows."""
         blocks = state.accepted(keys[END].unique().sort().to_list())
         by = [END, *self.key]
         wanted = [block.join(keys, on=by, how="semi", nulls_equal=True) for block in blocks]
-        return self._merged(wanted, late=True)
+        return self._merged(wanted, LATE)
 
-    def _complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
-        """Return everything accepted for windows, late where a row of the key was behind."""
-        parts = self._merged(state.accepted(ends), late=False)
-        behind = state.behind_keys(ends)
-        if not behind:
-            return parts
-        late = pl.concat(behind).unique()
-        by = [END, *self.key]
-        on_time = [part.join(late, on=by, how="anti", nulls_equal=True) for part in parts]
-        return [*on_time, *self._corrections(state, late)]
+    def _keys(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
+        return pl.concat([block.select(END, *self.key) for block in blocks]).unique()
 
-    def _merged(self, blocks: list[pl.DataFrame], *, late: bool) -> list[pl.DataFrame]:
+    def _merged(self, blocks: list[pl.DataFrame], timing: str) -> list[pl.DataFrame]:
         if not blocks:
             return []
         merged = self.aggregation.combine(blocks, (END, *self.key))
-        return [merged.with_columns(pl.lit(late).alias(_LATE))]
+        return [merged.with_columns(pl.col(ROWS).alias(REVISION), pl.lit(timing).alias(TIMING))]
 
     def _published(self, touched: list[pl.DataFrame], before_ms: int) -> Iterator[pl.DataFrame]:
-        """Yield END and key of published windows in which rows behind them count."""
-        for marks in touched:
-            start = marks[SLICE].to_numpy()
-            upper = np.minimum(marks[PASSED].to_numpy(), before_ms)
-            lower = np.maximum(marks[CLOSED].to_numpy(), start)
+        """Yield partials of rows behind published windows in which they count, with the END."""
+        for block in touched:
+            start = block[SLICE].to_numpy()
+            upper = np.minimum(block[PASSED].to_numpy(), before_ms)
+            lower = np.maximum(block[CLOSED].to_numpy(), start)
             for end_ms in self.windows.ends_of(start).T:
                 counts = (lower < end_ms) & (end_ms <= upper)
                 if counts.any():
-                    keys = marks.select(pl.Series(END, end_ms), *self.key)
-                    yield keys.filter(pl.Series(counts))
+                    ended = block.drop(SLICE).with_columns(pl.Series(END, end_ms))
+                    yield unmarked(ended.filter(pl.Series(counts)))
 
-    def _panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
+    def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
+        """Return partials as panes, in their order."""
         if not parts:
             return pl.DataFrame(schema=self._schema())
         merged = stacked(parts)
@@ -162,12 +181,17 @@ class WindowAggregate:
             *self.key,
             pl.Series(START, self.windows.start_of(merged[END].to_numpy())),
             END,
-            pl.col(ROWS).alias(REVISION),
-            pl.when(_LATE).then(pl.lit(LATE)).otherwise(pl.lit(ON_TIME)).alias(TIMING),
-            (pl.col(END) <= clock_ms - self.allowed_lateness_ms).alias(FINAL),
+            REVISION,
+            TIMING,
+            # What follows an early pane is not known yet, wherever the clock stands.
+            (
+                (pl.col(END) <= clock_ms - self.allowed_lateness_ms) & (pl.col(TIMING) != EARLY)
+            ).alias(FINAL),
             pl.lit(False).alias(RETRACTED),
         )
-        return panes.hstack(self.aggregation.values(merged)).sort(END, *self.key, REVISION)
+        panes = panes.hstack(self.aggregation.values(merged))
+        # Of the same rows, a pane that is early comes before the one on time.
+        return panes.sort(END, *self.key, REVISION, TIMING)
 
     def _schema(self) -> dict[str, pl.DataType]:
         key = {name: self.columns[name] for name in self.key}

@@ -1,0 +1,104 @@
+"""What early panes need to remember of a key and window: how many rows, how many were shown.
+
+Lines are only ever added; of the lines of one key and window the newest counts.  So the changelog
+is those lines, and older ones disappear when blocks are merged.  With accumulation="discarding" a
+line also holds the partial aggregates of the rows that no pane has shown yet.
+"""
+
+import polars as pl
+
+from tidemark.core.operator import Changes
+from tidemark.core.pane import END
+from tidemark.core.segment import NEVER_MS
+from tidemark.core.slices import stacked
+
+TOTAL = "@total"  # rows that count in the window
+SHOWN = "@shown"  # how many of them a pane has shown
+HIGHEST = "@highest"  # ms: their highest event time; with processing time, when they were recorded
+
+TALLIES = "tallies"
+"""Name of the frame in the state's changes."""
+
+_MANY = 16
+"""Blocks of a window that are merged into one, so that their number stays bounded."""
+
+
+class Tallies:
+    """The lines of every window, by its end."""
+
+    def __init__(self, key: tuple[str, ...], allowed_lateness_ms: int) -> None:
+        """Start empty."""
+        self.key = key
+        self.allowed_lateness_ms = allowed_lateness_ms
+        self._blocks: dict[int, list[pl.DataFrame]] = {}
+        self._added: list[pl.DataFrame] = []
+        self._purged_ms = NEVER_MS
+
+    def add(self, lines: pl.DataFrame) -> None:
+        """Put lines in place of those of the same keys and windows."""
+        self._added.append(lines)
+        self._keep(lines)
+
+    def of(self, windows: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the lines of some keys and windows, where there are any."""
+        blocks = self._of_ends(windows[END].unique().to_list())
+        on = [END, *self.key]
+        found = [block.join(windows, on=on, how="semi", nulls_equal=True) for block in blocks]
+        return self._newest(found) if found else None
+
+    def unshown(self, ends: list[int] | None = None) -> pl.DataFrame | None:
+        """Return the lines with rows that no pane has shown, of some windows or of all."""
+        blocks = self._of_ends(list(self._blocks) if ends is None else ends)
+        return self._newest(blocks).filter(pl.col(SHOWN) < pl.col(TOTAL)) if blocks else None
+
+    def _of_ends(self, ends: list[int]) -> list[pl.DataFrame]:
+        return [block for end in ends for block in self._blocks.get(end, ())]
+
+    def _newest(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
+        return stacked(blocks).unique([END, *self.key], keep="last", maintain_order=True)
+
+    def _keep(self, lines: pl.DataFrame) -> None:
+        for (end,), block in lines.partition_by(END, as_dict=True, maintain_order=True).items():
+            blocks = self._blocks.setdefault(end, [])
+            blocks.append(block)
+            if len(blocks) > _MANY:
+                self._merge(blocks)
+
+    def _merge(self, blocks: list[pl.DataFrame]) -> None:
+        """Merge the newest blocks with older ones that are not much larger."""
+        first = len(blocks) - _MANY // 2
+        lines = sum(block.height for block in blocks[first:])
+        while first and blocks[first - 1].height <= lines:
+            first -= 1
+            lines += blocks[first].height
+        blocks[first:] = [self._newest(blocks[first:])]
+
+    def changes(self) -> Changes:
+        """Return the lines added since the last call, less those purged meanwhile."""
+        added, self._added = self._added, []
+        kept = [lines.filter(pl.col(END) > self._purged_ms) for lines in added]
+        return self._framed([lines for lines in kept if not lines.is_empty()])
+
+    def snapshot(self) -> Changes:
+        """Return the newest line of every key and window."""
+        return self._framed(self._of_ends(sorted(self._blocks)))
+
+    def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
+        return {TALLIES: self._newest(blocks)} if blocks else {}
+
+    def apply(self, changes: Changes) -> None:
+        """Put lines in place of older ones."""
+        if TALLIES in changes:
+            self._keep(changes[TALLIES])
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the windows that no row can reach any more."""
+        self._purged_ms = max(self._purged_ms, clock_ms - self.allowed_lateness_ms)
+        for end in [end for end in self._blocks if end <= self._purged_ms]:
+            del self._blocks[end]
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        for end, blocks in self._blocks.items():
+            for block in blocks:
+                assert (block[SHOWN] <= block[TOTAL]).all(), f"{end}: more shown than came"
