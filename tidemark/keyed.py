@@ -7,6 +7,7 @@ from tidemark.arrival_windows import InArrivalOrder, global_window, windows_on
 from tidemark.core.aggregate import Aggregate, Aggregation
 from tidemark.core.arrival_window import Arrival, Global
 from tidemark.core.duration import Duration, duration_ms
+from tidemark.core.pane import START, WINDOW
 from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Session
 from tidemark.errors import PipelineError
@@ -69,6 +70,8 @@ class KeyedStream:
         _require_trigger(trigger)
         _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
+        if isinstance(window, Session):
+            _require_plain(trigger, accumulation)
         return WindowedStream(
             self.dataflow,
             Windowed(
@@ -132,6 +135,13 @@ def _require_by_rows(trigger: Trigger | None) -> None:
             f"window(trigger): windows in order of arrival go by rows, got {trigger}; use "
             "every(rows=...)"
         )
+
+
+def _require_plain(trigger: Trigger | None, accumulation: Accumulation) -> None:
+    if trigger not in (None, OnClose(), OnFinal()):
+        raise PipelineError(f"window(trigger): sessions have no early panes, got {trigger}")
+    if accumulation != "accumulating":
+        raise PipelineError("window(accumulation): the panes of sessions are accumulating")
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:
