@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.rules import NotOfferedError
-from tidemark.core.segment import NEVER_MS
+from tidemark.conformance.session_lateness import judges_otherwise
 
 Check = Callable[[Case], str | None]
 
@@ -33,32 +33,7 @@ def _sessions(case: Case) -> str | None:
         return "D1"
     if _withdraws_the_same_start(case):
         return "D14"
-    return "D6" if _joins_what_is_past(case) else None
-
-
-def _joins_what_is_past(case: Case) -> bool:
-    """Whether a row joins a session past its time, since the two together are not.
-
-    Asked of Kafka Streams alone, whose sessions stay until their store drops them.
-    """
-    window, time = case.window, case.watermark
-    if case.dialect != "kafka-streams" or window["type"] != "session":
-        return False
-    gap_ms, lateness_ms = window["gap_ms"], case.spec["allowed_lateness_ms"]
-    watermark_ms = NEVER_MS
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for element in case.elements():
-        watermark_ms = max(watermark_ms, element["ts"] - time.get("delay_ms", 0))
-        own = (element["ts"], element["ts"] + gap_ms)
-        mine = spans.setdefault(element["key"], [])
-        met = [span for span in mine if span[0] < own[1] and own[0] < span[1]]
-        joined = (min(span[0] for span in (own, *met)), max(span[1] for span in (own, *met)))
-        if joined[1] + lateness_ms <= watermark_ms:
-            continue
-        if any(end + lateness_ms <= watermark_ms for _, end in met):
-            return True
-        spans[element["key"]] = [span for span in mine if span not in met] + [joined]
-    return False
+    return "D6" if judges_otherwise(case) else None
 
 
 def _withdraws_the_same_start(case: Case) -> bool:
@@ -96,7 +71,7 @@ def _several_sources(case: Case) -> str | None:
             (idle.add if item["status"] == "idle" else idle.discard)(item["partition"])
         elif "watermark" in item and item.get("partition") in idle:
             return "D16"
-    return "D16" if case.emit == "idle_probe" else None
+    return "idleness" if case.emit == "idle_probe" else None
 
 
 def _lateness(case: Case) -> str | None:

@@ -30,6 +30,7 @@ RULES: dict[str, str] = {
     "held updates": "corrections are published as they come, one per segment; on_final publishes"
     " once",
     "evictors": "a count window holds the rows of its window; there are no evictors",
+    "idleness": "a source is idle when it was read to its end for idle_after, as the broker tells",
     "null key": "a record without a key is a dead letter, and its event time moves the watermark",
     "composed triggers": "a trigger is one of on_close, on_final, on_update and every, early or"
     " alone",

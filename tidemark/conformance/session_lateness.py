@@ -1,0 +1,62 @@
+"""Which sessions of a dialect show that a peer judges their rows otherwise (D6).
+
+A row counts here when the session after merging, of visible sessions alone, is not late.  Kafka
+Streams also merges with sessions past their time while its store still has them; Spark and Beam
+judge a row by its own gap, whatever it would join.  Whether a case shows that is found by a model
+of its sessions, row by row.
+"""
+
+from collections.abc import Iterator
+
+from tidemark.conformance.case import Case, Fields
+from tidemark.core.segment import NEVER_MS
+
+Span = tuple[int, int]
+
+
+def judges_otherwise(case: Case) -> bool:
+    """Whether a row of the case is accepted by one of both rules only, or merged by one only."""
+    if case.window["type"] != "session" or case.spec.get("allowed_lateness_ms") == "unbounded":
+        return False
+    keeps_past = case.dialect == "kafka-streams"
+    by_own_gap = case.dialect in ("spark", "beam")
+    lateness_ms = int(case.spec.get("allowed_lateness_ms", 0))
+    sessions: dict[str, list[Span]] = {}
+    for element, watermark_ms in _timed(case):
+        own = (element["ts"], element["ts"] + _gap_ms(case, element))
+        mine = sessions.setdefault(str(element["key"]), [])
+        reach_ms = watermark_ms - lateness_ms if watermark_ms > NEVER_MS else NEVER_MS
+        met = [span for span in mine if span[0] < own[1] and own[0] < span[1]]
+        visible = [span for span in met if span[1] > reach_ms]
+        if keeps_past and len(visible) < len(met) and _merged(own, met)[1] > reach_ms:
+            return True
+        merged = _merged(own, visible)
+        if by_own_gap and own[1] <= reach_ms < merged[1]:
+            return True
+        if merged[1] > reach_ms:
+            mine[:] = [span for span in mine if span not in visible] + [merged]
+    return False
+
+
+def _merged(own: Span, met: list[Span]) -> Span:
+    return min(span[0] for span in (own, *met)), max(span[1] for span in (own, *met))
+
+
+def _gap_ms(case: Case, element: Fields) -> int:
+    return int(element["gap_ms"] if "gap_ms" in element else case.window["gap_ms"])
+
+
+def _timed(case: Case) -> Iterator[tuple[Fields, int]]:
+    """Yield each element with the watermark that it is judged by."""
+    kind, delay_ms = case.watermark["type"], case.watermark.get("delay_ms", 0)
+    watermark_ms = seen_ms = NEVER_MS
+    for item in case.input:
+        for element in item.get("bundle", [item] if "ts" in item else []):
+            seen_ms = max(seen_ms, element["ts"])
+            if kind == "stream_time":
+                watermark_ms = max(watermark_ms, seen_ms - delay_ms)
+            yield element, watermark_ms
+        if kind == "batch_delay" and "end_batch" in item:
+            watermark_ms = max(watermark_ms, seen_ms - delay_ms)
+        elif "watermark" in item:
+            watermark_ms = 2**62 if item["watermark"] == "+inf" else item["watermark"]
