@@ -89,6 +89,7 @@ class Feed:
             yield self._rows(self._batch)
             self._batch = []
         if self._seen_ms > NEVER_MS:
+            self._clock_ms += 1
             yield self._word(self._seen_ms - self._time["delay_ms"])
 
     def _word(self, watermark_ms: int) -> Segment:

@@ -117,7 +117,7 @@ def _state(case: Case) -> Results:
     """Return what a sink holds when the input has ended: the last pane of each key and window."""
     panes: dict[tuple[Any, ...], dict[str, Any]] = {}
     for pane in run(replace(case, input=(*case.input, _END))).results:
-        name = (pane["key"], pane.get("start"))
+        name = (pane["key"], pane.get("window", pane.get("start")))
         if pane["kind"] == "retract":
             panes.pop(name, None)
         elif pane["kind"] != "late":

@@ -144,7 +144,9 @@ def _triggers(case: Case) -> str | None:
     trigger = case.spec.get("trigger")
     if trigger is None:
         return None
-    if not set(trigger) <= {"after_watermark", "continuous_event_time"}:
+    if "continuous_event_time" in trigger:
+        return "timers"
+    if set(trigger) != {"after_watermark"}:
         return "composed triggers"
     composed: Fields = trigger.get("after_watermark", {})
     if composed.get("late", {"count": 1}) != {"count": 1}:
@@ -155,6 +157,12 @@ def _triggers(case: Case) -> str | None:
     if _empty_panes(case) or (early is not None and _cuts_bundles(case, early["count"])):
         return "D15"
     return None
+
+
+def _early_before_final(case: Case) -> str | None:
+    """Updates until a window is final: after its end they come once a segment, as late panes."""
+    lateness = case.spec.get("allowed_lateness_ms")
+    return "D8" if case.emit == "on_update+on_final" and lateness else None
 
 
 def _empty_panes(case: Case) -> bool:
@@ -189,4 +197,5 @@ CHECKS: tuple[Check, ...] = (
     _empty_collect,
     _nothing_but_nulls,
     _triggers,
+    _early_before_final,
 )

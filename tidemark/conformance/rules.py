@@ -32,6 +32,7 @@ RULES: dict[str, str] = {
     "evictors": "a count window holds the rows of its window; there are no evictors",
     "idleness": "a source is idle when it was read to its end for idle_after, as the broker tells",
     "null key": "a record without a key is a dead letter, and its event time moves the watermark",
+    "timers": "early panes come of rows that step into another interval of time, not of the clock",
     "composed triggers": "a trigger is one of on_close, on_final, on_update and every, early or"
     " alone",
 }

@@ -8,9 +8,10 @@ from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.feed import Feed, Step
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.translate import Translation, translate
+from tidemark.conformance.values import TIMES
 from tidemark.core.clock import ClockTable
 from tidemark.core.operator import Operator, Output
-from tidemark.core.pane import END, RETRACTED, START
+from tidemark.core.pane import EARLY, END, RETRACTED, START, TIMING, WINDOW
 from tidemark.core.segment import EVENT_TIME
 
 
@@ -77,27 +78,39 @@ def _panes(
     for pane in output.panes.iter_rows(named=True):
         if lowest is not None and pane[START] < lowest:
             raise NotOfferedError("D11")
-        yield {
+        result = {
             "key": pane["key"],
             "start": pane[START],
             "end": pane[END],
             "value": translated.value(pane),
-            "kind": _kind(case, pane, span),
-            "after": after,
         }
+        if WINDOW in pane:
+            result["window"] = pane[WINDOW]
+        if TIMES in pane:
+            result |= {"first_ts": pane[TIMES][0], "last_ts": pane[TIMES][-1]}
+        for kind in _kinds(case, pane, span):
+            yield {**result, "kind": kind, "after": after}
 
 
-def _kind(case: Case, pane: Fields, span: tuple[int, int]) -> str:
+def _kinds(case: Case, pane: Fields, span: tuple[int, int]) -> tuple[str, ...]:
     """Say what a pane is to a case: whether it is the first since the clock reached its end.
 
     A session that a late row joined and that closes only now is ``on_time`` in that sense, though
-    its timing is ``late``.
+    its timing is ``late``.  A window that a row of its own closes has one pane, which is the update
+    by that row, too.
     """
+    updates = case.emit.startswith("on_update")
     if pane[RETRACTED]:
-        return "retract"
+        return ("retract",)
+    if case.emit in ("on_update", "on_batch_update"):
+        return ("update",)
+    if pane[TIMING] == EARLY:
+        return ("update",) if updates else ("early",)
     if case.emit == "on_final":
-        return "on_time"
-    return "on_time" if span[0] < pane[END] <= span[1] else "update"
+        return ("on_time",)
+    if WINDOW in pane:
+        return ("update", "on_time") if updates else ("on_time",)
+    return ("on_time",) if span[0] < pane[END] <= span[1] else ("update",)
 
 
 def _late(output: Output, after: int) -> Iterator[dict[str, Any]]:

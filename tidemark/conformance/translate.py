@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidemark.arrival_windows import count_window, global_window
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import TOPIC
 from tidemark.conformance.values import aggregates_of
-from tidemark.core.trigger import Trigger, on_close, on_final
+from tidemark.core.trigger import Trigger, every, on_close, on_final, on_update
 from tidemark.core.watermark import monotonic
-from tidemark.core.window import Hopping, Session
 from tidemark.pipeline import Pipeline
 from tidemark.plan import OperatorPlan
-from tidemark.windows import SessionOf, hopping, session, tumbling
+from tidemark.windows import hopping, session, tumbling
 
 UNBOUNDED_MS = 2**53
 """An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""
@@ -40,16 +40,13 @@ def translate(case: Case) -> Translation:
         "key"
     )
     shown = aggregates_of(case)
-    keyed.window(
-        window_of(case.window),
-        allowed_lateness=_lateness_ms(case),
-        trigger=_trigger(case),
-    ).aggregate(**shown.aggregates).to("results")
+    stream = keyed if _is_rolling(case) else keyed.window(window_of(case.window), **_options(case))
+    stream.aggregate(**shown.aggregates).to("results")
     (plan,) = pipeline.plan().operators
     return Translation(plan, values.row, shown.value)
 
 
-def window_of(window: Fields) -> Hopping | Session | SessionOf:
+def window_of(window: Fields) -> Any:
     """Return the window that parameters describe, as a user would write it."""
     match window["type"]:
         case "tumbling":
@@ -57,15 +54,31 @@ def window_of(window: Fields) -> Hopping | Session | SessionOf:
         case "hopping":
             offset_ms = window.get("offset_ms", 0)
             return hopping(window["size_ms"], window["slide_ms"], offset=offset_ms)
+        case "session" if window["gap_ms"] == "per_element":
+            return session("gap_ms")
         case "session":
-            own = window["gap_ms"] == "per_element"
-            return session("gap_ms" if own else window["gap_ms"])
+            return session(window["gap_ms"])
+        case "count":
+            return count_window(window["size"])
+        case "count_hopping":
+            return count_window(window["size"], window["step"])
+        case "global":
+            return global_window()
     raise ConformanceError(f"window {window['type']!r} is unknown")
 
 
-def _lateness_ms(case: Case) -> int:
+def _is_rolling(case: Case) -> bool:
+    return case.window["type"] == "global" and case.emit == "state"
+
+
+def _options(case: Case) -> dict[str, Any]:
+    options: dict[str, Any] = {"trigger": _trigger(case)}
     lateness = case.spec.get("allowed_lateness_ms", 0)
-    return UNBOUNDED_MS if lateness == "unbounded" else int(lateness)
+    if lateness:
+        options["allowed_lateness"] = UNBOUNDED_MS if lateness == "unbounded" else lateness
+    if case.spec.get("accumulation") == "discarding":
+        options["accumulation"] = "discarding"
+    return options
 
 
 def _trigger(case: Case) -> Trigger:
@@ -74,9 +87,28 @@ def _trigger(case: Case) -> Trigger:
             return on_close()
         case "on_final":
             return on_final()
-        case "trigger" if case.spec["trigger"] == {"after_watermark": {}}:
+        case "on_update":
+            return on_update()
+        case "on_batch_update":
+            return every(processing_time=1)
+        case "on_update+on_close":
+            return on_close(early=every(rows=1))
+        case "on_update+on_final" if not case.spec.get("allowed_lateness_ms"):
+            return on_close(early=every(rows=1))
+        case "trigger":
+            return _composed(case.spec["trigger"])
+    raise ConformanceError(f"emit {case.emit!r} is unknown")
+
+
+def _composed(trigger: Fields) -> Trigger:
+    match trigger:
+        case {"after_watermark": {"early": {"count": rows}}}:
+            return on_close(early=every(rows=rows))
+        case {"after_watermark": {}}:
             return on_close()
-    raise ConformanceError(f"emit {case.emit!r} {case.spec.get('trigger', '')} is unknown")
+        case {"repeatedly": {"count": rows}}:
+            return every(rows=rows)
+    raise ConformanceError(f"trigger {trigger!r} is unknown")
 
 
 class _Values:

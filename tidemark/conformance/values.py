@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
@@ -10,20 +11,37 @@ from tidemark.core.aggregate import Aggregate
 
 Named = Callable[[str], Aggregate]
 
+_by_arrival: Named = partial(words.collect, order="arrival")
+
 NAMED: dict[str, Named] = {
+    "assign": words.count,
+    "collect": _by_arrival,
+    "collect_by_ts": words.collect,
+    "collect_sorted": _by_arrival,
     "count": words.count,
-    "sum": words.sum,
-    "min": words.min,
-    "max": words.max,
-    "mean": words.mean,
+    "count_distinct": words.count_distinct,
+    "earliest": words.first,
     "first": words.first,
     "last": words.last,
-    "earliest": words.first,
     "latest": words.last,
-    "assign": words.count,
+    "max": words.max,
+    "max_by_ts": partial(words.max_by, by="ts"),
+    "mean": words.mean,
     "merge_windows": words.count,
+    "min": words.min,
+    "min_by_ts": partial(words.min_by, by="ts"),
+    "set": _by_arrival,
+    "stddev_pop": partial(words.stddev, sample=False),
+    "stddev_samp": words.stddev,
+    "sum": words.sum,
+    "var_pop": partial(words.variance, sample=False),
+    "var_samp": words.variance,
 }
 """Aggregates of the value column by the names that cases use."""
+
+
+TIMES = "times"
+"""Column of a pane with the event times of its rows by arrival, where a case asks for them."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +54,13 @@ class Shown:
 
 def aggregates_of(case: Case) -> Shown:
     """Return what a case aggregates: one value, named ones, or a list of them."""
-    aggregate = case.spec.get("aggregate")
+    shown = _shown(case.spec.get("aggregate"))
+    if not any("first_ts" in result for result in case.expected):
+        return shown
+    return Shown({**shown.aggregates, TIMES: _by_arrival("ts")}, shown.value)
+
+
+def _shown(aggregate: object) -> Shown:
     if isinstance(aggregate, str):
         return Shown({"value": _named(aggregate, "value")}, lambda pane: pane["value"])
     if not isinstance(aggregate, list):
