@@ -8,7 +8,7 @@ from math import floor, isfinite
 
 import polars as pl
 
-from tidemark.core.arrival_window import CLOSES, Arrival, Count, Delta, Global, Punctuation
+from tidemark.core.arrival_window import CLOSES, Arrival, Count, Delta, Global, Punctuation, Steps
 from tidemark.core.expression import (
     output_types,
     require_column,
@@ -17,6 +17,14 @@ from tidemark.core.expression import (
 )
 from tidemark.core.probe import require_row_wise
 from tidemark.core.row_operators import WithColumns
+from tidemark.core.trigger import (
+    EveryEventTime,
+    EveryProcessingTime,
+    EveryRows,
+    OnClose,
+    OnFinal,
+    Trigger,
+)
 from tidemark.errors import PipelineError
 from tidemark.logical import Node
 
@@ -95,13 +103,44 @@ def punctuation(*, when: pl.Expr) -> PunctuationOf:
 
 
 def global_window() -> Global:
-    """Put all rows of a key in one window, which never ends: only ``every()`` publishes it."""
+    """Put all rows of a key in one window, which never ends: only ``every()`` publishes it.
+
+    With ``accumulation="discarding"`` each pane ends a window and the next one begins.
+    """
     return Global()
 
 
 def windows_on(node: Node, window: InArrivalOrder) -> tuple[Node, Arrival]:
     """Return the stream that windows are made of, and what they are for its columns."""
     return (node, window) if isinstance(window, Count | Global) else window.on(node)
+
+
+def require_published(windows: Arrival, trigger: Trigger) -> None:
+    """Refuse triggers that would never publish windows, or could not."""
+    early = trigger.early if isinstance(trigger, OnClose) else trigger
+    if isinstance(windows, Global) and (early is None or isinstance(early, OnFinal)):
+        raise PipelineError(
+            "window: global_window() never closes; give a trigger: every(...) or on_update()"
+        )
+    if windows.slices > 1 and isinstance(early, EveryProcessingTime):
+        raise PipelineError(
+            f"window(trigger): {windows.label} has windows that overlap, which every("
+            "processing_time=...) does not publish; use every(rows=...)"
+        )
+
+
+def discarding(windows: Arrival, trigger: Trigger) -> tuple[Arrival, Trigger]:
+    """Return the windows that a global window becomes where each pane begins it anew."""
+    early = trigger.early if isinstance(trigger, OnClose) else trigger
+    if not isinstance(windows, Global) or isinstance(early, EveryProcessingTime):
+        raise PipelineError(
+            "window(accumulation): of windows in order of arrival only a global_window() that is "
+            "published every(rows=...) or every(event_time=...) may be discarding"
+        )
+    if isinstance(early, EveryEventTime):
+        return Steps(early.interval_ms), OnClose()
+    assert isinstance(early, EveryRows), f"{trigger} publishes nothing"
+    return Count(early.rows, early.rows), OnClose()
 
 
 def _require_rows(value: object, what: str) -> None:

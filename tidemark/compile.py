@@ -16,7 +16,7 @@ from tidemark.core.operator import Body, Operator
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.session import SessionAggregate
 from tidemark.core.stateless import Keyed, StatelessGraph, Step
-from tidemark.core.trigger import EveryRows, OnClose, OnFinal
+from tidemark.core.trigger import OnClose, OnFinal
 from tidemark.core.window import Session
 from tidemark.core.windowed import WindowAggregate
 from tidemark.errors import PipelineError
@@ -196,10 +196,9 @@ def _arrival_body(output: Output, windows: Arrival) -> Body:
     windowed = output.windowed
     trigger = windowed.trigger
     every = trigger.early if isinstance(trigger, OnClose) else trigger
-    every_rows = every.rows if isinstance(every, EveryRows) else 0
-    return ArrivalAggregate(
-        windows, output.aggregation, windowed.key, windowed.node.columns, every_rows
-    )
+    if isinstance(every, OnFinal):
+        every = None  # a window that is closed is final
+    return ArrivalAggregate(windows, output.aggregation, windowed.key, windowed.node.columns, every)
 
 
 def _described(output: Output) -> str:

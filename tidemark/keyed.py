@@ -3,12 +3,18 @@
 from dataclasses import dataclass
 from typing import get_args
 
-from tidemark.arrival_windows import InArrivalOrder, global_window, windows_on
+from tidemark.arrival_windows import (
+    InArrivalOrder,
+    discarding,
+    global_window,
+    require_published,
+    windows_on,
+)
 from tidemark.core.aggregate import Aggregate, Aggregation
-from tidemark.core.arrival_window import Arrival, Global
+from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
-from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
+from tidemark.core.trigger import OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Session
 from tidemark.errors import PipelineError
 from tidemark.logical import (
@@ -54,8 +60,9 @@ class KeyedStream:
         """
         require_late_fields_free(self.node.columns, "window")
         if isinstance(window, InArrivalOrder):
-            _require_no_lateness(allowed_lateness, lateness, accumulation)
-            return self._in_arrival_order(window, trigger)
+            _require_no_lateness(allowed_lateness, lateness)
+            _require_choice(accumulation, Accumulation, "window(accumulation)")
+            return self._in_arrival_order(window, trigger, accumulation)
         node = self.node
         if isinstance(window, SessionOf):
             node, window = with_gap(node, window)
@@ -91,28 +98,23 @@ class KeyedStream:
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
 
     def _in_arrival_order(
-        self, window: InArrivalOrder, trigger: Trigger | None
+        self,
+        window: InArrivalOrder,
+        trigger: Trigger | None,
+        accumulation: Accumulation = "accumulating",
     ) -> "WindowedStream":
         _require_trigger(trigger)
-        _require_by_rows(trigger)
+        used = trigger or OnClose()
         node, windows = windows_on(self.node, window)
-        if isinstance(windows, Global) and not isinstance(trigger, EveryRows):
-            raise PipelineError(
-                "window: global_window() never closes; give a trigger: every(rows=...) or "
-                "on_update()"
-            )
-        windowed = Windowed(node, self.key, windows, 0, trigger or OnClose(), "after_merging")
+        require_published(windows, used)
+        if accumulation == "discarding":
+            windows, used = discarding(windows, used)
+        windowed = Windowed(node, self.key, windows, 0, used, "after_merging")
         return WindowedStream(self.dataflow, windowed)
 
 
-def _require_no_lateness(
-    allowed_lateness: Duration, lateness: object, accumulation: Accumulation
-) -> None:
-    """Refuse lateness where no row is ever late, and what needs it."""
-    if accumulation != "accumulating":
-        raise PipelineError(
-            "window(accumulation): the panes of windows in order of arrival are accumulating"
-        )
+def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
+    """Refuse lateness where no row is ever late."""
     if allowed_lateness != 0 or lateness is not None:
         raise PipelineError(
             "window(allowed_lateness, lateness): no row is late for a window in order of arrival; "
@@ -125,15 +127,6 @@ def _require_trigger(trigger: object) -> None:
         raise PipelineError(
             f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
             "on_update() or every()"
-        )
-
-
-def _require_by_rows(trigger: Trigger | None) -> None:
-    early = trigger.early if isinstance(trigger, OnClose) else trigger
-    if early is not None and not isinstance(early, OnFinal | EveryRows):
-        raise PipelineError(
-            f"window(trigger): windows in order of arrival go by rows, got {trigger}; use "
-            "every(rows=...)"
         )
 
 

@@ -3,7 +3,7 @@
 See docs/semantics.md, "Windows in order of arrival".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,11 +35,12 @@ class NumberedPane(NamedTuple):
 class Arriving(NamedTuple):
     """Windows in order of arrival and how they are published."""
 
-    kind: str  # count | delta | punctuation | global
+    kind: str  # count | delta | punctuation | global | steps
     size: int = 1
     slide: int = 1
     threshold: int = 0
     early: Callable[[list[Judged]], bool] = lambda _rows: False
+    processing_ms: int = 0
 
 
 @dataclass
@@ -49,6 +50,9 @@ class _Open:
     windows: dict[int, list[Judged]] = field(default_factory=dict)
     rows: int = 0
     next: int = 0
+    highest: int | None = None
+    shown: int = 0
+    recorded: int = 0
 
 
 def marked(row: Judged) -> bool:
@@ -61,7 +65,17 @@ class _Windows:
         self.spec = spec
         self.keys: dict[Key, _Open] = {}
 
-    def add(self, row: Judged) -> list[NumberedPane]:
+    def record(self, now_ms: int) -> Iterator[NumberedPane]:
+        """Return what was recorded in earlier intervals of processing time and is in no pane."""
+        step = self.spec.processing_ms
+        for key in sorted(self.keys, key=lambda key: (key is not None, key or "")):
+            mine = self.keys[key]
+            for number, rows in mine.windows.items():
+                if step and mine.recorded // step < now_ms // step and mine.shown < len(rows):
+                    mine.shown = len(rows)
+                    yield _pane(key, number, rows, closed=False)
+
+    def add(self, row: Judged, now_ms: int) -> list[NumberedPane]:
         """Add a row to the windows of its key; return the panes that it brings."""
         mine = self.keys.setdefault(row.key, _Open())
         panes = []
@@ -74,14 +88,17 @@ class _Windows:
         if begins:
             mine.windows[mine.next] = []
             mine.next += 1
+            mine.shown = 0
         mine.rows += 1
+        mine.recorded = now_ms
         for number, rows in list(mine.windows.items()):
             rows.append(row)
-            closed = self._closes(rows)
+            closed = self._closes(mine, rows)
             if closed:
                 del mine.windows[number]
             if closed or self.spec.early(rows):
                 panes.append(_pane(row.key, number, rows, closed=closed))
+        mine.highest = max(row.at_ms, row.at_ms if mine.highest is None else mine.highest)
         return panes
 
     def _differs(self, mine: _Open, row: Judged) -> bool:
@@ -90,7 +107,12 @@ class _Windows:
             return False
         return abs(row.value - told[0]) > self.spec.threshold
 
-    def _closes(self, rows: list[Judged]) -> bool:
+    def _closes(self, mine: _Open, rows: list[Judged]) -> bool:
+        if self.spec.kind == "steps":
+            before = mine.highest
+            return (
+                before is not None and rows[-1].at_ms // self.spec.size > before // self.spec.size
+            )
         if self.spec.kind == "count":
             return len(rows) == self.spec.size
         return self.spec.kind == "punctuation" and marked(rows[-1])
@@ -112,7 +134,9 @@ def arriving(segments: Sequence[Segment], topics: Sequence[str], spec: Arriving)
         table.begin(segment)
         rows = judged(segment, table)
         table.end(segment)
-        run.steps.append([pane for row in rows for pane in windows.add(row)])
+        now_ms = segment.ingested_at_ms
+        panes = list(windows.record(now_ms))
+        run.steps.append([*panes, *(pane for row in rows for pane in windows.add(row, now_ms))])
         run.rows += len(rows)
         run.clocks.append(table.clock)
     run.steps.append([])

@@ -19,13 +19,14 @@ ROWS = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
 class Stream:
     """One operator fed by hand."""
 
-    def __init__(self, windows, every_rows=0, aggregation=SUM):
-        self.body = ArrivalAggregate(windows, aggregation, ("key",), COLUMNS, every_rows)
+    def __init__(self, windows, every=None, aggregation=SUM):
+        self.body = ArrivalAggregate(windows, aggregation, ("key",), COLUMNS, every)
         self.state = self.body.fresh()
         self.offset = 0
 
-    def rows(self, text):
-        """Take a segment of comma-separated rows; show panes."""
+    def rows(self, text, now=0):
+        """Take a segment of comma-separated rows, recorded at ``now``; show panes."""
+        self.body.record(self.state, now, NEVER_MS)
         late = self.body.fold(self.frame(text), self.state)
         assert late.is_empty()
         panes = self.body.publish(self.state, NEVER_MS, NEVER_MS)

@@ -17,6 +17,7 @@ from tidemark import (
     every,
     global_window,
     max,  # noqa: A004
+    on_close,
     on_final,
     on_update,
     punctuation,
@@ -71,6 +72,24 @@ def test_a_window_that_means_nothing_is_refused(build, message):
         ),
         (lambda k: k.window(count_window(2), trigger=on_update), "is no trigger"),
         (lambda k: k.window(count_window(2)).aggregate(window=count()), "'window' clashes with"),
+        (
+            lambda k: k.window(count_window(3, 1), trigger=every(processing_time="1s")),
+            "count_window(3, 1) has windows that overlap",
+        ),
+        (
+            lambda k: k.window(count_window(3), accumulation="discarding"),
+            "only a global_window() that is published every(rows=...)",
+        ),
+        (
+            lambda k: k.window(
+                global_window(), trigger=every(processing_time=1), accumulation="discarding"
+            ),
+            "only a global_window() that is published every(rows=...)",
+        ),
+        (
+            lambda k: k.window(global_window(), trigger=every(rows=1), accumulation="both"),
+            "window(accumulation): 'both' is not one of",
+        ),
         (lambda k: k.aggregate(), "aggregate() has no aggregates"),
         (lambda k: k.aggregate(n=sum("scores")), 'no column "scores"'),
     ],
@@ -108,6 +127,37 @@ def test_plans_describe_the_windows_and_leave_them_to_the_windowing_service():
         "global_window(), every row",
     ]
     assert plan.horizon_ms == 2_000
+
+
+def test_a_discarding_global_window_is_cut_by_its_trigger():
+    pipeline = Pipeline("game")
+    keyed = moves(pipeline).key_by("player")
+    for name, trigger in (("rows", every(rows=2)), ("steps", every(event_time="10s"))):
+        windows = keyed.window(global_window(), trigger=trigger, accumulation="discarding")
+        windows.aggregate(n=count()).to(name)
+    assert [each.description for each in pipeline.plan().operators] == [
+        "n=count() in count_window(2)",
+        "n=count() in global_window(), every 10s of event time, discarding",
+    ]
+    written = results(pipeline, [move(at, 1) for at in (0, 9_000, 11_000, 12_000, 35_000)])
+    assert [pane["n"] for pane in written["rows"]] == [2, 2]
+    assert [pane["n"] for pane in written["steps"]] == [3, 2]
+
+
+def test_triggers_go_with_windows_that_rows_close():
+    pipeline = Pipeline("game")
+    keyed = moves(pipeline).key_by("player")
+    keyed.window(count_window(3), trigger=on_close(every(rows=2))).aggregate(n=count()).to("a")
+    keyed.window(count_window(3), trigger=on_final()).aggregate(n=count()).to("b")
+    keyed.window(global_window(), trigger=every(processing_time="1s")).aggregate(n=count()).to("c")
+    assert [each.description for each in pipeline.plan().operators] == [
+        "n=count() in count_window(3), on close, early every 2 rows",
+        "n=count() in count_window(3), on final",
+        "n=count() in global_window(), every 1s of processing time",
+    ]
+    written = results(pipeline, [move(at, 1) for at in range(4)])
+    assert [pane["n"] for pane in written["a"]] == [2, 3]
+    assert [pane["n"] for pane in written["b"]] == [3]
 
 
 def test_marks_are_made_at_ingest_in_a_stream_of_their_own():

@@ -12,8 +12,9 @@ from tests.core.running import incidents, run
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.arrival import ArrivalAggregate
-from tidemark.core.arrival_window import CLOSES, Count, Delta, Global, Punctuation
+from tidemark.core.arrival_window import CLOSES, Count, Delta, Global, Punctuation, Steps
 from tidemark.core.operator import Operator
+from tidemark.core.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 AGGREGATION = Aggregation(
     {
@@ -38,35 +39,55 @@ class Marking(Punctuation):
         return super().cut(type(arrived)(rows, arrived.key, arrived.first, arrived.heads))
 
 
-def operator(spec, every_rows, topics):
+def operator(spec, every, topics):
     windows = {
         "count": Count(spec.size, spec.slide),
         "delta": Delta("value", spec.threshold, floats=False),
         "punctuation": Marking("value % 3"),
         "global": Global(),
+        "steps": Steps(spec.size),
     }[spec.kind]
-    body = ArrivalAggregate(windows, AGGREGATION, ("key",), COLUMNS, every_rows)
+    body = ArrivalAggregate(windows, AGGREGATION, ("key",), COLUMNS, every)
     return Operator("a", topics, frozenset(topics), ("key",), COLUMNS, body)
+
+
+def early(every):
+    """Say when a window of rows is published that has not closed."""
+
+    def fires(rows):
+        if isinstance(every, EveryRows):
+            return len(rows) % every.rows == 0
+        if isinstance(every, EveryEventTime) and len(rows) > 1:
+            highest = max(row.at_ms for row in rows[:-1])
+            return rows[-1].at_ms // every.interval_ms > highest // every.interval_ms
+        return False
+
+    return fires
 
 
 @st.composite
 def specs(draw):
-    kind = draw(st.sampled_from(("count", "count", "delta", "punctuation", "global")))
+    kind = draw(st.sampled_from(("count", "count", "delta", "punctuation", "global", "steps")))
     size = draw(st.integers(1, 7))
     slide = draw(st.just(size) | st.integers(1, size))
-    rows = draw(st.sampled_from((0, 1, 1, 2, 3)))
-
-    def early(window):
-        return rows > 0 and len(window) % rows == 0
-
-    return Arriving(kind, size, slide, draw(st.sampled_from((0, 10, 60))), early), rows
+    every = draw(
+        st.none()
+        | st.builds(EveryRows, st.integers(1, 3))
+        | st.builds(EveryEventTime, st.sampled_from((1, 5, 20)))
+        | st.builds(EveryProcessingTime, st.sampled_from((1_000, 2_500)))
+    )
+    processing_ms = 0
+    if isinstance(every, EveryProcessingTime):
+        processing_ms, slide = every.interval_ms, size
+    threshold = draw(st.sampled_from((0, 10, 60)))
+    return Arriving(kind, size, slide, threshold, early(every), processing_ms), every
 
 
 @given(event_logs(), specs(), incidents())
 def test_panes_are_the_oracles_whatever_is_restored_or_purged(log, drawn, happen):
-    spec, every_rows = drawn
+    spec, every = drawn
     expected = arriving(log.segments, log.topics, spec)
-    got = run(operator(spec, every_rows, log.topics), log.segments, happen, NumberedPane)
+    got = run(operator(spec, every, log.topics), log.segments, happen, NumberedPane)
     assert got.clocks == expected.clocks
     assert got.late == []
     assert got.steps == expected.steps
@@ -75,9 +96,9 @@ def test_panes_are_the_oracles_whatever_is_restored_or_purged(log, drawn, happen
 
 @given(st.data(), event_logs(), specs())
 def test_cuts_change_no_pane_and_not_their_order(data, log, drawn):
-    spec, every_rows = drawn
-    whole = run(operator(spec, every_rows, log.topics), log.segments, pane=NumberedPane)
+    spec, every = drawn
+    whole = run(operator(spec, every, log.topics), log.segments, pane=NumberedPane)
     cuts = data.draw(cut_segments(log.segments))
-    cut = run(operator(spec, every_rows, log.topics), cuts, pane=NumberedPane)
+    cut = run(operator(spec, every, log.topics), cuts, pane=NumberedPane)
     assert cut.panes == whole.panes
     assert cut.rows == whole.rows

@@ -7,7 +7,8 @@ import pytest
 from tests.core.arrival_stream import COLUMNS, Stream
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
-from tidemark.core.arrival_window import Count, Delta, Global, Punctuation
+from tidemark.core.arrival_window import Count, Delta, Global, Punctuation, Steps
+from tidemark.core.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.errors import PipelineError
 
 DELTA = Delta("value", 5, floats=False)
@@ -55,7 +56,7 @@ def test_a_slide_that_does_not_divide_the_size_works_too():
 
 
 def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
-    fours = Stream(Count(4, 2), every_rows=1)
+    fours = Stream(Count(4, 2), EveryRows(1))
     assert fours.rows("a 1 1, a 1 2, a 1 3") == [
         "a #0 [1,2) 1 r1 early",
         "a #0 [1,2) 3 r2 early",
@@ -69,7 +70,7 @@ def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
 
 
 def test_every_second_row_is_counted_in_each_window():
-    fives = Stream(Count(5, 5), every_rows=2)
+    fives = Stream(Count(5, 5), EveryRows(2))
     panes = [pane for at in range(1, 8) for pane in fives.rows(f"a {at} 1")]
     assert panes == [
         "a #0 [1,3) 2 r2 early",
@@ -122,7 +123,7 @@ def test_a_window_of_nulls_waits_for_a_value_to_differ_from():
 
 
 def test_the_window_that_ends_comes_before_the_update_of_the_one_that_begins():
-    near = Stream(DELTA, every_rows=1)
+    near = Stream(DELTA, EveryRows(1))
     assert near.rows("a 1 1, a 2 7") == [
         "a #0 [1,2) 1 r1 early",
         "a #0 [1,2) 1 r1 on_time final",
@@ -159,7 +160,7 @@ COUNTED = Aggregation({"total": aggregates.count()}, COLUMNS)
 
 
 def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
-    rolling = Stream(Global(), every_rows=1)
+    rolling = Stream(Global(), EveryRows(1))
     assert rolling.rows("a 1 1, b 3 1, a 2 2, a 3 3, - 1 9") == [
         "a #0 [1,2) 1 r1 early",
         "b #0 [3,4) 1 r1 early",
@@ -171,12 +172,52 @@ def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
 
 
 def test_a_global_window_is_published_every_so_many_rows():
-    thirds = Stream(Global(), every_rows=3)
+    thirds = Stream(Global(), EveryRows(3))
     assert thirds.rows("a 1 1, a 2 2") == []
     assert thirds.rows("a 3 3, a 4 4, a 5 5, a 6 6, a 7 7") == [
         "a #0 [1,4) 6 r3 early",
         "a #0 [1,7) 21 r6 early",
     ]
+
+
+def test_a_global_window_is_published_by_rows_that_step_into_a_later_interval_of_event_time():
+    #   intervals of 10: 1 3 | 12 4 15 | 31
+    steps = Stream(Global(), EveryEventTime(10))
+    assert steps.rows("a 1 1, a 3 1, a 12 1, b 25 1") == ["a #0 [1,13) 3 r3 early"]
+    assert steps.rows("a 4 1, a 15 1, b 29 1") == []
+    assert steps.rows("a 31 1, b 30 1") == ["a #0 [1,32) 6 r6 early", "b #0 [25,31) 3 r3 early"]
+
+
+def test_count_windows_that_overlap_step_each_on_its_own():
+    steps = Stream(Count(3, 1), EveryEventTime(10))
+    assert steps.rows("a 1 1, a 12 1, a 13 1") == [
+        "a #0 [1,13) 2 r2 early",
+        "a #0 [1,14) 3 r3 on_time final",
+    ]
+    assert steps.rows("a 25 1") == ["a #1 [12,26) 3 r3 on_time final", "a #2 [13,26) 2 r2 early"]
+
+
+def test_a_discarding_global_window_begins_anew_after_each_step():
+    steps = Stream(Steps(10))
+    assert steps.rows("a 1 1, a 3 1, a 12 1, a 4 1") == ["a #0 [1,13) 3 r3 on_time final"]
+    assert steps.rows("a 15 1, a 31 1, a 9 1") == ["a #1 [4,32) 3 r3 on_time final"]
+
+
+def test_rows_are_published_when_an_interval_of_processing_time_is_over_before_those_after_it():
+    seconds = Stream(Global(), EveryProcessingTime(1_000))
+    assert seconds.rows("a 1 1, b 2 1", now=100) == []
+    assert seconds.rows("a 3 1", now=900) == []
+    assert seconds.rows("a 4 1", now=1_000) == ["a #0 [1,4) 2 r2 early", "b #0 [2,3) 1 r1 early"]
+    assert seconds.rows("c 9 1", now=3_500) == ["a #0 [1,5) 3 r3 early"]
+    assert seconds.rows("", now=4_000) == ["c #0 [9,10) 1 r1 early"]
+
+
+def test_a_window_that_closed_is_not_published_again_by_processing_time():
+    seconds = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    assert seconds.rows("a 1 1, a 2 1, a 3 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
+    assert seconds.rows("", now=1_000) == ["a #1 [3,4) 1 r1 early"]
+    assert seconds.rows("a 4 1, a 5 1", now=1_500) == ["a #1 [3,5) 2 r2 on_time final"]
+    assert seconds.rows("", now=2_000) == ["a #2 [5,6) 1 r1 early"]
 
 
 # State

@@ -17,9 +17,9 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.aggregate_kinds import Max, Min
-from tidemark.core.arrival_state import ArrivalState
+from tidemark.core.arrival_state import RECORDED, SHOWN, ArrivalState
 from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
-from tidemark.core.keyed_runs import Hashes, Lines, Mask, Numbers, keys_of
+from tidemark.core.keyed_runs import Facts, Hashes, Lines, Mask, Numbers, keys_of
 from tidemark.core.pane import (
     EARLY,
     END,
@@ -35,6 +35,7 @@ from tidemark.core.pane import (
 from tidemark.core.prefixes import grouped, numbered, prefixes, stretches
 from tidemark.core.segment import EVENT_TIME
 from tidemark.core.slices import stacked
+from tidemark.core.trigger import Every, EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.core.windowed import LATE_BY
 
 _PIECE = "@piece"
@@ -81,15 +82,15 @@ class ArrivalAggregate:
     """Aggregate each key's rows in windows by their order in the log.
 
     State is a key's slices of open windows, and one line for a key without any: it is bounded by
-    the keys ever seen (times the slices of a window), and no time takes it away.  ``every_rows``:
-    after how many rows of a window it is published before it closes; 0 for never.
+    the keys ever seen (times the slices of a window), and no time takes it away.  ``every``: when
+    windows are published that have not closed.
     """
 
     windows: ArrivalWindows
     aggregation: Aggregation
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
-    every_rows: int = 0
+    every: Every | None = None
 
     @cached_property
     def _timed(self) -> Aggregation:
@@ -99,9 +100,32 @@ class ArrivalAggregate:
             {**self.aggregation.columns, EVENT_TIME: pl.Int64()},
         )
 
+    @cached_property
+    def _facts(self) -> np.dtype[np.void]:
+        """Type of what is stored of a slice; with processing time also what was shown of it."""
+        facts = self.windows.facts
+        if not isinstance(self.every, EveryProcessingTime):
+            return facts
+        assert self.windows.slices == 1, "hopping windows by processing time"
+        return np.dtype([*facts.descr, (SHOWN, np.int64), (RECORDED, np.int64)])
+
     def fresh(self) -> ArrivalState:
         """Return state that holds nothing."""
-        return ArrivalState(self.key, self.windows.facts)
+        return ArrivalState(self.key, self._facts)
+
+    def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
+        """Publish what was recorded before this interval of processing time and not shown yet."""
+        if not isinstance(self.every, EveryProcessingTime):
+            return
+        due = state.record(now_ms, self.every.interval_ms)
+        if due is None:
+            return
+        due.facts[SHOWN] = due.facts[ROWS]
+        state.put(due)
+        key = np.arange(due.keys.height)
+        closed = np.zeros(key.size, np.bool_)
+        panes = self._panes(due.keys, _Due(key, due.facts[NUMBER], key, closed, due.partials), key)
+        state.add_panes(panes.sort(*self.key, WINDOW))
 
     def fold(self, rows: pl.DataFrame, state: ArrivalState) -> pl.DataFrame:
         """Add rows to their slices and make the panes that they bring; no row is late."""
@@ -125,7 +149,7 @@ class ArrivalAggregate:
         order = np.argsort(key_of_row, kind="stable")
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
-        heads = np.zeros(keys.height, self.windows.facts)
+        heads = np.zeros(keys.height, self._facts)
         if stored is not None:
             heads[key_of_line] = stored.facts  # of several lines of a key the last one stays
         arrived = Arrived(rows[order], key, first, heads)
@@ -133,12 +157,14 @@ class ArrivalAggregate:
         pieces = self._pieces(arrived, cut, stored, key_of_line)
         slices = self._slices(pieces)
         closed = self._closed(heads[NUMBER]), self._closed(_complete(arrived, cut))
-        due = (
-            self._running(pieces, arrived, *closed)
-            if self.every_rows
-            else (self._complete(slices, *closed))
-        )
-        state.put(self._kept(keys, hashes, slices, cut, arrived, closed[1]))
+        if self._by_rows:
+            due = self._running(pieces, arrived, *closed)
+        else:
+            due = self._complete(slices, *closed)
+        kept = self._kept(keys, hashes, slices, cut, arrived, closed[1])
+        if isinstance(self.every, EveryProcessingTime):
+            _note(kept.facts, heads, state.now_ms)
+        state.put(kept)
         state.add_panes(self._panes(keys, due, order))
 
     def _closed(self, complete: Numbers) -> Numbers:
@@ -170,17 +196,27 @@ class ArrivalAggregate:
         """Return the rows after which a piece ends: with its slice, or because it publishes."""
         ends = np.ones(arrived.key.size, np.bool_)
         ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
-        if not self.every_rows:
+        if not self._by_rows:
             return ends
-        if self.every_rows == 1 or self.windows.slices > 1:
+        if self._every_rows == 1 or self.windows.slices > 1:
             return np.ones(ends.size, np.bool_)
         begins = np.concatenate([[True], ends[:-1]])
         place = np.arange(ends.size)
         rows = place - place[begins][numbered(begins)] + 1
         heads = arrived.heads[arrived.key]
         rows += np.where(cut.number == heads[NUMBER], heads[ROWS], 0)
-        ends |= rows % self.every_rows == 0
+        ends |= rows % self._every_rows == 0
         return ends
+
+    @property
+    def _by_rows(self) -> bool:
+        """Whether windows are published by rows that do not close them."""
+        return isinstance(self.every, EveryRows | EveryEventTime)
+
+    @property
+    def _every_rows(self) -> int:
+        """After how many rows a window may have to be published."""
+        return self.every.rows if isinstance(self.every, EveryRows) else 1
 
     def _slices(self, pieces: _Pieces) -> _Pieces:
         """Merge the pieces of each slice."""
@@ -240,14 +276,23 @@ class ArrivalAggregate:
         ends = np.append(begins[1:], True)
         partials = prefixes(self._timed, pieces.partials[piece], numbered(begins))
         closed = ends & (window < after[key])
-        rows = partials[ROWS].to_numpy()
-        early = (rows % self.every_rows == 0) & (last >= arrived.first[key])
+        early = self._fires(partials, begins) & (last >= arrived.first[key])
         if not self.windows.closed_by_next:
             early &= ~closed
         at = np.concatenate([np.flatnonzero(early), np.flatnonzero(closed)])
         done = np.arange(at.size) >= np.count_nonzero(early)
         row = last[at] + (done & self.windows.closed_by_next)
         return _Due(key[at], window[at], row, done, partials[at])
+
+    def _fires(self, windows: pl.DataFrame, begins: Mask) -> Mask:
+        """Return which rows publish windows; those lie together, each as of all its rows."""
+        if not isinstance(self.every, EveryEventTime):
+            every_row: Mask = windows[ROWS].to_numpy() % self._every_rows == 0
+            return every_row
+        step = windows[f"{_LAST}.max"].to_numpy() // self.every.interval_ms
+        later = np.zeros(step.size, np.bool_)
+        later[1:] = step[1:] > step[:-1]
+        return later & ~begins
 
     def _panes(self, keys: pl.DataFrame, due: _Due, order: Numbers) -> pl.DataFrame:
         place = np.lexsort((due.window, order[due.row]))
@@ -263,6 +308,12 @@ class ArrivalAggregate:
             pl.lit(value=False).alias(RETRACTED),
         )
         return panes.hstack(values.drop(_FIRST, _LAST))
+
+
+def _note(heads: Facts, before: Facts, now_ms: int) -> None:
+    """Note when rows were recorded; of a window that is new nothing was shown."""
+    heads[SHOWN][heads[NUMBER] != before[NUMBER]] = 0
+    heads[RECORDED] = now_ms
 
 
 def _last(arrived: Arrived) -> Numbers:

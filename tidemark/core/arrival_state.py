@@ -11,6 +11,10 @@ from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_window import NUMBER
 from tidemark.core.keyed_runs import Hashes, Lines, Numbers, Run, hashes_of, joined, levelled
 from tidemark.core.operator import Changes
+from tidemark.core.segment import NEVER_MS
+
+SHOWN, RECORDED = "@shown", "@recorded"
+"""Facts of a slice: its rows in the last pane, and the processing time of its last row."""
 
 SLICES = "slices"
 """Name of the only frame in the state's changes: all lines of every key that changed."""
@@ -24,6 +28,7 @@ class ArrivalState:
         self.key = key
         self.facts = facts
         self.runs: list[Run] = []
+        self.now_ms = NEVER_MS
         self._panes: list[pl.DataFrame] = []
 
     def take(self, keys: pl.DataFrame, hashes: Hashes) -> tuple[Lines | None, Numbers]:
@@ -50,6 +55,24 @@ class ArrivalState:
 
     def _add(self, lines: Lines, *, fresh: bool) -> None:
         self.runs = levelled([*self.runs, Run(lines, np.full(lines.facts.size, fresh))])
+
+    def record(self, now_ms: int, interval_ms: int) -> Lines | None:
+        """Take the processing time of a segment; remove the slices that it shows.
+
+        Those have rows that no pane has, and all of them from earlier intervals than this.
+        """
+        before_ms, self.now_ms = self.now_ms, now_ms
+        if before_ms // interval_ms == now_ms // interval_ms:
+            return None
+        due = []
+        for run in self.runs:
+            facts = run.lines.facts
+            old = facts[RECORDED] // interval_ms < now_ms // interval_ms
+            at = np.flatnonzero(run.alive & old & (facts[SHOWN] < facts[ROWS]))
+            if at.size:
+                due.append(run.lines.at(at))
+                run.kill(at)
+        return joined(due).in_order() if due else None
 
     def add_panes(self, panes: pl.DataFrame) -> None:
         """Keep panes until they are published."""

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
+from tidemark.core.duration import duration_text
 from tidemark.core.keyed_runs import Facts, Mask, Numbers
+from tidemark.core.segment import EVENT_TIME, NEVER_MS
 from tidemark.errors import PipelineError
 
 NUMBER = "@number"
@@ -193,6 +195,46 @@ class Global(_Whole):
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """A global window that is cut after each row that takes it into a later interval of event time.
+
+    A row does so when its event time is the highest so far, and in a later interval than the
+    highest before it.
+    """
+
+    interval_ms: int
+
+    slices: ClassVar[int] = 1
+    step: ClassVar[int] = 1
+    closed_by_next: ClassVar[bool] = False
+    longest_ms: ClassVar[int] = 0
+
+    @property
+    def facts(self) -> np.dtype[np.void]:
+        """Also the highest event time of the key, if it had rows: KNOWN."""
+        return np.dtype([*SLICE_FACTS, (REFERENCE, np.int64), (KNOWN, np.bool_)])
+
+    @property
+    def label(self) -> str:
+        """How plans call the windows."""
+        return f"global_window(), every {duration_text(self.interval_ms)} of event time, discarding"
+
+    def cut(self, arrived: Arrived) -> Cut:
+        """Cut after every row that steps on."""
+        heads = arrived.heads.copy()
+        before = np.where(heads[KNOWN], heads[REFERENCE], NEVER_MS)
+        times = arrived.rows[EVENT_TIME].to_numpy()
+        highest = np.maximum(running_highest(times, arrived.key), before[arrived.key])
+        last = np.roll(highest, 1)
+        last[arrived.first] = before
+        steps = (last > NEVER_MS) & (highest // self.interval_ms > last // self.interval_ms)
+        heads[REFERENCE] = highest[np.append(arrived.first[1:], times.size) - 1]
+        heads[KNOWN] = True
+        number = heads[NUMBER][arrived.key] + arrived.counted(steps) - steps
+        return Cut(number, steps, heads)
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """Windows whose values differ by at most ``threshold`` from the first one of theirs.
 
@@ -272,4 +314,11 @@ class Delta:
         return far
 
 
-Arrival = Count | Delta | Punctuation | Global
+Arrival = Count | Delta | Punctuation | Global | Steps
+
+
+def running_highest(times: Numbers, group: Numbers) -> Numbers:
+    """Return for each row the highest time of its group up to it; groups lie together."""
+    frame = pl.DataFrame({"time": times, "group": group})
+    highest: Numbers = frame.select(pl.col("time").cum_max().over("group")).to_series().to_numpy()
+    return highest
