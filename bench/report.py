@@ -10,10 +10,15 @@ Row = Mapping[str, Any]
 
 
 def medians(rows: Sequence[Row]) -> list[Row]:
-    """Return of each peer the run with the median speed, in the order of their first runs."""
+    """Return of each peer the run with the median speed, of those with right results if any.
+
+    Peers are in the order of their first runs.
+    """
     runs: dict[str, list[Row]] = {}
     for row in rows:
         runs.setdefault(row["peer"], []).append(row)
+    right = {peer: [row for row in found if row.get("correct")] for peer, found in runs.items()}
+    runs = {peer: right[peer] or found for peer, found in runs.items()}
     return [
         sorted(of_peer, key=lambda row: float(row.get("rate_out") or 0))[(len(of_peer) - 1) // 2]
         for of_peer in runs.values()

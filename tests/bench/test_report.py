@@ -14,6 +14,13 @@ def test_the_run_with_the_median_speed_stands_for_a_peer():
     assert medians(rows) == [row("a", 5), row("b", 1)]
 
 
+def test_a_run_with_wrong_results_counts_only_where_there_is_no_other():
+    wrong, right = {**row("a", 9), "correct": False}, {**row("a", 5), "correct": True}
+
+    assert medians([wrong, right]) == [right]
+    assert medians([wrong]) == [wrong]
+
+
 def test_tidemark_is_set_against_flink_where_both_did_the_job():
     rows = [
         row("tidemark-eos-tumbling", 300, 2.0),
