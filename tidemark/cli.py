@@ -4,7 +4,6 @@ A mistake is one line on stderr and exit status 2.
 """
 
 import os
-import runpy
 import sys
 import time
 from pathlib import Path
@@ -140,7 +139,8 @@ def run(
         raise typer.BadParameter(f"no service {service!r}; there are {', '.join(SERVICES)}")
     if pipeline:
         os.environ["PIPELINE"] = pipeline
-    runpy.run_module(f"services.{service}", run_name="__main__", alter_sys=True)
+    # A process of its own: services choose how polars and the allocator start.
+    os.execv(sys.executable, [sys.executable, "-m", f"services.{service}"])
 
 
 @app.command()
