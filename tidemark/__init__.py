@@ -27,7 +27,7 @@ from tidemark.core.watermark import bounded, from_expression, monotonic, punctua
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.pipeline import Pipeline
-from tidemark.windows import calendar, hopping, session, tumbling
+from tidemark.windows import calendar, hopping, session, sliding, tumbling
 
 __all__ = [
     "INGEST_TIME",
@@ -65,6 +65,7 @@ __all__ = [
     "punctuated",
     "punctuation",
     "session",
+    "sliding",
     "stddev",
     "sum",
     "tumbling",

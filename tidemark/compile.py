@@ -15,9 +15,10 @@ from tidemark.core.early import EarlyAggregate
 from tidemark.core.operator import Body, Operator
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.session import SessionAggregate
+from tidemark.core.sliding import SlidingAggregate
 from tidemark.core.stateless import Keyed, StatelessGraph, Step
 from tidemark.core.trigger import OnClose, OnFinal
-from tidemark.core.window import Session
+from tidemark.core.window import Session, Sliding
 from tidemark.core.windowed import WindowAggregate
 from tidemark.errors import PipelineError
 from tidemark.logical import Dataflow, Node, Output, Windowed, output_topics
@@ -187,6 +188,8 @@ def _body(output: Output) -> Body:
     )
     if isinstance(windowed.window, Session):
         return SessionAggregate(windowed.window, *common, windowed.lateness)
+    if isinstance(windowed.window, Sliding):
+        return SlidingAggregate(windowed.window, *common)
     windows = WindowAggregate(windowed.window, *common, windowed.accumulation == "discarding")
     late_only = windowed.trigger in (OnClose(), OnFinal())
     return windows if late_only else EarlyAggregate(windows)

@@ -68,8 +68,8 @@ class KeyedStream:
             node, window = with_gap(node, window)
         if not isinstance(window, Window):
             raise PipelineError(
-                f"window: {window!r} is no window; use tumbling(), hopping(), calendar() or "
-                "session()"
+                f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
+                "sliding() or session()"
             )
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:

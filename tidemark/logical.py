@@ -12,13 +12,13 @@ from tidemark.core.stateless import Kind
 from tidemark.core.time_assigner import EventTime
 from tidemark.core.trigger import Trigger
 from tidemark.core.watermark import Watermark
-from tidemark.core.window import Hopping, Session
+from tidemark.core.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["after_merging", "strict"]
 Accumulation = Literal["accumulating", "discarding"]
-Window = Hopping | Calendar | Session
+Window = Hopping | Calendar | Sliding | Session
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import polars as pl
 
 from tidemark.core.calendar import Calendar
 from tidemark.core.duration import Duration, duration_ms, is_duration
-from tidemark.core.window import Hopping, Session
+from tidemark.core.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
 
 
@@ -26,6 +26,14 @@ def hopping(size: Duration, slide: Duration, offset: Duration = 0) -> Hopping:
             "windows would be in none"
         )
     return _hopping(size_ms, slide_ms, offset, f"hopping({size!r}, {slide!r})")
+
+
+def sliding(size: Duration) -> Sliding:
+    """Let a window of ``size`` end with every row of a key, and another begin just after it.
+
+    Both ends are included: the window of a row at t holds what is in ``[t - size, t]``.
+    """
+    return Sliding(_positive_ms(size, "sliding(size)"))
 
 
 def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:

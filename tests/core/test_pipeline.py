@@ -27,6 +27,7 @@ from tidemark import (
     on_final,
     punctuated,
     session,
+    sliding,
     sum,  # noqa: A004
     tumbling,
     when,
@@ -303,6 +304,7 @@ def test_a_conditional_expression_is_built_with_when():
         (lambda: hopping("1m", "2m"), "hopping(slide): '2m' is longer than the size '1m'"),
         (lambda: hopping("1m", "10s", offset="10s"), "offset '10s' is not shorter than the slide"),
         (lambda: session("0s"), "session(gap): '0s' is not longer than 0"),
+        (lambda: sliding("0s"), "sliding(size): '0s' is not longer than 0"),
         (lambda: calendar("year", "UTC"), "calendar: 'year' is not one of day, week, month"),
         (lambda: calendar("day", "Berlin"), "calendar: zone 'Berlin' is no time zone such as"),
     ],

@@ -22,6 +22,7 @@ from tidemark import (
     monotonic,
     on_final,
     session,
+    sliding,
     sum,  # noqa: A004
     tumbling,
 )
@@ -107,6 +108,7 @@ def test_the_plan_names_its_services_and_dead_letters_and_how_long_silence_matte
     ("window", "service", "text", "horizon_ms"),
     [
         (calendar("day", "UTC"), "windowing", "calendar(day, UTC)", 2 * 86_400_000),
+        (sliding("1m"), "windowing", "sliding(1m)", 60_001),
         (
             calendar("week", "Asia/Tokyo", week_start="sunday"),
             "windowing",

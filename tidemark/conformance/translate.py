@@ -13,7 +13,7 @@ from tidemark.core.trigger import Trigger, every, on_close, on_final, on_update
 from tidemark.core.watermark import monotonic
 from tidemark.pipeline import Pipeline
 from tidemark.plan import OperatorPlan
-from tidemark.windows import hopping, session, tumbling
+from tidemark.windows import hopping, session, sliding, tumbling
 
 UNBOUNDED_MS = 2**53
 """An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""
@@ -54,6 +54,8 @@ def window_of(window: Fields) -> Any:
         case "hopping":
             offset_ms = window.get("offset_ms", 0)
             return hopping(window["size_ms"], window["slide_ms"], offset=offset_ms)
+        case "sliding_record":
+            return sliding(window["difference_ms"])
         case "session" if window["gap_ms"] == "per_element":
             return session("gap_ms")
         case "session":

@@ -155,6 +155,31 @@ class Session:
         return ends
 
 
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows that reach back ``reach_ms`` from each row of a key, and forward from just after it.
+
+    Both ends are included, so a window is one millisecond longer than its reach.
+    """
+
+    reach_ms: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no window."""
+        if self.reach_ms <= 0:
+            raise PipelineError(f"sliding window size must be positive, got {self.reach_ms} ms")
+
+    @property
+    def label(self) -> str:
+        """The windows as a user writes them."""
+        return f"sliding({duration_text(self.reach_ms)})"
+
+    @property
+    def longest_ms(self) -> int:
+        """All windows are equally long."""
+        return self.reach_ms + 1
+
+
 def floor_to_grid(at_ms: Times, step_ms: int, origin_ms: int) -> Times:
     """Return the last point of ``origin_ms + n * step_ms`` at or before each time.
 
