@@ -15,7 +15,7 @@ from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.trigger import OnClose, OnFinal, Trigger, on_update
-from tidemark.core.window import Session
+from tidemark.core.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.logical import (
     Accumulation,
@@ -77,8 +77,8 @@ class KeyedStream:
         _require_trigger(trigger)
         _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
-        if isinstance(window, Session):
-            _require_plain(trigger, accumulation)
+        if isinstance(window, Session | Sliding):
+            _require_plain(window, trigger, accumulation)
         return WindowedStream(
             self.dataflow,
             Windowed(
@@ -130,11 +130,14 @@ def _require_trigger(trigger: object) -> None:
         )
 
 
-def _require_plain(trigger: Trigger | None, accumulation: Accumulation) -> None:
+def _require_plain(
+    window: Session | Sliding, trigger: Trigger | None, accumulation: Accumulation
+) -> None:
+    kind = "sessions" if isinstance(window, Session) else "sliding windows"
     if trigger not in (None, OnClose(), OnFinal()):
-        raise PipelineError(f"window(trigger): sessions have no early panes, got {trigger}")
+        raise PipelineError(f"window(trigger): {kind} have no early panes, got {trigger}")
     if accumulation != "accumulating":
-        raise PipelineError("window(accumulation): the panes of sessions are accumulating")
+        raise PipelineError(f"window(accumulation): the panes of {kind} are accumulating")
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:

@@ -90,10 +90,23 @@ def _sliding(case: Case) -> str | None:
         return None
     if case.window.get("emit_left_windows_only"):
         return "D10"
-    if "reference_disagrees" in case.more:
+    if "reference_disagrees" in case.more or _forgets_rows(case):
         return "D9"
+    if case.emit == "on_update":
+        return "sliding updates"
     size_ms = case.window["difference_ms"]
     return "D10" if any(element["ts"] < size_ms for element in case.elements()) else None
+
+
+def _forgets_rows(case: Case) -> bool:
+    """Whether a row is late for the window that ends with it, though not for later ones."""
+    watermark_ms, lateness_ms = NEVER_MS, case.spec["allowed_lateness_ms"]
+    for element in case.elements():
+        watermark_ms = max(watermark_ms, element["ts"] - case.watermark.get("delay_ms", 0))
+        end_ms = element["ts"] + 1 + lateness_ms
+        if end_ms <= watermark_ms < end_ms + case.window["difference_ms"]:
+            return True
+    return False
 
 
 def _parameters(case: Case) -> str | None:
