@@ -8,9 +8,5 @@ NOT_YET: dict[str, str] = {
     "misc-null-key-08-ks": "early and discarding panes of sessions",
     "misc-processing-time-22-flink": "processing_time()",
     "session-count-13-ks-no-early-merge-across-keys": "early and discarding panes of sessions",
-    "sliding-collect-28-ks-small-update": "sliding(size)",
-    "sliding-collect-29-ks-reduce-final": "sliding(size)",
-    "sliding-collect-37-ks-nograce-update": "sliding(size)",
-    "sliding-collect-38-ks-expired-final": "sliding(size)",
     "trigger-05-sessions-early-late": "early and discarding panes of sessions",
 }
