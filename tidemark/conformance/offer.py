@@ -91,12 +91,13 @@ def _sliding(case: Case) -> str | None:
         return None
     if case.window.get("emit_left_windows_only"):
         return "D10"
-    if "reference_disagrees" in case.more or _forgets_rows(case):
+    if "reference_disagrees" in case.more:
         return "D9"
+    if any(element["ts"] < case.window["difference_ms"] for element in case.elements()):
+        return "D10"
     if case.emit == "on_update":
         return "sliding updates"
-    size_ms = case.window["difference_ms"]
-    return "D10" if any(element["ts"] < size_ms for element in case.elements()) else None
+    return "D9" if _forgets_rows(case) else None
 
 
 def _forgets_rows(case: Case) -> bool:
