@@ -8,12 +8,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from confluent_kafka import Producer
-from pops import build
 
 from tidemark.plan import Plan
 from tidemark.runtime import clients, topics
@@ -22,17 +22,18 @@ from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.reading import read
 
 HERE = Path(__file__).parent
-SERVICES = ("ingest", "windowing", "sessions")
 
 
 class Stack:
     """A pipeline on a broker; a context that leaves no process behind."""
 
-    def __init__(self, broker: str, name: str, raw_partitions: int = 1, **env: str) -> None:
+    def __init__(
+        self, broker: str, name: str, raw_partitions: int = 1, module: str = "pops", **env: str
+    ) -> None:
         self.name = name
         self.config = Config(bootstrap_servers=broker)
         self.admin = clients.admin(self.config)
-        self.plan: Plan = build(name).plan()
+        self.plan: Plan = import_module(module).build(name).plan()
         self.raw = f"{name}-moves"
         raw = [topics.Topic(self.raw, raw_partitions, topics.raw_topics(self.plan)[0].settings)]
         topics.ensure(self.admin, [*raw, *topics.own_topics(self.plan)], -1)
@@ -44,7 +45,7 @@ class Stack:
             "KAFKA_BOOTSTRAP_SERVERS": broker,
             "KAFKA_SESSION_TIMEOUT_MS": "6000",
             "KAFKA_HEARTBEAT_INTERVAL_MS": "500",
-            "PIPELINE": "pops",
+            "PIPELINE": module,
             "TEST_PIPELINE": name,
             "PYTHONPATH": f"{HERE}:{HERE.parent.parent}",
             **env,
@@ -60,7 +61,7 @@ class Stack:
         self._files.cleanup()
 
     def start(self, *services: str, slot: str = "0") -> None:
-        for service in services or SERVICES:
+        for service in services or self.plan.services():
             with self._log(service).open("w") as log:
                 self.processes[service] = subprocess.Popen(
                     [sys.executable, "-m", f"services.{service}"],
@@ -99,7 +100,10 @@ class Stack:
 
     def produce(self, records: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
         """Write (partition, key, value) to the raw topic."""
-        producer = Producer({"bootstrap.servers": self.config.bootstrap_servers})
+        servers = self.config.bootstrap_servers
+        # Idempotent, or a batch that is sent again comes behind the next one.
+        settings = {"enable.idempotence": True, "queue.buffering.max.messages": 1_000_000}
+        producer = Producer({"bootstrap.servers": servers, **settings})
         for partition, key, value in records:
             producer.produce(self.raw, value, key, partition)
             producer.poll(0)

@@ -8,7 +8,8 @@ One commit, in this order and in one transaction:
 3. the offsets of those sources, with watermark, silence and topic id as metadata.
 
 A source that is silent says so in marks of growing silence, at most once a second and until no
-window can still be open; then nothing is written at all.
+window can still be open; then nothing is written at all.  One whose records are held back, since
+it is too far ahead of others (alignment.py), is neither silent nor committed beyond what was taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from tidemark.core.segment import SourceMark
 from tidemark.ingest import Ingest, Progress
 from tidemark.plan import Plan
 from tidemark.records import Counts
+from tidemark.runtime.alignment import Alignment
 from tidemark.runtime.batches import by_partition, record_batch
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
@@ -85,6 +87,9 @@ class IngestTask:
         self._ends = Ends(self.process.admin)
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
+        self._alignment = Alignment(
+            {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
+        )
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Go on where the last owner of each raw partition stopped."""
@@ -114,28 +119,63 @@ class IngestTask:
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget raw partitions that others own now."""
+        paused = self._alignment.paused.intersection(partitions)
+        if paused:
+            self.process.member.resume(paused)
         for partition in partitions:
+            self._alignment.drop(partition)
             self._sources.pop(partition, None)
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Turn records into rows at once; they are written at the next commit."""
-        at_ms = now_ms()
+        """Turn records into rows, unless they must wait for slower sources."""
         for partition, records in by_partition(messages, self._partitions).items():
-            source = self._sources[partition]
-            taken = self._ingest.take(record_batch(partition, records, at_ms), source.progress)
-            self._builder.add(taken)
-            self._counts += taken.counts
-            if taken.dead_letters:
-                keys, values = encode_dead_letters(taken.dead_letters)
-                self.process.transaction.write(self.plan.dead_letters, 0, keys, values)
-            source.progress = taken.progress
-            source.silent_since_ms, source.silence_ms, source.told_ms = at_ms, 0, 0
-            self._moved.add(partition)
+            if self._alignment.covers(partition.topic):
+                self._alignment.hold(partition, records)
+            else:
+                self._take(partition, records)
+        self._release()
+
+    def _take(self, partition: Partition, records: Sequence[Message]) -> None:
+        """Turn records of a source into rows, which are written at the next commit."""
+        at_ms = now_ms()
+        source = self._sources[partition]
+        taken = self._ingest.take(record_batch(partition, records, at_ms), source.progress)
+        self._builder.add(taken)
+        self._counts += taken.counts
+        if taken.dead_letters:
+            keys, values = encode_dead_letters(taken.dead_letters)
+            self.process.transaction.write(self.plan.dead_letters, 0, keys, values)
+        source.progress = taken.progress
+        source.silent_since_ms, source.silence_ms, source.told_ms = at_ms, 0, 0
+        self._moved.add(partition)
+
+    def _release(self) -> None:
+        """Take what need not wait any longer."""
+        while (chunk := self._alignment.next(self._aligned())) is not None:
+            self._take(*chunk)
+
+    def _aligned(self) -> dict[Partition, int]:
+        """Return the watermarks of aligned sources: of the awake, and of those held back."""
+        return {
+            partition: source.progress.watermark_ms
+            for partition, source in self._sources.items()
+            if self._alignment.covers(partition.topic)
+            and (source.silence_ms == 0 or self._alignment.withholds(partition))
+        }
 
     def tick(self) -> None:
-        """Find out which sources are silent."""
+        """Let sources wait for slower ones; find out which are silent."""
         if not self._sources:
             return
+        self._release()
+        toggle = self._alignment.toggle(self._aligned(), now_ms())
+        if toggle.pause:
+            self.process.member.pause(toggle.pause)
+        if toggle.resume:
+            self.process.member.resume(toggle.resume)
+        self._listen_to_all()
+
+    def _listen_to_all(self) -> None:
         asked_ms = self._ends.poll(self._sources, now_ms())
         if asked_ms is None:
             return
@@ -147,6 +187,8 @@ class IngestTask:
         position = self.process.member.positions[partition]
         if position < self._ends.known.get(partition, position + 1):
             return  # there is more to read: lag
+        if self._alignment.withholds(partition):
+            return
         if position > source.committed:
             self._moved.add(partition)  # past records that only the broker sees
         silence_ms = asked_ms - source.silent_since_ms
@@ -171,11 +213,18 @@ class IngestTask:
         offsets = []
         for partition, source in moved.items():
             source.told_ms = source.silence_ms
-            source.committed = self.process.member.positions[partition]
+            source.committed = self._read_to(partition)
             offsets.append(TopicPartition(*partition, source.committed, metadata=source.metadata()))
         self._builder.clear()
         self._moved.clear()
         return offsets
+
+    def _read_to(self, partition: Partition) -> int:
+        """Return the offset behind all that was taken, and behind what only the broker sees."""
+        waiting = self._alignment.first(partition)
+        if waiting is not None:
+            return waiting.offset() or 0
+        return self.process.member.positions[partition]
 
     def _write_segments(self, marks: Sequence[SourceMark]) -> None:
         for log in self.plan.logs:
@@ -188,13 +237,15 @@ class IngestTask:
         """Return counts since the start, and how far the raw topics are ahead."""
         counts, positions = self._counts, self.process.member.positions
         lag = sum(end - positions.get(at, end) for at, end in self._ends.known.items())
+        aligned = {"held": self._alignment.records, "paused": len(self._alignment.paused)}
         return {
             "records": counts.records,
             "passed": counts.passed,
             "filtered": counts.filtered,
             "dead": counts.dead,
             "blank": counts.blank,
-            "lag": max(0, lag),
+            "lag": max(0, lag) + self._alignment.records,
+            **(aligned if self._alignment.is_active else {}),
         }
 
 
