@@ -186,11 +186,12 @@ def _body(output: Output) -> Body:
         windowed.allowed_lateness_ms,
         windowed.trigger,
     )
+    discarding = windowed.accumulation == "discarding"
     if isinstance(windowed.window, Session):
-        return SessionAggregate(windowed.window, *common, windowed.lateness)
+        return SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
     if isinstance(windowed.window, Sliding):
         return SlidingAggregate(windowed.window, *common)
-    windows = WindowAggregate(windowed.window, *common, windowed.accumulation == "discarding")
+    windows = WindowAggregate(windowed.window, *common, discarding)
     late_only = windowed.trigger in (OnClose(), OnFinal())
     return windows if late_only else EarlyAggregate(windows)
 

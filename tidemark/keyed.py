@@ -136,8 +136,8 @@ def _require_plain(
     kind = "sessions" if isinstance(window, Session) else "sliding windows"
     if trigger not in (None, OnClose(), OnFinal()):
         raise PipelineError(f"window(trigger): {kind} have no early panes, got {trigger}")
-    if accumulation != "accumulating":
-        raise PipelineError(f"window(accumulation): the panes of {kind} are accumulating")
+    if isinstance(window, Sliding) and accumulation != "accumulating":
+        raise PipelineError("window(accumulation): the panes of sliding windows are accumulating")
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:

@@ -37,6 +37,12 @@ def _sessions(case: Case) -> str | None:
     return "D6" if judges_otherwise(case) else None
 
 
+def _early_sessions(case: Case) -> str | None:
+    early = case.spec.get("trigger", {}).get("after_watermark", {}).get("early")
+    updates = early is not None or case.emit.startswith("on_update")
+    return "early sessions" if updates and case.window["type"] == "session" else None
+
+
 def _withdraws_the_same_start(case: Case) -> bool:
     """Whether a session is withdrawn only to be published again under the same start."""
     withdrawn = {
@@ -169,19 +175,13 @@ def _triggers(case: Case) -> str | None:
     early = composed.get("early")
     if early is not None and set(early) != {"count"}:
         return "composed triggers"
-    if _empty_panes(case) or (early is not None and _cuts_bundles(case, early["count"])):
-        return "D15"
-    return None
+    return "D15" if early is not None and _cuts_bundles(case, early["count"]) else None
 
 
 def _early_before_final(case: Case) -> str | None:
     """Updates until a window is final: after its end they come once a segment, as late panes."""
     lateness = case.spec.get("allowed_lateness_ms")
     return "D8" if case.emit == "on_update+on_final" and lateness else None
-
-
-def _empty_panes(case: Case) -> bool:
-    return any(result.get("value") == [] for result in case.expected)
 
 
 def _cuts_bundles(case: Case, count: int) -> bool:
@@ -198,6 +198,7 @@ def _cuts_bundles(case: Case, count: int) -> bool:
 CHECKS: tuple[Check, ...] = (
     _state,
     _sessions,
+    _early_sessions,
     _scope,
     _system_time,
     _several_sources,

@@ -18,7 +18,8 @@ RULES: dict[str, str] = {
     "D12": "an offset is shorter than the slide, and the slide at most the size",
     "D13": "joins are to come",
     "D14": "a session's pane is withdrawn when a merge changes its start, and only then",
-    "D15": "triggers act at exact rows, and panes without rows are published only where asked",
+    "D15": "early panes come at exact rows; a window with rows on time has an on-time pane even"
+    " where discarding early ones have shown them all",
     "D16": "any word of a source that is not idle wakes it; when all are idle the clock goes on to"
     " the highest watermark + silence",
     "D17": "the clock is the minimum over the sources",
@@ -26,6 +27,8 @@ RULES: dict[str, str] = {
     "D19": "an aggregate of nothing but nulls is null",
     "D20": "state is a window's and gone with it; there is no keyed value with a time to live",
     "batches": "what is due is published in the step that moved the clock, and only what changed",
+    "early sessions": "a session has no early panes: it is published when it closes, and once a"
+    " segment when rows come after that",
     "chaining": "operators downstream read final panes only",
     "held updates": "corrections are published as they come, one per segment; on_final publishes"
     " once",

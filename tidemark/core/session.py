@@ -30,7 +30,14 @@ from tidemark.core.pane import (
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
-from tidemark.core.session_runs import FACTS, JOINED_LATE, STANDS, STANDS_END
+from tidemark.core.session_runs import (
+    DISCARDED,
+    FACTS,
+    JOINED_LATE,
+    STANDS,
+    STANDS_END,
+    revision,
+)
 from tidemark.core.session_state import Found, SessionState
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Session
@@ -61,6 +68,7 @@ class SessionAggregate:
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
     lateness: str = AFTER_MERGING
+    discarding: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what means nothing."""
@@ -121,14 +129,28 @@ class SessionAggregate:
         if touched.any():
             number = merged.of_stored[touched]
             taken = found.where(touched)
-            moved = taken.facts[START] != merged.start_ms[number]
-            state.withdraw(taken.where(moved & (taken.facts[STANDS] > 0)))
-            partials.append(state.take(taken).hstack([pl.Series(_SESSION, number)]))
+            partials.append(self._taken(taken, merged.start_ms[number], number, state))
         key = key_of_row[merged.first_row]
         folded = self._combined(partials)
         facts = _facts(merged, found, folded[ROWS].to_numpy())
+        if self.discarding:
+            _discard(facts, found.where(touched).facts, merged.of_stored[touched])
         state.put(Lines(keys[key], hashes[key], facts, folded))
         return accepted
+
+    def _taken(
+        self, taken: Found, start_ms: Numbers, number: Numbers, state: SessionState
+    ) -> pl.DataFrame:
+        """Take sessions from the state; return their partials, each with its new session's number.
+
+        Discarding, what a pane has shown is left out, and that pane stands for good.
+        """
+        facts = taken.facts
+        if not self.discarding:
+            moved = facts[START] != start_ms
+            state.withdraw(taken.where(moved & (facts[STANDS] > 0)))
+        partials = state.take(taken).hstack([pl.Series(_SESSION, number)])
+        return partials.filter(pl.Series(~_shown(facts))) if self.discarding else partials
 
     def _partials(self, rows: pl.DataFrame, session: Numbers, accepted: Mask) -> pl.DataFrame:
         rows = rows.hstack([pl.Series(_SESSION, session)])
@@ -166,7 +188,7 @@ class SessionAggregate:
         panes = due.keys.with_columns(
             pl.Series(START, facts[START]),
             pl.Series(END, facts[END]),
-            pl.Series(REVISION, facts[ROWS]),
+            pl.Series(REVISION, revision(facts)),
             pl.when(late).then(pl.lit(LATE)).otherwise(pl.lit(ON_TIME)).alias(TIMING),
             pl.Series(FINAL, facts[END] + self.allowed_lateness_ms <= clock_ms),
             pl.lit(value=False).alias(RETRACTED),
@@ -186,6 +208,18 @@ class SessionAggregate:
             *(pl.lit(None, schema[name]).alias(name) for name in self.aggregation.types),
         )
         return panes.sort(END, *self.key, START, REVISION)
+
+
+def _shown(facts: Facts) -> Mask:
+    """Tell the sessions of which a pane has shown all rows."""
+    shown: Mask = facts[STANDS] == revision(facts)
+    return shown
+
+
+def _discard(facts: Facts, taken: Facts, number: Numbers) -> None:
+    """Count in ``facts`` the rows that panes have shown of the sessions taken into each."""
+    gone = taken[DISCARDED] + np.where(_shown(taken), taken[ROWS], 0)
+    np.add.at(facts[DISCARDED], number, gone)
 
 
 def _facts(merged: Merged, found: Found, rows: Numbers) -> Facts:
