@@ -38,8 +38,8 @@ def strung(column: str) -> pl.Expr:
 
 
 def flattened(lists: pl.Series) -> tuple[Numbers, pl.Series]:
-    """Return all elements, and of each the index of its list."""
-    lengths = lists.list.len().to_numpy()
+    """Return all elements, and of each the index of its list; null is an empty one."""
+    lengths = lists.list.len().fill_null(0).to_numpy()
     flat = lists.explode(empty_as_null=False, keep_nulls=False)
     return np.repeat(np.arange(lengths.size), lengths), flat
 
@@ -93,7 +93,7 @@ class CountDistinct(OfColumn):
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Count them."""
-        return partials[f"{name}.values"].list.len().cast(pl.Int64)
+        return partials[f"{name}.values"].list.len().fill_null(0).cast(pl.Int64)
 
 
 @dataclass(frozen=True)
