@@ -54,6 +54,12 @@ class Valve:
         """Whether every source is idle."""
         return not any(self._awake)
 
+    def restart(self) -> None:
+        """Go on with nothing but what a checkpoint holds."""
+        table = ClockTable([TOPIC])
+        table.apply(self._table.state())
+        self._table = table
+
     def say(self, partition: int, watermark_ms: int | None = None, *, idle: bool = False) -> None:
         """Say a source's watermark, or its status with the watermark that it had."""
         before_ms = self._watermarks[partition]
@@ -68,7 +74,7 @@ class Valve:
 def probed(case: Case) -> Results:
     """Return the watermark of one source, or of several as they combine, wherever asked."""
     time = case.watermark
-    if time["type"] == "batch_delay_multi":
+    if time["type"] in ("batch_delay", "batch_delay_multi"):
         return _batches(case)
     delay_ms = time["wait_ms"] if time["type"] == "event_clock" else time["delay_ms"]
     source = Source(delay_ms)
@@ -88,12 +94,16 @@ def _is_asked(case: Case, after: int) -> bool:
 
 def _batches(case: Case) -> Results:
     """Say all watermarks at the end of each batch; they stand at 0 before the first."""
-    sources = [Source(delay_ms, 0) for delay_ms in case.watermark["delays_ms"]]
+    time = case.watermark
+    sources = [Source(delay_ms, 0) for delay_ms in time.get("delays_ms") or [time["delay_ms"]]]
     valve = Valve(len(sources))
     results: Results = []
     for after, item in enumerate(case.input):
         if "ts" in item:
-            sources[item["partition"]].see(item["ts"])
+            sources[item.get("partition", 0)].see(item["ts"])
+        if "checkpoint" in item:
+            valve.restart()
+        if "end_batch" not in item:
             continue
         for partition, source in enumerate(sources):
             valve.say(partition, source.watermark_ms)
@@ -107,7 +117,7 @@ def changes(case: Case) -> Results:
     results: Results = []
     for after, item in enumerate(case.input):
         clock_ms, was_idle = valve.clock_ms, valve.is_idle
-        _say(valve, item)
+        valve.restart() if "checkpoint" in item else _say(valve, item)
         if valve.clock_ms != clock_ms:
             results.append(_said("combined", after, valve.clock_ms))
         if valve.is_idle != was_idle:

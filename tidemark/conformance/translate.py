@@ -139,7 +139,7 @@ def _name(number: int, wide: int) -> str:
 
 
 def _type(values: list[Any]) -> type:
-    kinds = {type(value) for value in values if value is not None}
+    kinds = {type(value) for value in values if value is not None} or {int}
     if kinds == {int, float}:
         return float
     return kinds.pop() if len(kinds) == 1 and kinds <= {int, float, str, bool} else str
