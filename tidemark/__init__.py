@@ -27,7 +27,7 @@ from tidemark.core.watermark import bounded, from_expression, monotonic, punctua
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.pipeline import Pipeline
-from tidemark.windows import calendar, hopping, session, sliding, tumbling
+from tidemark.windows import calendar, hopping, processing_time, session, sliding, tumbling
 
 __all__ = [
     "INGEST_TIME",
@@ -62,6 +62,7 @@ __all__ = [
     "on_close",
     "on_final",
     "on_update",
+    "processing_time",
     "punctuated",
     "punctuation",
     "session",

@@ -25,6 +25,12 @@ from tidemark.logical import Dataflow, Node, Output, Windowed, output_topics
 from tidemark.names import require_topic, topic_part
 from tidemark.plan import LogPlan, OperatorPlan, Plan, SourcePlan, StreamPlan
 
+_RECORDED_WITHIN_MS = 60_000
+"""A row's processing time is that of its commit: at most this long after ingest read it.
+
+Silence is counted from the reading, so it is told for so much longer than windows are open.
+"""
+
 KeyedNode = tuple[Node, tuple[str, ...]]
 
 
@@ -162,17 +168,23 @@ def _operator(
             _body(output),
             advances=not any(source.waits for source in windowed.node.sources()),
             by_arrival=output.aggregation.by_arrival,
+            by_processing_time=windowed.by_processing_time,
         ),
         format=output.format,
         results=results,
         late=late,
         changelog=changelog,
         values=output.aggregation.types,
-        horizon_ms=windowed.window.longest_ms + windowed.allowed_lateness_ms,
+        horizon_ms=_horizon_ms(windowed),
         description=_described(output),
         identity=WINDOW if isinstance(windowed.window, Arrival) else START,
         discarding=windowed.accumulation == "discarding",
     )
+
+
+def _horizon_ms(windowed: Windowed) -> int:
+    horizon_ms = windowed.window.longest_ms + windowed.allowed_lateness_ms
+    return horizon_ms + (_RECORDED_WITHIN_MS if windowed.by_processing_time else 0)
 
 
 def _body(output: Output) -> Body:
@@ -213,6 +225,8 @@ def _described(output: Output) -> str:
 
 def _windows_text(windowed: Windowed) -> str:
     text = windowed.window.label
+    if windowed.by_processing_time:
+        text = f"processing_time({text})"
     if windowed.allowed_lateness_ms:
         text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
     if windowed.trigger != OnClose():

@@ -31,7 +31,7 @@ from tidemark.logical import (
 from tidemark.names import require_late_fields_free, require_topic, require_values
 from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.session_gap import with_gap
-from tidemark.windows import SessionOf
+from tidemark.windows import ProcessingTime, SessionOf
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Window | SessionOf | InArrivalOrder,
+        window: Window | SessionOf | ProcessingTime | InArrivalOrder,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -63,14 +63,11 @@ class KeyedStream:
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
             return self._in_arrival_order(window, trigger, accumulation)
-        node = self.node
-        if isinstance(window, SessionOf):
-            node, window = with_gap(node, window)
-        if not isinstance(window, Window):
-            raise PipelineError(
-                f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
-                "sliding() or session()"
-            )
+        by_processing_time = isinstance(window, ProcessingTime)
+        if isinstance(window, ProcessingTime):
+            _require_no_lateness(allowed_lateness, lateness)
+            window = window.window
+        node, window = self._windows_on(window)
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:
             raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
@@ -89,8 +86,20 @@ class KeyedStream:
                 trigger or OnClose(),
                 lateness or "after_merging",
                 accumulation,
+                by_processing_time,
             ),
         )
+
+    def _windows_on(self, window: Window | SessionOf) -> tuple[Node, Window]:
+        """Return windows, and the stream that has what they look at."""
+        if isinstance(window, SessionOf):
+            return with_gap(self.node, window)
+        if not isinstance(window, Window):
+            raise PipelineError(
+                f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
+                "sliding(), session() or processing_time()"
+            )
+        return self.node, window
 
     def aggregate(self, **aggregates: Aggregate) -> "AggregatedStream":
         """Compute running values of each key, over all its rows so far: one pane for each row."""
@@ -117,8 +126,8 @@ def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
     """Refuse lateness where no row is ever late."""
     if allowed_lateness != 0 or lateness is not None:
         raise PipelineError(
-            "window(allowed_lateness, lateness): no row is late for a window in order of arrival; "
-            "leave them out"
+            "window(allowed_lateness, lateness): no row is late for a window in order of arrival "
+            "or of processing time; leave them out"
         )
 
 

@@ -77,6 +77,7 @@ class Windowed:
     trigger: Trigger
     lateness: SessionLateness
     accumulation: Accumulation = "accumulating"
+    by_processing_time: bool = False
 
 
 @dataclass(frozen=True, eq=False)

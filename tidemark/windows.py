@@ -65,6 +65,26 @@ def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | Sess
     return Session(_positive_ms(gap, "session(gap)"))
 
 
+@dataclass(frozen=True)
+class ProcessingTime:
+    """Windows over the time at which ingest recorded rows, not over that of their events."""
+
+    window: Hopping | Calendar | Session | SessionOf
+
+
+def processing_time(window: Hopping | Calendar | Session | SessionOf) -> ProcessingTime:
+    """Let windows go by the wall clock, as ingest recorded it in the log.
+
+    No row is ever late, and a replay gives the same panes.
+    """
+    if not isinstance(window, Hopping | Calendar | Session | SessionOf):
+        raise PipelineError(
+            f"processing_time: {window!r} is none of tumbling(), hopping(), calendar() and "
+            "session()"
+        )
+    return ProcessingTime(window)
+
+
 def _hopping(size_ms: int, slide_ms: int, offset: Duration, what: str) -> Hopping:
     offset_ms = duration_ms(offset, f"{what}: offset")
     if abs(offset_ms) >= slide_ms:

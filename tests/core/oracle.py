@@ -99,6 +99,10 @@ class Table:
         self.voices: dict[str, _Voice] = {}
         self.clock = NEVER_MS
 
+    def times(self, segment: Segment, at_ms: int, w_ms: int) -> tuple[int, int]:
+        """Return time and W of a row."""
+        return at_ms, w_ms
+
     def begin(self, segment: Segment) -> None:
         for topic, count in segment.partitions.items():
             for number in range(count if topic in self.topics else 0):
@@ -139,6 +143,19 @@ class Table:
         return mark.next_offset < reached or (mark.next_offset == reached and not empty)
 
 
+class WallClock(Table):
+    """Processing time: the latest that a segment says, for rows and clock."""
+
+    def times(self, segment: Segment, at_ms: int, w_ms: int) -> tuple[int, int]:
+        now_ms = max(self.clock, segment.ingested_at_ms)
+        return now_ms, now_ms
+
+    def end(self, segment: Segment) -> None:
+        now_ms, _ = self.times(segment, 0, 0)
+        super().end(segment)
+        self.clock = now_ms
+
+
 def judged(segment: Segment, table: Table) -> list[Judged]:
     """Return the segment's new rows in log order; call between ``begin`` and ``end``."""
     rows = [row for name in segment.streams for row in _rows(segment, name, table)]
@@ -152,10 +169,10 @@ def _rows(segment: Segment, stream: str, table: Table) -> Iterator[Judged]:
         voice = table.voices[mark.source]
         if mark.topic in table.topics and row[OFFSET] >= (voice.next_offset or 0):
             w_ms = max(row["@watermark"], voice.effective())
+            at_ms, w_ms = table.times(segment, row["@event_time"], w_ms)
             yield Judged(
-                mark.source, row[OFFSET], row[SUB_ROW], row["@event_time"], w_ms,
-                row["key"], row["value"],
-            )  # fmt: skip
+                mark.source, row[OFFSET], row[SUB_ROW], at_ms, w_ms, row["key"], row["value"]
+            )
 
 
 class Aligned(NamedTuple):
@@ -239,9 +256,11 @@ def values_of(rows: list[Judged]) -> tuple[int | None, ...]:
     return (sum(values), min(values), max(values), values[0], values[-1])
 
 
-def windowed(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run:
+def windowed(
+    segments: Sequence[Segment], topics: Sequence[str], spec: Spec, clock: type[Table] = Table
+) -> Run:
     """Run a log through aligned windows, with the end of input as the last step."""
-    run, table, windows = Run(), Table(topics), _Windows(spec)
+    run, table, windows = Run(), clock(topics), _Windows(spec)
     for segment in segments:
         before = table.clock
         table.begin(segment)

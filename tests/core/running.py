@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.core.logs import COLUMNS
 from tests.core.oracle import Judged, LateRow, Pane, Run
-from tidemark.core.clock import ClockTable
 from tidemark.core.operator import Changes, Operator, Output
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK, Segment
 
@@ -51,7 +50,7 @@ class Task:
 
     def restore(self) -> None:
         """Start again from the changelog."""
-        clocks = ClockTable(self.operator.topics)
+        clocks = self.operator.clocks()
         clocks.apply(self.clocks.state())
         self.clocks, self.state = clocks, self.operator.body.fresh()
         for changes in self.changelog:

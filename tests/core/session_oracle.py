@@ -122,10 +122,10 @@ def _values(rows: list[Judged]) -> tuple[int | None, ...]:
 
 
 def sessions(
-    segments: Sequence[Segment], topics: Sequence[str], spec: Spec
+    segments: Sequence[Segment], topics: Sequence[str], spec: Spec, clock: type[Table] = Table
 ) -> tuple[Run, Sessions]:
     """Run a log through sessions, with the end of input as the last step."""
-    run, table, state = Run(), Table(topics), Sessions(spec)
+    run, table, state = Run(), clock(topics), Sessions(spec)
     for segment in segments:
         table.begin(segment)
         for row in judged(segment, table):

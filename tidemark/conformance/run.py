@@ -9,7 +9,6 @@ from tidemark.conformance.feed import Feed, Step
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.translate import Translation, translate
 from tidemark.conformance.values import TIMES
-from tidemark.core.clock import ClockTable
 from tidemark.core.operator import Operator, Output
 from tidemark.core.pane import EARLY, END, RETRACTED, START, TIMING, WINDOW
 from tidemark.core.segment import EVENT_TIME
@@ -44,7 +43,7 @@ class _Task:
 
     def restart(self) -> None:
         """Go on with nothing but a snapshot of state and clock."""
-        clocks, state = ClockTable(self._operator.topics), self._operator.body.fresh()
+        clocks, state = self._operator.clocks(), self._operator.body.fresh()
         clocks.apply(self.clocks.state())
         state.apply(self._state.snapshot())
         state.validate()

@@ -13,7 +13,7 @@ from tidemark.core.trigger import Trigger, every, on_close, on_final, on_update
 from tidemark.core.watermark import monotonic
 from tidemark.pipeline import Pipeline
 from tidemark.plan import OperatorPlan
-from tidemark.windows import hopping, session, sliding, tumbling
+from tidemark.windows import hopping, processing_time, session, sliding, tumbling
 
 UNBOUNDED_MS = 2**53
 """An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""
@@ -49,6 +49,8 @@ def translate(case: Case) -> Translation:
 def window_of(window: Fields) -> Any:
     """Return the window that parameters describe, as a user would write it."""
     match window["type"]:
+        case _ if window.get("time") == "processing":
+            return processing_time(window_of({**window, "time": "event"}))
         case "tumbling":
             return tumbling(window["size_ms"], offset=window.get("offset_ms", 0))
         case "hopping":

@@ -14,7 +14,7 @@ Theory of operation (docs/semantics.md, "The clock"):
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -85,12 +85,14 @@ class Entry:
 
     ``floor_ms``: lowest W of a row: where its source stood, which no awake source's clock is
     above.  ``first_new``: rows at lower offsets are duplicates.  ``arrival``: added to the offset
-    of a new record, its place in the log (docs/semantics.md, "Arrival").
+    of a new record, its place in the log (docs/semantics.md, "Arrival").  ``now_ms``: time and W of
+    all rows, where they go by processing time.
     """
 
     floor_ms: npt.NDArray[np.int64]
     first_new: npt.NDArray[np.int64]
     arrival: npt.NDArray[np.int64]
+    now_ms: int | None = None
 
 
 class ClockTable:
@@ -140,13 +142,17 @@ class ClockTable:
             source = self.sources[mark.source]
             if not source.knows(mark):
                 source.take(mark, self.clock_ms)
-        self.clock_ms = max(self.clock_ms, self._minimum())
+        self.clock_ms = max(self.clock_ms, self._reading(segment))
         return self.clock_ms
 
     def finish(self) -> int:
         """End of bounded input: move the clock past every event time."""
         self.clock_ms = FOREVER_MS
         return self.clock_ms
+
+    def _reading(self, segment: Segment) -> int:  # noqa: ARG002 - processing time looks at it
+        """Return where the clock stands after a segment, if that is not before it."""
+        return self._minimum()
 
     def _minimum(self) -> int:
         sources = self.sources.values()
@@ -178,3 +184,19 @@ class ClockTable:
             row[0]: SourceClock(*row[1:-1]) for row in state.select(*_STATE_SCHEMA).iter_rows()
         }
         self.clock_ms = NEVER_MS if state.is_empty() else int(state.item(0, "clock_ms"))
+
+
+class ProcessingClock(ClockTable):
+    """Processing time: the latest moment so far at which ingest recorded a segment of the log.
+
+    See docs/semantics.md, "Processing time".  All rows of a segment have the time of the clock
+    after it, so none is ever late.  What sources say is kept only to know repeated offsets.
+    """
+
+    def enter(self, segment: Segment) -> Entry:
+        """Let the sources of a segment join; its rows have the clock's next reading as time."""
+        now_ms = max(self.clock_ms, self._reading(segment))
+        return replace(super().enter(segment), now_ms=now_ms)
+
+    def _reading(self, segment: Segment) -> int:
+        return segment.ingested_at_ms

@@ -12,9 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from tidemark.core.clock import ClockTable, Entry
+from tidemark.core.clock import ClockTable, Entry, ProcessingClock
 from tidemark.core.segment import (
     ARRIVAL,
+    EVENT_TIME,
     OFFSET,
     ROW_COLUMNS,
     SOURCE,
@@ -96,6 +97,7 @@ class Operator:
     ``topics``: raw topics behind the streams, whose sources make the clock.  ``columns``: the
     streams' value columns with their types, the key's among them.  ``advances``: whether the clock
     goes on by their silence.  ``by_arrival``: whether the body's rows get a column ARRIVAL.
+    ``by_processing_time``: whether time is when ingest recorded a segment, for rows and clock.
     """
 
     name: str
@@ -106,10 +108,12 @@ class Operator:
     body: Body
     advances: bool = True
     by_arrival: bool = False
+    by_processing_time: bool = False
 
     def clocks(self) -> ClockTable:
         """Return the clock table of a log partition that nothing was read from."""
-        return ClockTable(self.topics, advances=self.advances)
+        kind = ProcessingClock if self.by_processing_time else ClockTable
+        return kind(self.topics, advances=self.advances)
 
     def step(self, segment: Segment, clocks: ClockTable, state: Any) -> Output:
         """Fold a segment's rows, move the clock, publish what became due."""
@@ -152,6 +156,9 @@ class Operator:
             judged = judged.with_columns(
                 pl.Series(ARRIVAL, rows[OFFSET].to_numpy() + entry.arrival[source])
             )
+        if entry.now_ms is not None:
+            now = pl.lit(entry.now_ms, pl.Int64())
+            judged = judged.with_columns(now.alias(EVENT_TIME), now.alias(WATERMARK))
         new = rows[OFFSET].to_numpy() >= entry.first_new[source]
         return judged if new.all() else judged.filter(pl.Series(new))
 
