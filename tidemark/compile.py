@@ -48,7 +48,8 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     logs, log_of = _logs(dataflow, streams)
     operators = tuple(_operator(dataflow, output, streams, log_of) for output in dataflow.outputs)
     numbers = _numbers(dataflow, streams)
-    sources = tuple(_source(node, streams, numbers) for node in dataflow.sources)
+    recorded = frozenset(name for each in operators for name in _recorded(each))
+    sources = tuple(_source(node, streams, numbers, recorded) for node in dataflow.sources)
     _require_distinct(dataflow, [log.topic for log in logs])
     return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
 
@@ -106,7 +107,10 @@ def _numbers(dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]) -> dic
 
 
 def _source(
-    source: Node, streams: Mapping[KeyedNode, StreamPlan], numbers: Mapping[Node, int]
+    source: Node,
+    streams: Mapping[KeyedNode, StreamPlan],
+    numbers: Mapping[Node, int],
+    recorded: frozenset[str],
 ) -> SourcePlan:
     assert source.source is not None
     spec = source.source
@@ -124,7 +128,13 @@ def _source(
         spec.min_time_ms,
         spec.waits,
         spec.max_drift_ms,
+        recorded=not recorded.isdisjoint(graph.streams),
     )
+
+
+def _recorded(plan: OperatorPlan) -> tuple[str, ...]:
+    """Return the streams of an operator that goes by processing time."""
+    return plan.operator.streams if plan.operator.by_processing_time else ()
 
 
 def _graph(

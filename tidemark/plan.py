@@ -22,7 +22,7 @@ class SourcePlan:
     """One raw topic: how its records become rows with time, and the rows of keyed streams.
 
     ``waits``: the clock stands still while all sources are silent.  ``max_drift_ms``: how far ahead
-    of the slowest a partition may read.
+    of the slowest a partition may read.  ``recorded``: some operator goes by processing time.
     """
 
     topic: str
@@ -35,16 +35,18 @@ class SourcePlan:
     min_time_ms: int | None = None
     waits: bool = False
     max_drift_ms: int | None = None
+    recorded: bool = False
 
     def reports_silence(self, told_ms: int, silence_ms: int, horizon_ms: int) -> bool:
         """Whether the log must be told of a longer silence than it knows, 0 being none.
 
-        Silence moves the clock until no window can be open.  A watermark that is not bounded may
-        be any time behind the rows, so it is told for ever, each time after twice as long.
+        Silence moves the clock, and each word of it processing time, until no window can be open.
+        A watermark that is not bounded may be any time behind the rows, so it is told for ever,
+        each time after twice as long.
         """
         if told_ms == 0:
             return True
-        if self.waits:
+        if self.waits and not self.recorded:
             return False
         unbounded = not isinstance(self.watermark, Bounded)
         return told_ms < horizon_ms or (unbounded and silence_ms >= 2 * told_ms)

@@ -30,9 +30,9 @@ def by_clock(operator):
     return replace(operator, by_processing_time=True)
 
 
-def keyed(pipeline):
+def keyed(pipeline, **options):
     schema = {"key": str, "at": int}
-    source = pipeline.source("t", schema=schema, event_time="at", watermark=monotonic())
+    source = pipeline.source("t", schema=schema, event_time="at", watermark=monotonic(), **options)
     return source.key_by("key")
 
 
@@ -127,6 +127,19 @@ def test_silence_is_told_until_every_window_has_closed(window, service, text, ho
     assert (operator.service, operator.description) == (service, f"n=count() in {text}")
     assert operator.operator.by_processing_time
     assert operator.horizon_ms == horizon_ms + 60_000
+
+
+@pytest.mark.parametrize(
+    ("window", "told"), [(processing_time(tumbling("1m")), True), (tumbling("1m"), False)]
+)
+def test_silence_moves_processing_time_where_it_may_not_move_the_clock_too(window, told):
+    pipeline = Pipeline("p")
+    keyed(pipeline, when_silent="wait").window(window).aggregate(n=count()).to("out")
+    plan = pipeline.plan()
+    (source,) = plan.sources
+    assert source.reports_silence(0, 10_000, plan.horizon_ms)
+    assert source.reports_silence(59_000, 60_000, plan.horizon_ms) == told
+    assert not source.reports_silence(plan.horizon_ms, plan.horizon_ms + 1, plan.horizon_ms)
 
 
 def test_what_has_no_processing_time_is_refused():
