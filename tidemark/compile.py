@@ -12,6 +12,7 @@ from tidemark.core.arrival import ArrivalAggregate
 from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import duration_text
 from tidemark.core.early import EarlyAggregate
+from tidemark.core.early_session import EarlySessionAggregate
 from tidemark.core.operator import Body, Operator
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.session import SessionAggregate
@@ -209,12 +210,13 @@ def _body(output: Output) -> Body:
         windowed.trigger,
     )
     discarding = windowed.accumulation == "discarding"
+    late_only = windowed.trigger in (OnClose(), OnFinal())
     if isinstance(windowed.window, Session):
-        return SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
+        sessions = SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
+        return sessions if late_only else EarlySessionAggregate(sessions)
     if isinstance(windowed.window, Sliding):
         return SlidingAggregate(windowed.window, *common)
     windows = WindowAggregate(windowed.window, *common, discarding)
-    late_only = windowed.trigger in (OnClose(), OnFinal())
     return windows if late_only else EarlyAggregate(windows)
 
 

@@ -14,7 +14,7 @@ from tidemark.core.aggregate import Aggregate, Aggregation
 from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
-from tidemark.core.trigger import OnClose, OnFinal, Trigger, on_update
+from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.logical import (
@@ -74,8 +74,10 @@ class KeyedStream:
         _require_trigger(trigger)
         _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
-        if isinstance(window, Session | Sliding):
-            _require_plain(window, trigger, accumulation)
+        if isinstance(window, Session):
+            _require_by_rows(trigger)
+        if isinstance(window, Sliding):
+            _require_plain(trigger, accumulation)
         return WindowedStream(
             self.dataflow,
             Windowed(
@@ -139,13 +141,19 @@ def _require_trigger(trigger: object) -> None:
         )
 
 
-def _require_plain(
-    window: Session | Sliding, trigger: Trigger | None, accumulation: Accumulation
-) -> None:
-    kind = "sessions" if isinstance(window, Session) else "sliding windows"
+def _require_by_rows(trigger: Trigger | None) -> None:
+    early = trigger.early if isinstance(trigger, OnClose) else trigger
+    if early is not None and not isinstance(early, OnFinal | EveryRows):
+        raise PipelineError(
+            f"window(trigger): early panes of sessions go by rows, got {trigger}; use "
+            "every(rows=...)"
+        )
+
+
+def _require_plain(trigger: Trigger | None, accumulation: Accumulation) -> None:
     if trigger not in (None, OnClose(), OnFinal()):
-        raise PipelineError(f"window(trigger): {kind} have no early panes, got {trigger}")
-    if isinstance(window, Sliding) and accumulation != "accumulating":
+        raise PipelineError(f"window(trigger): sliding windows have no early panes, got {trigger}")
+    if accumulation != "accumulating":
         raise PipelineError("window(accumulation): the panes of sliding windows are accumulating")
 
 

@@ -8,8 +8,10 @@ import polars as pl
 
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.early_session import EarlySessionAggregate
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.session import SessionAggregate
+from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Session
 
 COLUMNS = {"key": pl.String(), "value": pl.Int64(), "gap": pl.Int64()}
@@ -25,6 +27,8 @@ class Stream:
         self.body = SessionAggregate(
             **{"aggregation": SUM, "key": ("key",), "columns": COLUMNS, **settings}
         )
+        if self.body.trigger not in (on_close(), on_final()):
+            self.body = EarlySessionAggregate(self.body)
         self.state = self.body.fresh()
         self.clock_ms = NEVER_MS
         self.offset = 0

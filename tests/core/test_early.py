@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from tests.core.session_stream import Stream
 from tests.core.test_window_properties import AGGREGATION
 from tidemark.core.early import EarlyAggregate
 from tidemark.core.pane import EARLY
@@ -121,3 +122,39 @@ def test_a_trigger_that_means_nothing_is_refused(build, message):
     with pytest.raises(PipelineError) as error:
         build()
     assert message in str(error.value)
+
+
+def test_a_session_is_shown_as_each_row_leaves_it():
+    #  t=1     [1----11)
+    #  t=15                 [15----25)
+    #  t=8          [8----------18)      joins both
+    #  t=20                       [20----30)
+    stream = Stream(trigger=on_update())
+    assert stream.rows("a 1 @0, a 15 @0, a 8 @0, a 20 @0") == [
+        "a [1,11) r1 early",
+        "a [15,25) r1 early",
+        "a [15,25) r1 retracted",
+        "a [1,25) r3 early",
+        "a [1,30) r4 early",
+    ]
+    assert stream.clock(30) == []
+
+
+def test_a_session_that_closes_is_published_again_only_if_its_trigger_closes():
+    stream = Stream(trigger=on_close(every(rows=2)))
+    assert stream.rows("a 1 @0, a 2 @0, a 3 @0, a 4 @0") == [
+        "a [1,12) r2 early",
+        "a [1,14) r4 early",
+    ]
+    assert stream.clock(13) == []
+    assert stream.rows("a 5 @0") == []
+    assert stream.clock(15) == ["a [1,15) r5 on_time final"]
+
+
+def test_sessions_that_discard_withdraw_nothing():
+    stream = Stream(discarding=True, allowed_lateness_ms=20)
+    assert stream.rows("a 1 @0, a 15 @0", clock=25) == [
+        "a [1,11) r1 on_time",
+        "a [15,25) r1 on_time",
+    ]
+    assert stream.rows("a 8 @25") == ["a [1,25) r3 late"]

@@ -19,6 +19,7 @@ from tidemark import (
     calendar,
     col,
     count,
+    every,
     from_expression,
     hopping,
     lit,
@@ -324,6 +325,14 @@ MINUTE = tumbling("1m")
         (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
         (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close(), on_final()"),
+        (
+            lambda k: k.window(session("1m"), trigger=every(event_time="1s")),
+            "early panes of sessions go by rows",
+        ),
+        (
+            lambda k: k.window(MINUTE, accumulation="both"),
+            "window(accumulation): 'both' is not one of",
+        ),
         (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is a choice of sessions only"),
         (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
         (lambda k: k.window(MINUTE).aggregate(), "aggregate() has no aggregates"),

@@ -37,12 +37,6 @@ def _sessions(case: Case) -> str | None:
     return "D6" if judges_otherwise(case) else None
 
 
-def _early_sessions(case: Case) -> str | None:
-    early = case.spec.get("trigger", {}).get("after_watermark", {}).get("early")
-    updates = early is not None or case.emit.startswith("on_update")
-    return "early sessions" if updates and case.window["type"] == "session" else None
-
-
 def _withdraws_the_same_start(case: Case) -> bool:
     """Whether a session is withdrawn only to be published again under the same start."""
     withdrawn = {
@@ -167,6 +161,8 @@ def _triggers(case: Case) -> str | None:
         return None
     if "continuous_event_time" in trigger:
         return "timers"
+    if set(trigger) == {"repeatedly"} and set(trigger["repeatedly"]) == {"count"}:
+        return None
     if set(trigger) != {"after_watermark"}:
         return "composed triggers"
     composed: Fields = trigger.get("after_watermark", {})
@@ -198,7 +194,6 @@ def _cuts_bundles(case: Case, count: int) -> bool:
 CHECKS: tuple[Check, ...] = (
     _state,
     _sessions,
-    _early_sessions,
     _scope,
     _system_time,
     _several_sources,

@@ -27,8 +27,6 @@ RULES: dict[str, str] = {
     "D19": "an aggregate of nothing but nulls is null",
     "D20": "state is a window's and gone with it; there is no keyed value with a time to live",
     "batches": "what is due is published in the step that moved the clock, and only what changed",
-    "early sessions": "a session has no early panes: it is published when it closes, and once a"
-    " segment when rows come after that",
     "chaining": "operators downstream read final panes only",
     "held updates": "corrections are published as they come, one per segment; on_final publishes"
     " once",

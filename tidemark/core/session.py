@@ -30,16 +30,10 @@ from tidemark.core.pane import (
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
-from tidemark.core.session_runs import (
-    DISCARDED,
-    FACTS,
-    JOINED_LATE,
-    STANDS,
-    STANDS_END,
-    revision,
-)
+from tidemark.core.session_runs import FACTS, JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
 from tidemark.core.session_state import Found, SessionState
-from tidemark.core.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.slices import stacked
+from tidemark.core.trigger import OnClose, Trigger
 from tidemark.core.window import Session
 from tidemark.core.windowed import LATE_BY
 from tidemark.errors import PipelineError
@@ -51,6 +45,14 @@ STRICT = "strict"
 """A row is late when its event time + allowed lateness is before W, whatever sessions there are."""
 
 _SESSION = "@session"
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What rows became: the number of each row's session, or NONE, and the sessions by number."""
+
+    of_row: Numbers
+    sessions: Lines | None
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,25 @@ class SessionAggregate:
 
     def fold(self, rows: pl.DataFrame, state: SessionState) -> pl.DataFrame:
         """Merge rows into sessions; return the late ones."""
-        late = np.zeros(rows.height, np.bool_)
-        if self.lateness == STRICT:
-            at_ms = rows[EVENT_TIME].to_numpy()
-            late = at_ms + self.allowed_lateness_ms < rows[WATERMARK].to_numpy()
+        late = self.too_late(rows)
         kept = rows.filter(pl.Series(~late)) if late.any() else rows
         if not kept.is_empty():
-            accepted = self._fold(kept, state)
-            late[np.flatnonzero(~late)[~accepted]] = True
-        return self._late(rows.filter(pl.Series(late)) if late.any() else rows.clear())
+            folded = self.merged(kept, state)
+            if folded.sessions is not None:
+                state.put(folded.sessions)
+            late[np.flatnonzero(~late)[folded.of_row == NONE]] = True
+        return self.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
-    def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
-        # A late row has met no session: the window it missed is its own.
+    def too_late(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows are late whatever sessions there are."""
+        if self.lateness != STRICT:
+            return np.zeros(rows.height, np.bool_)
+        at_ms = rows[EVENT_TIME].to_numpy()
+        late: Mask = at_ms + self.allowed_lateness_ms < rows[WATERMARK].to_numpy()
+        return late
+
+    def late_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Tell of late rows what they missed: having met no session, a window of their own."""
         start_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         end_ms = self.windows.ends(rows)
         by_ms = np.maximum(watermark_ms - end_ms - self.allowed_lateness_ms, 0)
@@ -106,8 +115,8 @@ class SessionAggregate:
             [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
         )
 
-    def _fold(self, rows: pl.DataFrame, state: SessionState) -> Mask:
-        """Replace the sessions that rows merge with; return which rows were accepted."""
+    def merged(self, rows: pl.DataFrame, state: SessionState) -> Folded:
+        """Take the sessions that rows merge with out of the state; return what they became."""
         keys, hashes, key_of_row = keys_of(rows, self.key)
         found = state.find(keys, hashes)
         merged = merge(
@@ -124,33 +133,45 @@ class SessionAggregate:
         touched: Mask = merged.of_stored != NONE
         accepted: Mask = merged.of_row != NONE
         if not accepted.any():
-            return accepted
+            return Folded(merged.of_row, None)
         partials = [self._partials(rows, merged.of_row, accepted)]
         if touched.any():
-            number = merged.of_stored[touched]
-            taken = found.where(touched)
-            partials.append(self._taken(taken, merged.start_ms[number], number, state))
+            partials += self._taken(found.where(touched), merged.of_stored[touched], merged, state)
         key = key_of_row[merged.first_row]
-        folded = self._combined(partials)
-        facts = _facts(merged, found, folded[ROWS].to_numpy())
-        if self.discarding:
-            _discard(facts, found.where(touched).facts, merged.of_stored[touched])
-        state.put(Lines(keys[key], hashes[key], facts, folded))
-        return accepted
+        facts = _facts(merged, found, discarding=self.discarding)
+        return Folded(merged.of_row, Lines(keys[key], hashes[key], facts, self._combined(partials)))
 
     def _taken(
-        self, taken: Found, start_ms: Numbers, number: Numbers, state: SessionState
-    ) -> pl.DataFrame:
-        """Take sessions from the state; return their partials, each with its new session's number.
-
-        Discarding, what a pane has shown is left out, and that pane stands for good.
-        """
-        facts = taken.facts
+        self, taken: Found, number: Numbers, merged: Merged, state: SessionState
+    ) -> list[pl.DataFrame]:
+        """Take sessions out of the state; return their partials by the numbers of the new ones."""
         if not self.discarding:
-            moved = facts[START] != start_ms
-            state.withdraw(taken.where(moved & (facts[STANDS] > 0)))
-        partials = state.take(taken).hstack([pl.Series(_SESSION, number)])
-        return partials.filter(pl.Series(~_shown(facts))) if self.discarding else partials
+            moved = taken.facts[START] != merged.start_ms[number]
+            state.withdraw(taken.where(moved & (taken.facts[STANDS] > 0)))
+        numbered = state.take(taken).hstack([pl.Series(_SESSION, number)])
+        return [self.since(numbered, taken.facts)]
+
+    def since(self, partials: pl.DataFrame, facts: Facts) -> pl.DataFrame:
+        """Return what the next panes of sessions hold; discarding, only rows that none has shown.
+
+        A session all of whose rows were shown then keeps the partial of its last pane, which counts
+        no more, and is left out.
+        """
+        if not self.discarding:
+            return partials
+        new = pl.Series(ROWS, facts[ROWS] - facts[STANDS])
+        return partials.with_columns(new).filter(new > 0)
+
+    def _held(self, due: Lines) -> pl.DataFrame:
+        """Return what panes hold, discarding perhaps nothing."""
+        held = self.since(due.partials, due.facts)
+        nothing = np.flatnonzero(due.facts[STANDS] == due.facts[ROWS])
+        if not self.discarding or not nothing.size:
+            return held
+        some = np.flatnonzero(due.facts[STANDS] < due.facts[ROWS])
+        none = pl.DataFrame({ROWS: np.zeros(nothing.size, np.int64)})
+        both = stacked([self.aggregation.empty({}), held, none])
+        return both[np.argsort(np.concatenate([some, nothing]))]
 
     def _partials(self, rows: pl.DataFrame, session: Numbers, accepted: Mask) -> pl.DataFrame:
         rows = rows.hstack([pl.Series(_SESSION, session)])
@@ -167,18 +188,16 @@ class SessionAggregate:
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return withdrawals, then the sessions that became due or got rows after they were."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
-        wait_ms = self.allowed_lateness_ms if isinstance(self.trigger, OnFinal) else 0
+        wait_ms = 0 if isinstance(self.trigger, OnClose) else self.allowed_lateness_ms
         due = state.publish(max(NEVER_MS, clock_ms - wait_ms), clock_ms)
-        if due is None:
-            panes = pl.DataFrame(schema=self._pane_schema())
-        else:
-            panes = self._panes(due, clock_ms)
+        panes = pl.DataFrame(schema=self.schema()) if due is None else self._panes(due, clock_ms)
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
             return panes
-        return pl.concat([self._retractions(withdrawn, panes.schema), panes])
+        return pl.concat([self.retractions(withdrawn, panes.schema), panes])
 
-    def _pane_schema(self) -> dict[str, pl.DataType]:
+    def schema(self) -> dict[str, pl.DataType]:
+        """Return the columns of panes."""
         key = {name: self.columns[name] for name in self.key}
         return pane_schema(key, self.aggregation.types)
 
@@ -188,15 +207,16 @@ class SessionAggregate:
         panes = due.keys.with_columns(
             pl.Series(START, facts[START]),
             pl.Series(END, facts[END]),
-            pl.Series(REVISION, revision(facts)),
+            pl.Series(REVISION, facts[ROWS]),
             pl.when(late).then(pl.lit(LATE)).otherwise(pl.lit(ON_TIME)).alias(TIMING),
             pl.Series(FINAL, facts[END] + self.allowed_lateness_ms <= clock_ms),
             pl.lit(value=False).alias(RETRACTED),
         )
-        values = self.aggregation.values(due.partials)
+        values = self.aggregation.values(self._held(due))
         return panes.hstack(values).sort(END, *self.key, START, REVISION)
 
-    def _retractions(self, withdrawn: Lines, schema: pl.Schema) -> pl.DataFrame:
+    def retractions(self, withdrawn: Lines, schema: pl.Schema) -> pl.DataFrame:
+        """Return the withdrawals of panes that stand."""
         facts = withdrawn.facts
         panes = withdrawn.keys.with_columns(
             pl.Series(START, facts[START]),
@@ -210,26 +230,18 @@ class SessionAggregate:
         return panes.sort(END, *self.key, START, REVISION)
 
 
-def _shown(facts: Facts) -> Mask:
-    """Tell the sessions of which a pane has shown all rows."""
-    shown: Mask = facts[STANDS] == revision(facts)
-    return shown
-
-
-def _discard(facts: Facts, taken: Facts, number: Numbers) -> None:
-    """Count in ``facts`` the rows that panes have shown of the sessions taken into each."""
-    gone = taken[DISCARDED] + np.where(_shown(taken), taken[ROWS], 0)
-    np.add.at(facts[DISCARDED], number, gone)
-
-
-def _facts(merged: Merged, found: Found, rows: Numbers) -> Facts:
+def _facts(merged: Merged, found: Found, *, discarding: bool) -> Facts:
     """Return the facts of merged sessions; what was published under their start stands."""
-    facts = np.zeros(rows.size, FACTS)
+    facts = np.zeros(merged.start_ms.size, FACTS)
     facts[START], facts[END], facts[JOINED_LATE] = merged.start_ms, merged.end_ms, merged.late
-    facts[ROWS] = rows
+    facts[ROWS] = np.bincount(merged.of_row[merged.of_row != NONE], minlength=facts.size)
     kept = np.flatnonzero(merged.of_stored != NONE)
+    np.add.at(facts[ROWS], merged.of_stored[kept], found.facts[ROWS][kept])
+    if discarding:
+        np.add.at(facts[STANDS], merged.of_stored[kept], found.facts[STANDS][kept])
+        return facts
     kept = kept[found.facts[START][kept] == merged.start_ms[merged.of_stored[kept]]]
     kept = kept[np.argsort(found.facts[STANDS][kept], kind="stable")]
-    for name in (STANDS, STANDS_END):
+    for name in (STANDS, STANDS_END, SHOWN_EARLY):
         facts[name][merged.of_stored[kept]] = found.facts[name][kept]
     return facts

@@ -6,30 +6,27 @@ A cursor in the index makes asking for what is due cost nothing when nothing is.
 import numpy as np
 
 from tidemark.core.aggregate import ROWS
-from tidemark.core.keyed_runs import Facts, Lines, Mask, Numbers, Run
+from tidemark.core.keyed_runs import Lines, Mask, Numbers, Run
 from tidemark.core.pane import END, START
 
 JOINED_LATE, STANDS, STANDS_END = "@joined_late", "@stands", "@stands_end"
-DISCARDED = "@discarded"
+SHOWN_EARLY = "@shown_early"
 
-FACT_NAMES = (START, END, ROWS, DISCARDED, JOINED_LATE, STANDS, STANDS_END)
+FACT_NAMES = (START, END, ROWS, JOINED_LATE, STANDS, STANDS_END, SHOWN_EARLY)
 
-FACTS = np.dtype([(name, np.bool_ if name == JOINED_LATE else np.int64) for name in FACT_NAMES])
+_MARKS = (JOINED_LATE, SHOWN_EARLY)
+
+FACTS = np.dtype([(name, np.bool_ if name in _MARKS else np.int64) for name in FACT_NAMES])
 """What is known of a session besides its key and partial aggregates.
 
-* ROWS: of the partial aggregates; DISCARDED: rows that panes showed and the partials have no more,
-  0 where panes accumulate.  The two together are the revision.
 * JOINED_LATE: some row joined after an end had passed, so timing is late.
 * STANDS: revision of the pane published under this start and not withdrawn, 0 without one; the
-  session is up to date when it is that of now.
+  session is up to date when it equals ROWS.
 * STANDS_END: the end in that pane.
+* SHOWN_EARLY: that pane was early, and one of the same rows is to follow when the session closes.
+
+Discarding, STANDS counts the rows that panes have shown, under whatever start.
 """
-
-
-def revision(facts: Facts) -> Numbers:
-    """Count the rows that sessions are made of."""
-    rows: Numbers = facts[ROWS] + facts[DISCARDED]
-    return rows
 
 
 class SessionRun(Run):
@@ -44,13 +41,14 @@ class SessionRun(Run):
         self._due, self._purged = 0, 0
 
     def pass_due(self, end_ms: int) -> Numbers:
-        """Return live sessions with ends up to ``end_ms`` that lack a pane, once each."""
+        """Return live sessions with ends up to ``end_ms`` that lack their pane, once each."""
         stop = int(np.searchsorted(self._ends_ms, end_ms, "right"))
         at = self._by_end[self._due : stop]
         self._due = max(self._due, stop)
         at = at[self.alive[at]]
         facts = self.lines.facts[at]
-        return at[facts[STANDS] < revision(facts)]
+        lacking: Numbers = at[(facts[STANDS] < facts[ROWS]) | facts[SHOWN_EARLY]]
+        return lacking
 
     def purge(self, end_ms: int) -> None:
         """Let the sessions with ends up to ``end_ms`` go."""
@@ -62,13 +60,12 @@ class SessionRun(Run):
     def publish(self, at: Numbers) -> None:
         """Note that panes of sessions went out."""
         facts = self.lines.facts
-        facts[STANDS][at], facts[STANDS_END][at] = revision(facts[at]), facts[END][at]
+        facts[STANDS][at], facts[STANDS_END][at] = facts[ROWS][at], facts[END][at]
+        facts[SHOWN_EARLY][at] = False
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         super().validate()
         facts = self.lines.facts
-        assert bool((facts[STANDS] <= revision(facts)).all()), (
-            "a pane has more rows than its session"
-        )
+        assert bool((facts[STANDS] <= facts[ROWS]).all()), "a pane has more rows than its session"
         assert bool((facts[START] < facts[END]).all()), "a session ends before it starts"

@@ -1,0 +1,136 @@
+"""Early and discarding panes of sessions as slow Python: one row at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tests.core.early_oracle import _values as values_of
+from tests.core.oracle import FOREVER_MS, Judged, LateRow, Pane, Run, Table, in_order, judged
+from tidemark.core.segment import Segment
+
+
+class Spec(NamedTuple):
+    """A session window; ``every``: rows between early panes, 0 for none."""
+
+    gap_ms: int
+    allowed_lateness_ms: int
+    strict: bool
+    closes: bool
+    every: int
+    discarding: bool
+
+
+@dataclass(eq=False)
+class Burst:
+    """One session; ``stands`` counts the rows in the pane that stands, ``shown`` all shown."""
+
+    start: int
+    end: int
+    rows: list[Judged]
+    late: bool
+    stands: int = 0
+    stands_end: int = 0
+    early: bool = False  # that pane is
+
+
+class Sessions:
+    """All sessions of all keys, and the panes of the segment under way."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.bursts: dict[str | None, list[Burst]] = {}
+        self.panes: list[Pane] = []
+        self.shown: set[Judged] = set()
+
+    def fold(self, row: Judged, run: Run) -> None:
+        start, end = row.at_ms, row.at_ms + self.spec.gap_ms
+        lateness = self.spec.allowed_lateness_ms
+        own = self.bursts.setdefault(row.key, [])
+        met = [b for b in own if b.start < end and start < b.end and b.end + lateness > row.w_ms]
+        merged_end = max([end, *(b.end for b in met)])
+        if self.spec.strict:
+            late = row.at_ms + lateness < row.w_ms
+        else:
+            late = merged_end + lateness <= row.w_ms
+        if late:
+            by = max(0, row.w_ms - end - lateness)
+            run.late.append(LateRow(row, start, end, by))
+            return
+        past = row.at_ms + 1 if self.spec.strict else min([end, *(b.end for b in met)])
+        merged = Burst(min([start, *(b.start for b in met)]), merged_end, [], past <= row.w_ms)
+        for burst in met:
+            own.remove(burst)
+            merged.rows += burst.rows
+            merged.late |= burst.late
+        merged.rows.append(row)
+        own.append(merged)
+        self._stand(row.key, merged, met)
+        on_time = merged.end > row.w_ms
+        fires = self.spec.every and len(merged.rows) - merged.stands >= self.spec.every
+        if fires and (on_time or not self.spec.closes):
+            self._show(row.key, merged, "early" if on_time else "late")
+            merged.early = self.spec.closes
+
+    def _stand(self, key: str | None, merged: Burst, met: list[Burst]) -> None:
+        """Carry over what was shown; accumulating, withdraw panes under another start."""
+        if self.spec.discarding:
+            merged.stands = sum(burst.stands for burst in met)
+            return
+        for burst in sorted(met, key=lambda b: (b.stands_end, b.start)):
+            if burst.start == merged.start and burst.stands >= merged.stands:
+                merged.stands, merged.stands_end = burst.stands, burst.stands_end
+                merged.early = burst.early
+            elif burst.start != merged.start and burst.stands:
+                nothing = (None,) * 6
+                self.panes.append(
+                    Pane(
+                        key, burst.start, burst.stands_end, burst.stands, "late", False, True,
+                        *nothing,
+                    )
+                )  # fmt: skip
+
+    def _show(self, key: str | None, burst: Burst, timing: str) -> None:
+        size = len(burst.rows)
+        rows = [row for row in burst.rows if row not in self.shown or not self.spec.discarding]
+        self.panes.append(
+            Pane(
+                key, burst.start, burst.end, size, timing, False, False, len(rows),
+                *values_of(rows),
+            )
+        )  # fmt: skip
+        burst.stands, burst.stands_end = size, burst.end
+        self.shown.update(burst.rows)
+
+    def publish(self, clock: int) -> list[Pane]:
+        lateness = self.spec.allowed_lateness_ms
+        fired, self.panes = self.panes, []
+        wait = 0 if self.spec.closes else lateness
+        for key, own in self.bursts.items():
+            for burst in own:
+                lacks = burst.early or burst.stands < len(burst.rows)
+                if burst.end + wait <= clock and lacks:
+                    burst.early = False
+                    self._show(key, burst, "late" if burst.late else "on_time")
+        due, self.panes = self.panes, []
+        return [*self._final(fired, clock), *in_order(self._final(due, clock))]
+
+    def _final(self, panes: list[Pane], clock: int) -> Iterator[Pane]:
+        lateness = self.spec.allowed_lateness_ms
+        for pane in panes:
+            known = pane.timing != "early" and not pane.retracted
+            yield pane._replace(final=known and pane.end + lateness <= clock)
+
+
+def early_sessions(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run:
+    """Run a log through sessions, with the end of input as the last step."""
+    run, table, state = Run(), Table(topics), Sessions(spec)
+    for segment in segments:
+        table.begin(segment)
+        for row in judged(segment, table):
+            state.fold(row, run)
+            run.rows += 1
+        table.end(segment)
+        run.steps.append(state.publish(table.clock))
+        run.clocks.append(table.clock)
+    run.steps.append(state.publish(FOREVER_MS))
+    return run

@@ -1,0 +1,100 @@
+"""Early and discarding panes of sessions against the oracle: no cut, restore or purge may show.
+
+HYPOTHESIS_PROFILE=thorough runs more examples of each.
+"""
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.early_session_oracle import Sessions, Spec, early_sessions
+from tests.core.logs import COLUMNS, cut_segments, event_logs
+from tests.core.oracle import Run
+from tests.core.running import incidents, panes, run
+from tests.core.test_session_properties import crowds
+from tests.core.test_window_properties import AGGREGATION
+from tidemark.core.early_session import EarlySessionAggregate
+from tidemark.core.operator import Operator
+from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.session import AFTER_MERGING, STRICT, SessionAggregate
+from tidemark.core.trigger import every, on_close
+from tidemark.core.window import Session
+
+
+def operator(spec, topics):
+    trigger = every(rows=spec.every) if spec.every else None
+    body = SessionAggregate(
+        Session(spec.gap_ms),
+        AGGREGATION,
+        ("key",),
+        COLUMNS,
+        spec.allowed_lateness_ms,
+        on_close(trigger) if spec.closes else trigger,
+        STRICT if spec.strict else AFTER_MERGING,
+        spec.discarding,
+    )
+    early = EarlySessionAggregate(body) if spec.every else body
+    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, early)
+
+
+@st.composite
+def specs(draw):
+    every_rows = draw(st.sampled_from((1, 1, 2, 3, 0)))
+    return Spec(
+        draw(st.sampled_from((1, 4, 10, 25))),
+        draw(st.sampled_from((0, 3, 40))),
+        draw(st.booleans()),
+        not every_rows or draw(st.booleans()),
+        every_rows,
+        # Without early panes, accumulating ones are another test's.
+        not every_rows or draw(st.booleans()),
+    )
+
+
+@given(event_logs(), specs(), incidents())
+def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
+    expected = early_sessions(log.segments, log.topics, spec)
+    got = run(operator(spec, log.topics), log.segments, happen)
+    assert got.late == expected.late
+    assert got.steps == expected.steps
+
+
+@given(crowds(), specs(), incidents())
+def test_a_crowd_of_rows_behind_gives_the_oracles_panes(steps, spec, happen):
+    body, oracle, expected = operator(spec, ("t",)).body, Sessions(spec), Run()
+    state, changelog, before_ms = body.fresh(), [], NEVER_MS
+    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
+    for step, (rows, clock_ms) in enumerate(steps):
+        body.fold(pl.DataFrame(rows, schema=schema, orient="row"), state)
+        for row in rows:
+            oracle.fold(row, expected)
+        assert panes(body.publish(state, before_ms, clock_ms), ("key",)) == oracle.publish(clock_ms)
+        before_ms = clock_ms
+        changelog.append(state.changes())
+        if step in happen.purges:
+            state.purge(clock_ms)
+        if step in happen.snapshots:
+            changelog = [state.snapshot()]
+        if step in happen.replays:
+            state = body.fresh()
+            for changes in changelog:
+                state.apply(changes)
+        state.validate()
+
+
+@given(st.data(), event_logs(), specs())
+def test_cuts_change_no_early_pane(data, log, spec):
+    whole = run(operator(spec, log.topics), log.segments)
+    cut = run(operator(spec, log.topics), data.draw(cut_segments(log.segments)))
+    assert cut.late == whole.late
+    assert early(cut) == early(whole)
+
+
+def early(made):
+    return [pane for pane in made.panes if pane.timing == "early"]
+
+
+@given(event_logs(), specs())
+def test_discarding_panes_add_up_to_the_rows_accepted(log, spec):
+    got = run(operator(spec._replace(discarding=True), log.topics), log.segments)
+    assert sum(pane.n for pane in got.panes) + len(got.late) == got.rows
