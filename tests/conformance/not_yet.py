@@ -2,5 +2,4 @@
 
 NOT_YET: dict[str, str] = {
     "holistic-median-01-spark": "median()",
-    "holistic-distinct-04-spark-two-columns": "a plain function as aggregate",
 }

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
+from tidemark.conformance.sum_distinct import SumDistinct
 from tidemark.core import aggregates as words
 from tidemark.core.aggregate import Aggregate
 
@@ -34,6 +35,7 @@ NAMED: dict[str, Named] = {
     "stddev_pop": partial(words.stddev, sample=False),
     "stddev_samp": words.stddev,
     "sum": words.sum,
+    "sum_distinct": SumDistinct,
     "var_pop": partial(words.variance, sample=False),
     "var_samp": words.variance,
 }
