@@ -33,6 +33,7 @@ RULES: dict[str, str] = {
     "sliding updates": "sliding windows have no early panes; on_close and on_final publish them",
     "evictors": "a count window holds the rows of its window; there are no evictors",
     "idleness": "a source is idle when it was read to its end for idle_after, as the broker tells",
+    "last rows": "rows that no pane of every() has shown are published when the window is final",
     "null key": "a record without a key is a dead letter, and its event time moves the watermark",
     "timers": "early panes come of rows that step into another interval of time, not of the clock",
     "composed triggers": "a trigger is one of on_close, on_final, on_update and every, early or"

@@ -9,8 +9,8 @@ from tidemark.conformance.feed import Feed, Step
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.translate import Translation, translate
 from tidemark.conformance.values import TIMES
-from tidemark.core.operator import Operator, Output
-from tidemark.core.pane import EARLY, END, RETRACTED, START, TIMING, WINDOW
+from tidemark.core.operator import Changes, Operator, Output
+from tidemark.core.pane import EARLY, END, FINAL, RETRACTED, START, TIMING, WINDOW
 from tidemark.core.segment import EVENT_TIME
 
 
@@ -29,23 +29,31 @@ class Collected:
 
 
 class _Task:
-    """An operator with its state, as a service holds them for one log partition."""
+    """An operator with its state and its changelog, as a service holds them."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self.clocks = operator.clocks()
         self._state = operator.body.fresh()
+        self._changelog: list[Changes] = []
 
     def take(self, step: Step) -> Output:
         if step.segment is None:
             return self._operator.finish(self.clocks, self._state)
-        return self._operator.step(step.segment, self.clocks, self._state)
+        output = self._operator.step(step.segment, self.clocks, self._state)
+        self._changelog.append(self._state.changes())
+        return output
+
+    def compact(self) -> None:
+        """Replace the changelog by a snapshot."""
+        self._changelog = [self._state.snapshot()]
 
     def restart(self) -> None:
-        """Go on with nothing but a snapshot of state and clock."""
+        """Go on with nothing but the changelog and the clock."""
         clocks, state = self._operator.clocks(), self._operator.body.fresh()
         clocks.apply(self.clocks.state())
-        state.apply(self._state.snapshot())
+        for changes in self._changelog:
+            state.apply(changes)
         state.validate()
         self.clocks, self._state = clocks, state
 
@@ -57,6 +65,8 @@ def run(case: Case, *, restart_often: bool = False) -> Collected:
     feed = Feed(case, operator.streams[0], operator.columns, translated.row)
     task, collected = _Task(operator), Collected()
     for step in feed.steps():
+        if step.restart:
+            task.compact()
         if step.restart or restart_often:
             task.restart()
         if step.segment is not None or step.finish:
@@ -77,6 +87,8 @@ def _panes(
     for pane in output.panes.iter_rows(named=True):
         if lowest is not None and pane[START] < lowest:
             raise NotOfferedError("D11")
+        if pane[FINAL] and "repeatedly" in case.spec.get("trigger", {}):
+            raise NotOfferedError("last rows")
         result = {
             "key": pane["key"],
             "start": pane[START],
