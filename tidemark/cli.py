@@ -53,7 +53,7 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     except TyperException as error:
-        _fail(str(error) or "say which command; see --help")
+        _fail(error.format_message())  # names the option; its text alone does not
     except KafkaException as error:
         _fail(explained(error))
     except TidemarkError as error:

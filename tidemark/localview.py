@@ -68,7 +68,9 @@ def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
         late = published.late_rows()
         if late.height:
             _write(out, plan.late, encoder.late(late)[1])
-    _write(out, run.plan.dead_letters, encode_dead_letters(run.dead_letters)[1])
+    # Which topic's records die first depends on the cuts.
+    letters = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
+    _write(out, run.plan.dead_letters, encode_dead_letters(letters)[1])
     out.flush()
 
 

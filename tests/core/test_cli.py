@@ -39,11 +39,13 @@ def test_try_reads_stdin_and_prints_json_lines_and_counts():
     ("arguments", "words"),
     [
         ([], "command"),
-        (["plan"], "pipeline"),
+        (["plan"], "PIPELINE"),
         (["plan", "nowhere"], "nowhere"),
         (["run", "baking"], "baking"),
         (["try", "examples.game", "--input", "/no/such/file"], "/no/such/file"),
         (["plan", "examples.game", "--colour"], "--colour"),
+        (["try", "examples.game"], "--input"),
+        (["try", "examples.game", "--input", "-", "--cuts", "x"], "--cuts"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_status_2(arguments, words):

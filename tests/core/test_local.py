@@ -7,6 +7,8 @@ import random
 import pytest
 
 from examples.game import game
+from tidemark import Pipeline, bounded, first, hopping, last
+from tidemark import sum as total
 from tidemark.local import Cuts, LocalRun
 from tidemark.localview import open_inputs, summary, write_results
 
@@ -18,8 +20,12 @@ def move(player, at, score=1, kind="pop"):
 
 
 def results(lines, seed=None, *, every_pane=False):
-    run = LocalRun(game.plan(), Cuts(seed))
-    for _ in run.run({"moves": lines}):
+    return results_of(game, {"moves": lines}, seed, every_pane=every_pane)
+
+
+def results_of(pipeline, inputs, seed=None, *, every_pane=False):
+    run = LocalRun(pipeline.plan(), Cuts(seed))
+    for _ in run.run(inputs):
         pass
     out = io.BytesIO()
     write_results(run, out, every_pane=every_pane)
@@ -83,6 +89,30 @@ def test_cuts_do_not_change_a_byte_of_the_results():
     assert len(of("play-sessions", whole)) > 50
     for seed in range(5):
         assert results(lines, seed) == (whole, counts), f"seed {seed}"
+
+
+def two_sources():
+    pipeline = Pipeline("two")
+    schema = {"player": str, "at": int, "score": int}
+    streams = [
+        pipeline.source(topic, schema=schema, event_time="at", watermark=bounded("5s"))
+        for topic in ("moves", "imports")
+    ]
+    joined = streams[0].union(streams[1]).key_by("player")
+    joined.window(hopping("1m", "20s")).aggregate(
+        score=total("score"), first=first("score"), last=last("score")
+    ).to("scores")
+    return pipeline
+
+
+def test_cuts_do_not_change_a_byte_of_what_comes_of_several_sources():
+    pipeline = two_sources()
+    inputs = {"moves": disordered(600, seed=1), "imports": disordered(600, seed=2)}
+    whole, counts = results_of(pipeline, inputs)
+    dead = [each["value"]["topic"] for each in whole if each["topic"] == "two.dead-letters"]
+    assert set(dead) == {"moves", "imports"}
+    for seed in range(5):
+        assert results_of(pipeline, inputs, seed) == (whole, counts), f"seed {seed}"
 
 
 def test_every_pane_shows_on_time_panes_before_their_corrections():
