@@ -6,6 +6,7 @@ A pipeline is built of what is exported here; services, Spark and tests load it 
 from polars import col, lit, when
 
 from tidemark.arrival_windows import count_window, delta, global_window, punctuation
+from tidemark.core.aggregate_custom import Aggregate
 from tidemark.core.aggregates import (
     collect,
     count,
@@ -15,15 +16,19 @@ from tidemark.core.aggregates import (
     max,  # noqa: A004
     max_by,
     mean,
+    median,
     min,  # noqa: A004
     min_by,
+    quantile,
     stddev,
     sum,  # noqa: A004
+    top_k,
     variance,
 )
 from tidemark.core.time_assigner import INGEST_TIME, RECORD_TIME
 from tidemark.core.trigger import every, on_close, on_final, on_update
 from tidemark.core.watermark import bounded, from_expression, monotonic, punctuated
+from tidemark.custom import apply_frame, custom
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.pipeline import Pipeline
@@ -32,11 +37,13 @@ from tidemark.windows import calendar, hopping, processing_time, session, slidin
 __all__ = [
     "INGEST_TIME",
     "RECORD_TIME",
+    "Aggregate",
     "ConfigurationError",
     "Pipeline",
     "PipelineError",
     "StateError",
     "TidemarkError",
+    "apply_frame",
     "bounded",
     "calendar",
     "col",
@@ -44,6 +51,7 @@ __all__ = [
     "count",
     "count_distinct",
     "count_window",
+    "custom",
     "delta",
     "every",
     "first",
@@ -56,6 +64,7 @@ __all__ = [
     "max",
     "max_by",
     "mean",
+    "median",
     "min",
     "min_by",
     "monotonic",
@@ -65,10 +74,12 @@ __all__ = [
     "processing_time",
     "punctuated",
     "punctuation",
+    "quantile",
     "session",
     "sliding",
     "stddev",
     "sum",
+    "top_k",
     "tumbling",
     "variance",
     "when",

@@ -10,7 +10,7 @@ from tidemark.arrival_windows import (
     require_published,
     windows_on,
 )
-from tidemark.core.aggregate import Aggregate, Aggregation
+from tidemark.core.aggregate import Aggregation, Kind
 from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
@@ -103,7 +103,7 @@ class KeyedStream:
             )
         return self.node, window
 
-    def aggregate(self, **aggregates: Aggregate) -> "AggregatedStream":
+    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
         """Compute running values of each key, over all its rows so far: one pane for each row."""
         require_late_fields_free(self.node.columns, "aggregate")
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
@@ -177,7 +177,7 @@ class WindowedStream:
     dataflow: Dataflow
     windowed: Windowed
 
-    def aggregate(self, **aggregates: Aggregate) -> "AggregatedStream":
+    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
         """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):

@@ -38,6 +38,10 @@ FLOAT_SUMS = {
 }
 
 WHOLE_NUMBERS = {
+    ("aggregate_lists.py", "tallied"): "counts",
+    ("aggregate_quantiles.py", "value"): "counts",
+    ("aggregate_quantiles.py", "_ends"): "counts",
+    ("stable_hash.py", "_of_texts"): "counts of words",
     ("aggregate.py", "_merged"): "ROWS, Int64",
     ("aggregate.py", "additive"): "limbs and counters, Int64",
     ("firing.py", "with_blocks"): "counts rows that fire",

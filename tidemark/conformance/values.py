@@ -8,9 +8,9 @@ from typing import Any
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.sum_distinct import SumDistinct
 from tidemark.core import aggregates as words
-from tidemark.core.aggregate import Aggregate
+from tidemark.core.aggregate import Kind
 
-Named = Callable[[str], Aggregate]
+Named = Callable[[str], Kind]
 
 _by_arrival: Named = partial(words.collect, order="arrival")
 
@@ -50,7 +50,7 @@ TIMES = "times"
 class Shown:
     """Aggregates by the columns of a pane, and what of a pane's row is the case's value."""
 
-    aggregates: Mapping[str, Aggregate]
+    aggregates: Mapping[str, Kind]
     value: Callable[[Fields], Any]
 
 
@@ -75,7 +75,7 @@ def _shown(aggregate: object) -> Shown:
     return Shown(listed, lambda pane: [pane[name] for name in listed])
 
 
-def _named(name: str, column: str) -> Aggregate:
+def _named(name: str, column: str) -> Kind:
     if name not in NAMED:
         raise ConformanceError(f"aggregate {name!r} is unknown")
     return NAMED[name](column)

@@ -13,7 +13,7 @@ order and grouping.  Columns of a partial frame:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ LIMB, SQUARE = "limb", "square"
 """Parts that hold limbs, numbered: of a sum, and of a sum of squares."""
 
 
-class Aggregate(Protocol):
+class Kind(Protocol):
     """One aggregate; a frozen value.  Partial columns are named ``<name>.<part>``."""
 
     def type(self, name: str, columns: Columns, /) -> pl.DataType:
@@ -51,11 +51,19 @@ class Aggregate(Protocol):
         """Return the value of each merged partial."""
 
 
+@runtime_checkable
+class Settling(Protocol):
+    """An aggregate whose parts can be made smaller once they are merged."""
+
+    def settle(self, name: str, partials: pl.DataFrame, /) -> list[pl.Series]:
+        """Return the parts that change."""
+
+
 @dataclass(frozen=True)
 class Aggregation:
     """The named aggregates of one operator, over rows with the given value columns."""
 
-    aggregates: Mapping[str, Aggregate]
+    aggregates: Mapping[str, Kind]
     columns: Columns
 
     def __post_init__(self) -> None:
@@ -119,9 +127,11 @@ class Aggregation:
         if frame.height <= 1:
             return frame
         merged = frame.group_by(by).agg(merges)
-        for name in self.aggregates:
+        for name, kind in self.aggregates.items():
             for part in (LIMB, SQUARE):
                 merged = _carried(name, merged, part)
+            if isinstance(kind, Settling):
+                merged = merged.with_columns(kind.settle(name, merged))
         return merged
 
 

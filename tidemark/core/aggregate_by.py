@@ -84,5 +84,9 @@ def rank_of(by: pl.Series) -> pl.Series:
 
 
 def comparable(values: pl.Series) -> pl.Series:
-    """Give zero one sign."""
-    return values + 0.0 if values.dtype.is_float() else values
+    """Give zero one sign, and NaN one bit pattern."""
+    if not values.dtype.is_float():
+        return values
+    zero = pl.lit(0.0, values.dtype)
+    one_nan = values.fill_nan(float("nan"))
+    return pl.select(pl.when(one_nan == 0).then(zero).otherwise(one_nan)).to_series()

@@ -23,6 +23,9 @@ Numbers = npt.NDArray[np.int64]
 
 CollectOrder = Literal["event_time", "arrival"]
 
+LIST = "@list"
+"""Column of flattened lists: the index of the list."""
+
 _ARRIVAL_ORDER = {"arrival": ARRIVAL, "sub_row": SUB_ROW}
 
 
@@ -45,11 +48,12 @@ def flattened(lists: pl.Series) -> tuple[Numbers, pl.Series]:
 
 
 def relisted(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
-    """Undo ``flattened``; elements of a list follow each other, lists in order."""
+    """Undo ``flattened``: elements of a list follow each other, and lists are in order."""
     bounds = pa.array(np.searchsorted(index, np.arange(height + 1)))
-    lists = pl.from_arrow(pa.LargeListArray.from_arrays(bounds, elements.rechunk().to_arrow()))
+    array = elements.to_arrow(compat_level=pl.CompatLevel.oldest())
+    lists = pl.from_arrow(pa.LargeListArray.from_arrays(bounds, array))
     assert isinstance(lists, pl.Series)
-    return lists.cast(pl.List(elements.dtype))
+    return lists.cast(pl.List(elements.dtype)).alias(elements.name)
 
 
 def structs(fields: pl.DataFrame, held: pl.Series) -> pl.Series:
@@ -153,5 +157,14 @@ def in_place(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
     index, held = flattened(lists)
     fields = held.struct.unnest()
     order = _ARRIVAL_ORDER if "arrival" in fields.columns else ORDER
-    ordered = fields.with_columns(pl.Series("@list", index)).sort("@list", *order)
-    return ordered["@list"].to_numpy(), ordered
+    ordered = fields.with_columns(pl.Series(LIST, index)).sort(LIST, *order)
+    return ordered[LIST].to_numpy(), ordered
+
+
+def tallied(lists: pl.Series) -> pl.Series:
+    """Add up the counts of each value in lists of structs of value and count; sort by value."""
+    index, flat = flattened(lists)
+    counted = flat.struct.unnest().with_columns(pl.Series(LIST, index))
+    totals = counted.group_by(LIST, "value").agg(pl.col("count").sum()).sort(LIST, "value")
+    tally = totals.select("value", "count").to_struct(lists.name)
+    return relisted(totals[LIST].to_numpy(), tally, lists.len())

@@ -3,11 +3,14 @@
 Nothing else lives here, so no builtin of the same name can be meant.
 """
 
-from tidemark.core.aggregate import Aggregate
+from tidemark.core.aggregate import Kind
 from tidemark.core.aggregate_by import MaxBy, MinBy
+from tidemark.core.aggregate_distinct import ApproximateCountDistinct
 from tidemark.core.aggregate_kinds import Count, CountValues, First, Last, Max, Min
 from tidemark.core.aggregate_lists import Collect, CollectOrder, CountDistinct
+from tidemark.core.aggregate_quantiles import ApproximateQuantile, Median, Quantile
 from tidemark.core.aggregate_sums import Mean, Sum
+from tidemark.core.aggregate_top import Largest, MostFrequent
 from tidemark.core.aggregate_variance import StdDev, Variance
 
 __all__ = [
@@ -19,75 +22,96 @@ __all__ = [
     "max",
     "max_by",
     "mean",
+    "median",
     "min",
     "min_by",
+    "quantile",
     "stddev",
     "sum",
+    "top_k",
     "variance",
 ]
 
 
-def count(column: str | None = None) -> Aggregate:
+def count(column: str | None = None) -> Kind:
     """Count rows; with a column, only those where it is not null."""
     return Count() if column is None else CountValues(column)
 
 
-def sum(column: str) -> Aggregate:  # noqa: A001
+def sum(column: str) -> Kind:  # noqa: A001
     """Add up exactly: integers never overflow, floats are rounded once; of Booleans, count true."""
     return Sum(column)
 
 
-def min(column: str) -> Aggregate:  # noqa: A001
+def min(column: str) -> Kind:  # noqa: A001
     """Take the least value; NaN only where there is nothing else."""
     return Min(column)
 
 
-def max(column: str) -> Aggregate:  # noqa: A001
+def max(column: str) -> Kind:  # noqa: A001
     """Take the greatest value; NaN only where there is nothing else."""
     return Max(column)
 
 
-def mean(column: str) -> Aggregate:
+def mean(column: str) -> Kind:
     """Divide the exact sum by the number of values."""
     return Mean(column)
 
 
-def first(column: str) -> Aggregate:
+def first(column: str) -> Kind:
     """Take the first value by event time; ties go by source, offset, and place in the record."""
     return First(column)
 
 
-def last(column: str) -> Aggregate:
+def last(column: str) -> Kind:
     """Take the last value by event time; ties go by source, offset, and place in the record."""
     return Last(column)
 
 
-def variance(column: str, *, sample: bool = True) -> Aggregate:
+def variance(column: str, *, sample: bool = True) -> Kind:
     """Take the exact variance, rounded once; ``sample=False``: of a whole population."""
     return Variance(column, int(sample))
 
 
-def stddev(column: str, *, sample: bool = True) -> Aggregate:
+def stddev(column: str, *, sample: bool = True) -> Kind:
     """Take the square root of the exact variance, rounded once."""
     return StdDev(column, int(sample))
 
 
-def min_by(column: str, by: str) -> Aggregate:
+def min_by(column: str, by: str) -> Kind:
     """Take the value of the row with the least ``by``; of several, that of the first row."""
     return MinBy(column, by)
 
 
-def max_by(column: str, by: str) -> Aggregate:
+def max_by(column: str, by: str) -> Kind:
     """Take the value of the row with the greatest ``by``; of several, that of the first row."""
     return MaxBy(column, by)
 
 
-def count_distinct(column: str) -> Aggregate:
-    """Count different values."""
-    return CountDistinct(column)
+def count_distinct(column: str, *, approximate: bool = False) -> Kind:
+    """Count different values, exactly, or with a standard error of 1.6 % in at most 16 KiB."""
+    return ApproximateCountDistinct(column) if approximate else CountDistinct(column)
 
 
-def collect(column: str, *, order: CollectOrder = "event_time") -> Aggregate:
+def median(column: str) -> Kind:
+    """Take the value in the middle, or between the two in the middle; every value is held."""
+    return Median(column)
+
+
+def quantile(column: str, q: float, *, approximate: bool = False) -> Kind:
+    """Take the value with a share ``q`` of the others below it, interpolated between two.
+
+    Every value is held; with ``approximate=True`` only counts, and it is at most 1/128 off.
+    """
+    return ApproximateQuantile(column, q) if approximate else Quantile(column, q)
+
+
+def top_k(column: str, k: int, by: str | None = None) -> Kind:
+    """List the k most frequent values with their counts, or those with the largest ``by``."""
+    return MostFrequent(column, k) if by is None else Largest(column, k, by)
+
+
+def collect(column: str, *, order: CollectOrder = "event_time") -> Kind:
     """List the values by event time (ties as in ``first``), or by ``order="arrival"``: by the log.
 
     Every value is held until the window is gone.
