@@ -13,6 +13,7 @@ from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import duration_text
 from tidemark.core.early import EarlyAggregate
 from tidemark.core.early_session import EarlySessionAggregate
+from tidemark.core.gap_filled import GapFilled
 from tidemark.core.operator import Body, Operator
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.session import SessionAggregate
@@ -217,7 +218,8 @@ def _body(output: Output) -> Body:
     if isinstance(windowed.window, Sliding):
         return SlidingAggregate(windowed.window, *common)
     windows = WindowAggregate(windowed.window, *common, discarding)
-    return windows if late_only else EarlyAggregate(windows)
+    body = windows if late_only else EarlyAggregate(windows)
+    return GapFilled(body) if windowed.empty else body
 
 
 def _arrival_body(output: Output, windows: Arrival) -> Body:
@@ -245,6 +247,8 @@ def _windows_text(windowed: Windowed) -> str:
         text += f", {windowed.trigger}"
     if windowed.accumulation == "discarding":
         text += ", discarding"
+    if windowed.empty:
+        text += ", empty ones too"
     return f"{text}, strict" if windowed.lateness == "strict" else text
 
 

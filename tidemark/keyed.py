@@ -12,10 +12,11 @@ from tidemark.arrival_windows import (
 )
 from tidemark.core.aggregate import Aggregation, Kind
 from tidemark.core.arrival_window import Arrival
+from tidemark.core.calendar import Calendar
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
-from tidemark.core.window import Session, Sliding
+from tidemark.core.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.logical import (
     Accumulation,
@@ -50,6 +51,7 @@ class KeyedStream:
         trigger: Trigger | None = None,
         lateness: SessionLateness | None = None,
         accumulation: Accumulation = "accumulating",
+        empty: bool = False,
     ) -> "WindowedStream":
         """Group each key's rows in windows.
 
@@ -57,8 +59,11 @@ class KeyedStream:
         are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
         judged ``"after_merging"`` or ``"strict"``, by its own time.  ``accumulation``: whether each
         pane of a window holds all its rows, or ``"discarding"``, those since the pane before.
+        ``empty``: publish windows without rows too, between the first and last one of each key.
         """
         require_late_fields_free(self.node.columns, "window")
+        if empty:
+            _require_filled(window, trigger)
         if isinstance(window, InArrivalOrder):
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
@@ -89,6 +94,7 @@ class KeyedStream:
                 lateness or "after_merging",
                 accumulation,
                 by_processing_time,
+                empty,
             ),
         )
 
@@ -139,6 +145,16 @@ def _require_trigger(trigger: object) -> None:
             f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
             "on_update() or every()"
         )
+
+
+def _require_filled(window: object, trigger: Trigger | None) -> None:
+    if not isinstance(window, Hopping | Calendar):
+        raise PipelineError(
+            "window(empty): only tumbling(), hopping() and calendar() windows follow each other "
+            "without rows"
+        )
+    if not isinstance(trigger or OnClose(), OnClose | OnFinal):
+        raise PipelineError(f"window(empty): windows are not published at their close {trigger}")
 
 
 def _require_by_rows(trigger: Trigger | None) -> None:

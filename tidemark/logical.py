@@ -78,6 +78,7 @@ class Windowed:
     lateness: SessionLateness
     accumulation: Accumulation = "accumulating"
     by_processing_time: bool = False
+    empty: bool = False
 
 
 @dataclass(frozen=True, eq=False)
