@@ -29,7 +29,7 @@ def operator(spec, topics):
 
 
 def specs():
-    reaches, lateness = st.sampled_from((1, 2, 5, 10, 25)), st.sampled_from((0, 3, 10, 200))
+    reaches, lateness = st.sampled_from((1, 2, 5, 10, 25, 70)), st.sampled_from((0, 3, 10, 200))
     return st.builds(Spec, reaches, lateness, st.booleans())
 
 

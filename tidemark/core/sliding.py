@@ -10,9 +10,14 @@ for it, whoever made it and whenever.  So content and existence follow from the 
 alone, and neither order nor cuts can show.
 
 A segment's publication looks at the keys that have a window due, or rows behind their W.  Their
-lines near those times are laid out by key and time; then a window is a stretch of lines.  Lines
-ahead count in every window that has them: whole stretches are merged from blocks of 1, 2, 4 ...
-lines, each merged once.  Lines behind are few, and are judged window by window.
+lines near those times are laid out by key and time; then a window is a stretch of lines.  Whole
+stretches are merged from blocks of 1, 2, 4 ... lines, each merged once, where every line counts:
+
+* lines ahead count in every window that has them;
+* lines behind by at most a *bound* count in every window that ends later than the bound after them.
+
+So of each window the rest is judged line by line: lines slightly behind in its last stretch, as
+long as the bound, and lines far behind in all of it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,15 +51,31 @@ from tidemark.core.windowed import LATE_BY
 _NUMBER = "@number"
 
 
+_BOUND = 16
+"""The part of a window's size by which lines may be behind without being judged one by one."""
+
+
 @dataclass(frozen=True)
 class _Lines:
-    """The lines that a publication looks at, and the partials behind them; ``keys`` by number."""
+    """Some lines and their partials; those in [end - far_ms, end - near_ms) concern a window."""
+
+    timeline: Timeline
+    partials: pl.DataFrame
+    far_ms: int
+    near_ms: int = 0
+
+
+@dataclass(frozen=True)
+class _Near:
+    """The lines that a publication looks at: those that surely count, and those to be judged.
+
+    ``keys`` by number; ``every``: all lines; ``touched``: new lines behind.
+    """
 
     keys: pl.DataFrame
-    ahead: Timeline
-    ahead_partials: pl.DataFrame
-    behind: Timeline
-    behind_partials: pl.DataFrame
+    every: Timeline
+    certain: tuple[_Lines, ...]
+    judged: tuple[_Lines, ...]
     touched: Timeline
 
 
@@ -116,7 +137,9 @@ class SlidingAggregate:
         if lines is None:
             return pl.DataFrame(schema=self._schema())
         shown = list(self._shown(lines, after_ms, until_ms))
-        return self._panes(lines, [self._merged(lines, each) for each in shown], shown, clock_ms)
+        return self._panes(
+            lines.keys, [self._merged(lines, each) for each in shown], shown, clock_ms
+        )
 
     def _no_lines(self) -> pl.DataFrame:
         key = {name: self.columns[name] for name in self.key}
@@ -124,7 +147,7 @@ class SlidingAggregate:
 
     def _near(
         self, state: SlidingState, touched: pl.DataFrame, after_ms: int, until_ms: int
-    ) -> _Lines | None:
+    ) -> _Near | None:
         """Lay out the lines of the keys with a window due or rows behind."""
         size_ms = self.windows.longest_ms
         first_ms, last_ms = after_ms - size_ms, until_ms - 1
@@ -144,31 +167,39 @@ class SlidingAggregate:
         wanted = any_of(keys.height, number[found.height :])
         number, of_touched = number[: found.height], number[found.height :]
         wanted[number[due]] = True
-        behind = found[WATERMARK].to_numpy() >= ends
-        ahead_lines, ahead = self._timeline(found, number, wanted[number] & ~behind)
-        behind_lines, late = self._timeline(found, number, wanted[number] & behind)
-        _, fresh = self._timeline(touched, of_touched, np.ones(touched.height, np.bool_))
-        return _Lines(keys, ahead, ahead_lines, late, behind_lines, fresh)
+        picked = np.flatnonzero(wanted[number])
+        every = _sorted_lines(found[picked], number[picked])
+        fresh = _sorted_lines(touched, of_touched)[1]
+        return _Near(keys, every[1], *self._split(*every), fresh)
 
-    def _timeline(
-        self, lines: pl.DataFrame, number: Numbers, mask: Mask
-    ) -> tuple[pl.DataFrame, Timeline]:
-        picked = np.flatnonzero(mask)
-        at_ms = lines[EVENT_TIME].to_numpy()
-        picked = picked[np.lexsort((at_ms[picked], number[picked]))]
-        watermark_ms = lines[WATERMARK].to_numpy()[picked]
-        partials = lines[picked].drop(*self.key, EVENT_TIME, WATERMARK)
-        return partials, Timeline(number[picked], at_ms[picked], watermark_ms)
+    def _split(
+        self, lines: pl.DataFrame, every: Timeline
+    ) -> tuple[tuple[_Lines, ...], tuple[_Lines, ...]]:
+        """Return the lines that surely count, and those to be judged."""
+        size_ms = self.windows.longest_ms
+        bound_ms = size_ms // _BOUND
+        partials = lines.drop(*self.key, EVENT_TIME, WATERMARK)
+        behind_ms = every.watermark_ms - every.at_ms
+        slight = (behind_ms > 0) & (behind_ms <= bound_ms)
 
-    def _shown(self, lines: _Lines, after_ms: int, until_ms: int) -> Iterator[_Shown]:
+        def part(mask: Mask, far_ms: int, near_ms: int = 0) -> _Lines:
+            return _Lines(every.where(mask), partials.filter(pl.Series(mask)), far_ms, near_ms)
+
+        settled = part(behind_ms <= bound_ms, size_ms, bound_ms)
+        recent = part(behind_ms == 0, bound_ms)
+        return (settled, recent), (part(slight, bound_ms), part(behind_ms > bound_ms, size_ms))
+
+    def _shown(self, lines: _Near, after_ms: int, until_ms: int) -> Iterator[_Shown]:
         """Yield what is due, and corrections of what was due before."""
         size_ms, lateness_ms = self.windows.longest_ms, self.allowed_lateness_ms
-        made = windows_made((lines.ahead, lines.behind), size_ms, lateness_ms)
+        made = windows_made(lines.every, size_ms, lateness_ms)
         due = made.where(_within(made.end_ms, after_ms, until_ms))
-        window, line = lines.behind.pairs(due, size_ms)
-        watermark_ms, end_ms = lines.behind.watermark_ms[line], due.end_ms[window]
-        counts = (watermark_ms >= end_ms) & (watermark_ms < end_ms + lateness_ms)
-        late = any_of(due.end_ms.size, window[counts]) | ~due.on_time
+        late = ~due.on_time
+        for part in lines.judged:
+            window, line = part.timeline.pairs(due, part.far_ms)
+            watermark_ms, end_ms = part.timeline.watermark_ms[line], due.end_ms[window]
+            counts = (watermark_ms >= end_ms) & (watermark_ms < end_ms + lateness_ms)
+            late |= any_of(late.size, window[counts])
         if isinstance(self.trigger, OnFinal):
             yield _Shown(due, due.end_ms + lateness_ms, late)
             return
@@ -178,7 +209,7 @@ class SlidingAggregate:
         for windows in again:
             yield _Shown(windows, windows.end_ms + lateness_ms, np.ones(windows.key.size, np.bool_))
 
-    def _touched(self, lines: _Lines, published: Windows) -> Windows:
+    def _touched(self, lines: _Near, published: Windows) -> Windows:
         """Return the windows in which new rows behind count, or which they made."""
         size_ms, touched = self.windows.longest_ms, lines.touched
         window, line = touched.pairs(published, size_ms)
@@ -187,14 +218,16 @@ class SlidingAggregate:
         met = any_of(published.key.size, window[counts])
         return published.where(met | (follows & ~published.on_time))
 
-    def _merged(self, lines: _Lines, shown: _Shown) -> pl.DataFrame:
+    def _merged(self, lines: _Near, shown: _Shown) -> pl.DataFrame:
         """Return the merged partials of each window that holds a row, with its number."""
-        size_ms = self.windows.longest_ms
-        begin, end = lines.ahead.inside(shown.windows, size_ms)
-        parts = list(self._stretches(lines.ahead_partials, begin, end))
-        window, line = lines.behind.pairs(shown.windows, size_ms)
-        counts = lines.behind.watermark_ms[line] < shown.limit_ms[window]
-        parts.append(_numbered(lines.behind_partials[line[counts]], window[counts]))
+        parts: list[pl.DataFrame] = []
+        for part in lines.certain:
+            begin, end = part.timeline.inside(shown.windows, part.far_ms, part.near_ms)
+            parts += self._stretches(part.partials, begin, end)
+        for part in lines.judged:
+            window, line = part.timeline.pairs(shown.windows, part.far_ms)
+            counts = part.timeline.watermark_ms[line] < shown.limit_ms[window]
+            parts.append(_numbered(part.partials[line[counts]], window[counts]))
         return self.aggregation.combine(parts, (_NUMBER,))
 
     def _stretches(
@@ -214,13 +247,13 @@ class SlidingAggregate:
                 lines = grouped(self.aggregation, lines, np.arange(lines.height) // 2)
 
     def _panes(
-        self, lines: _Lines, merged: list[pl.DataFrame], shown: list[_Shown], clock_ms: int
+        self, keys: pl.DataFrame, merged: list[pl.DataFrame], shown: list[_Shown], clock_ms: int
     ) -> pl.DataFrame:
         heads = []
         for partials, each in zip(merged, shown, strict=True):
             number = partials[_NUMBER].to_numpy()
             end_ms = each.windows.end_ms[number]
-            head = lines.keys[each.windows.key[number]].with_columns(
+            head = keys[each.windows.key[number]].with_columns(
                 pl.Series(START, end_ms - self.windows.longest_ms),
                 pl.Series(END, end_ms),
                 partials[ROWS].alias(REVISION),
@@ -239,6 +272,14 @@ class SlidingAggregate:
     def _schema(self) -> dict[str, pl.DataType]:
         key = {name: self.columns[name] for name in self.key}
         return pane_schema(key, self.aggregation.types)
+
+
+def _sorted_lines(lines: pl.DataFrame, number: Numbers) -> tuple[pl.DataFrame, Timeline]:
+    """Return lines in order of key and time."""
+    at_ms = lines[EVENT_TIME].to_numpy()
+    order = np.lexsort((at_ms, number))
+    watermark_ms = lines[WATERMARK].to_numpy()[order]
+    return lines[order], Timeline(number[order], at_ms[order], watermark_ms)
 
 
 def _within(end_ms: Numbers, after_ms: int, until_ms: int) -> Mask:

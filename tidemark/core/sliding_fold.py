@@ -36,6 +36,10 @@ class Timeline:
         # Ranks are in the same order as times and always fit, however many keys there are.
         self._places = self._place(key, at_ms)
 
+    def where(self, mask: Mask) -> "Timeline":
+        """Return some of the lines."""
+        return Timeline(self.key[mask], self.at_ms[mask], self.watermark_ms[mask])
+
     def _place(self, key: Numbers, at_ms: Numbers) -> Numbers:
         places: Numbers = key * (self._times.size + 1) + np.searchsorted(self._times, at_ms)
         return places
@@ -44,14 +48,14 @@ class Timeline:
         """Return where the lines of keys at times or later begin."""
         return np.searchsorted(self._places, self._place(key, at_ms))
 
-    def inside(self, windows: Windows, size_ms: int) -> tuple[Numbers, Numbers]:
-        """Return where the lines of windows of a size begin and end."""
-        begin = self.first(windows.key, windows.end_ms - size_ms)
-        return begin, self.first(windows.key, windows.end_ms)
+    def inside(self, windows: Windows, far_ms: int, near_ms: int) -> tuple[Numbers, Numbers]:
+        """Return where the lines in [end - far_ms, end - near_ms) of windows begin and end."""
+        begin = self.first(windows.key, windows.end_ms - far_ms)
+        return begin, self.first(windows.key, windows.end_ms - near_ms)
 
-    def pairs(self, windows: Windows, size_ms: int) -> tuple[Numbers, Numbers]:
-        """Return each line of each window, as places of the window and of the line."""
-        begin, end = self.inside(windows, size_ms)
+    def pairs(self, windows: Windows, far_ms: int) -> tuple[Numbers, Numbers]:
+        """Return each line in [end - far_ms, end) of each window, as places of both."""
+        begin, end = self.inside(windows, far_ms, 0)
         count = end - begin
         window = np.repeat(np.arange(count.size), count)
         before = np.add.accumulate(count) - count
@@ -62,18 +66,15 @@ class Timeline:
         return self.first(key, at_ms) < self.first(key, at_ms + 1)
 
 
-def windows_made(
-    timelines: tuple[Timeline, ...], size_ms: int, allowed_lateness_ms: int
-) -> Windows:
+def windows_made(lines: Timeline, size_ms: int, allowed_lateness_ms: int) -> Windows:
     """Return the windows that lines make: those that end with a line, and those that follow one.
 
     A line that is late for the window that ends with it does not make it.  Windows that follow may
     turn out to be empty.
     """
-    key = np.concatenate([line.key for line in timelines] * 2)
-    ends = [line.at_ms + 1 for line in timelines]
-    end_ms = np.concatenate([*ends, *(end + size_ms for end in ends)])
-    watermark_ms = np.concatenate([line.watermark_ms for line in timelines] * 2)
+    key = np.tile(lines.key, 2)
+    end_ms = np.concatenate((lines.at_ms + 1, lines.at_ms + 1 + size_ms))
+    watermark_ms = np.tile(lines.watermark_ms, 2)
     late = watermark_ms >= end_ms
     order = np.lexsort((late, end_ms, key))
     order = order[watermark_ms[order] < end_ms[order] + allowed_lateness_ms]
