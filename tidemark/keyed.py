@@ -62,16 +62,16 @@ class KeyedStream:
         ``empty``: publish windows without rows too, between the first and last one of each key.
         """
         require_late_fields_free(self.node.columns, "window")
+        by_processing_time = isinstance(window, ProcessingTime)
+        if isinstance(window, ProcessingTime):
+            _require_no_lateness(allowed_lateness, lateness)
+            window = window.window
         if empty:
             _require_filled(window, trigger)
         if isinstance(window, InArrivalOrder):
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
             return self._in_arrival_order(window, trigger, accumulation)
-        by_processing_time = isinstance(window, ProcessingTime)
-        if isinstance(window, ProcessingTime):
-            _require_no_lateness(allowed_lateness, lateness)
-            window = window.window
         node, window = self._windows_on(window)
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:

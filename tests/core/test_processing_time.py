@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import test_session_properties, test_window_properties
-from tests.core.logs import Commit, Raw, Read, Record, cut_segments, event_logs, record
+from tests.core.logs import COLUMNS, Commit, Raw, Read, Record, cut_segments, event_logs, record
 from tests.core.oracle import Aligned, WallClock, windowed
 from tests.core.running import Task, incidents
 from tests.core.running import run as run_log
@@ -68,6 +68,19 @@ def test_a_session_closes_when_nothing_was_recorded_for_its_gap():
     tens = by_clock(test_session_properties.operator(Spec(10, 0, False, False), ("t",)))
     assert stepped(tens, (100, (1,)), (105, (500,)), (115, (2,)), (124, ()), (125, ())) == [
         [], [], ["[100,115) r2"], [], ["[115,125) r1"],
+    ]  # fmt: skip
+
+
+def test_windows_without_rows_are_published_where_asked():
+    #  recorded at  5   12       31      40
+    #               [0,10) [10,20) [20,30) [30,40)
+    pipeline = Pipeline("p")
+    tens = processing_time(tumbling(10))
+    keyed(pipeline).window(tens, empty=True).aggregate(n=count()).to("out")
+    (plan,) = pipeline.plan().operators
+    operator = replace(plan.operator, columns=COLUMNS)
+    assert stepped(operator, (5, (1,)), (12, ()), (31, (2,)), (40, ())) == [
+        [], ["[0,10) r1"], [], ["[10,20) r0", "[20,30) r0", "[30,40) r1"],
     ]  # fmt: skip
 
 
