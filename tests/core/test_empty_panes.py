@@ -4,27 +4,50 @@ import pytest
 
 from tidemark import (
     Pipeline,
+    apply_frame,
     collect,
     count,
     count_distinct,
+    custom,
     every,
     first,
     last,
     max,  # noqa: A004
     max_by,
     mean,
+    median,
     min,  # noqa: A004
     min_by,
     monotonic,
     on_close,
+    quantile,
     stddev,
     sum,  # noqa: A004
+    top_k,
     tumbling,
     variance,
 )
 from tidemark.local import LocalRun
 
+
+class Rows:
+    """A user's own count."""
+
+    def init(self):
+        return 0
+
+    def add(self, state, row):
+        return state + 1
+
+    def merge(self, state, other):
+        return state + other
+
+    def result(self, state):
+        return state
+
+
 OF_NOTHING = {
+    "custom": (custom(Rows(), "v", int), 0),
     "count": (count(), 0),
     "count of a column": (count("v"), 0),
     "count_distinct": (count_distinct("v"), 0),
@@ -32,14 +55,19 @@ OF_NOTHING = {
     "collect by arrival": (collect("v", order="arrival"), []),
     "first": (first("v"), None),
     "last": (last("v"), None),
+    "count_distinct, approximate": (count_distinct("v", approximate=True), 0),
+    "apply_frame": (apply_frame(lambda rows: rows.height, "v", int), 0),
     "max": (max("v"), None),
     "max_by": (max_by("v", "ts"), None),
     "mean": (mean("v"), None),
+    "median": (median("v"), None),
     "min": (min("v"), None),
     "min_by": (min_by("v", "ts"), None),
+    "quantile, approximate": (quantile("v", 0.9, approximate=True), None),
     "stddev": (stddev("v"), None),
     "sum": (sum("v"), None),
     "sum of floats": (sum("f"), None),
+    "top_k": (top_k("v", 3), []),
     "variance": (variance("v"), None),
 }
 

@@ -6,13 +6,18 @@ from functools import partial
 from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.conformance.sum_distinct import SumDistinct
 from tidemark.core import aggregates as words
 from tidemark.core.aggregate import Kind
+from tidemark.custom import apply_frame
 
 Named = Callable[[str], Kind]
 
 _by_arrival: Named = partial(words.collect, order="arrival")
+
+
+def _sum_distinct(column: str) -> Kind:
+    return apply_frame(lambda rows: sum(rows[column].unique().to_list()), column, int)
+
 
 NAMED: dict[str, Named] = {
     "assign": words.count,
@@ -28,6 +33,7 @@ NAMED: dict[str, Named] = {
     "max": words.max,
     "max_by_ts": partial(words.max_by, by="ts"),
     "mean": words.mean,
+    "median": words.median,
     "merge_windows": words.count,
     "min": words.min,
     "min_by_ts": partial(words.min_by, by="ts"),
@@ -35,7 +41,7 @@ NAMED: dict[str, Named] = {
     "stddev_pop": partial(words.stddev, sample=False),
     "stddev_samp": words.stddev,
     "sum": words.sum,
-    "sum_distinct": SumDistinct,
+    "sum_distinct": _sum_distinct,
     "var_pop": partial(words.variance, sample=False),
     "var_samp": words.variance,
 }

@@ -125,7 +125,7 @@ class Custom(_InPython):
 
     def _states(self, name: str, partials: pl.DataFrame) -> Iterator[str]:
         lists = partials.select(f"{name}.rows", f"{name}.states").iter_rows()
-        return (self._folded(name, rows, states) for rows, states in lists)
+        return (self._folded(name, rows or (), states or ()) for rows, states in lists)
 
     def _folded(self, name: str, rows: Sequence[RowValues], states: Sequence[str]) -> str:
         if len(states) == 1 and not rows:
@@ -211,7 +211,8 @@ class OverFrame(_InPython):
         lists = partials[f"{name}.rows"]
         _, placed_rows = in_place(lists)
         rows = placed_rows["row"].struct.unnest()
-        return self._column(name, self._results(name, rows, lists.list.len().to_list()))
+        lengths = lists.list.len().fill_null(0).to_list()
+        return self._column(name, self._results(name, rows, lengths))
 
     def _results(self, name: str, rows: pl.DataFrame, lengths: Iterable[int]) -> Iterator[Any]:
         start = 0
