@@ -17,6 +17,9 @@ from tidemark.errors import PipelineError
 
 Times = npt.NDArray[np.int64]
 
+MOST_WINDOWS = 10_000
+"""Windows a single row may be in: each is a pane to publish."""
+
 
 class Aligned(Protocol):
     """Windows whose bounds are the same for all keys, made of whole slices that they share.
@@ -70,6 +73,11 @@ class Hopping:
             raise PipelineError(
                 f"window slide must be positive and at most the size of {self.size_ms} ms, "
                 f"got {self.slide_ms} ms"
+            )
+        if self.size_ms > MOST_WINDOWS * self.slide_ms:
+            raise PipelineError(
+                f"a window of {self.size_ms} ms every {self.slide_ms} ms puts each row in "
+                f"{self.size_ms // self.slide_ms} windows, more than {MOST_WINDOWS}"
             )
         if abs(self.offset_ms) >= self.slide_ms:
             raise PipelineError(

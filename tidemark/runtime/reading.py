@@ -2,10 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from tidemark.errors import StateError
 from tidemark.runtime.clients import plain_consumer
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition
@@ -15,6 +16,8 @@ _log = logging.getLogger("tidemark")
 _BATCH = 500
 _WAIT_S = 0.2
 _QUIET_S = 5.0
+_HANGING_S = 120.0  # beyond a transaction's own timeout: the broker looks every 10 s, and may pause
+_ANSWER_S = 5.0
 
 Range = tuple[int, int]
 
@@ -32,7 +35,8 @@ class RangeReader:
         self._positions = {at: begin for at, (begin, _) in ranges.items()}
         self._consumer = plain_consumer(config)
         self._consumer.assign([TopicPartition(*at, begin) for at, begin in self._positions.items()])
-        self._moved_s = time.monotonic()
+        self._moved_s = self._warned_s = time.monotonic()
+        self._patience_s = config.transaction_timeout_ms / 1000 + _HANGING_S
 
     @property
     def left(self) -> int:
@@ -58,11 +62,29 @@ class RangeReader:
                 self._positions[Partition(position.topic, position.partition)] = position.offset
         now_s = time.monotonic()
         if self.left < before:
-            self._moved_s = now_s
-        elif now_s - self._moved_s > _QUIET_S:
-            self._moved_s = now_s
-            behind = [str(at) for at, end in self._ends.items() if self._positions[at] < end]
-            _log.warning("waiting for an open transaction of another process on %s", behind)
+            self._moved_s = self._warned_s = now_s
+        elif now_s - self._warned_s > _QUIET_S:
+            self._warned_s = now_s
+            behind = [at for at, end in self._ends.items() if self._positions[at] < end]
+            self._report(behind, now_s - self._moved_s)
+
+    def _report(self, behind: Sequence[Partition], quiet_s: float) -> None:
+        """Say what is waited for; stop where no transaction can be that old.
+
+        A broker killed in the middle of a commit may forget to end it on some partitions, while
+        the offsets of the same commit are there (docs/decisions/0004).
+        """
+        names = ", ".join(map(str, behind))
+        if quiet_s < self._patience_s:
+            _log.warning("waiting for an open transaction of another process on %s", names)
+            return
+        # Raises where the broker is away: then it is not the transaction that is stuck.
+        self._consumer.get_watermark_offsets(TopicPartition(*behind[0]), timeout=_ANSWER_S)
+        raise StateError(
+            f"{names}: a transaction is open for {quiet_s:.0f} s, longer than any may be: the "
+            "broker has lost its end. 'kafka-transactions.sh find-hanging' names it; what it wrote cannot "
+            "be trusted, so abort it and start the pipeline afresh from its raw topics"
+        )
 
     def _is_wanted(self, message: Message) -> bool:
         at = Partition(message.topic() or "", message.partition() or 0)

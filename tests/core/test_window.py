@@ -1,0 +1,25 @@
+"""Window specifications refuse what is no window, naming the value."""
+
+import pytest
+
+from tidemark.core.window import MOST_WINDOWS, Hopping
+from tidemark.errors import PipelineError
+
+
+@pytest.mark.parametrize(
+    ("size_ms", "slide_ms", "offset_ms", "named"),
+    [
+        (0, 1, 0, "got 0 ms"),
+        (10, 0, 0, "got 0 ms"),
+        (10, 20, 0, "got 20 ms"),
+        (10, 5, 5, "got 5 ms"),
+        (86_400_000, 10, 0, "8640000 windows"),
+    ],
+)
+def test_what_is_no_window_is_refused(size_ms, slide_ms, offset_ms, named):
+    with pytest.raises(PipelineError, match=named):
+        Hopping(size_ms, slide_ms, offset_ms)
+
+
+def test_a_row_may_be_in_many_windows():
+    assert Hopping(MOST_WINDOWS, 1).most == MOST_WINDOWS

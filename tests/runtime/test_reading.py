@@ -1,0 +1,66 @@
+"""Reading to an uncommitted end: patient with open transactions, but not for ever."""
+
+import time
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from tidemark.errors import StateError
+from tidemark.runtime import reading
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition
+from tidemark.runtime.reading import RangeReader
+
+AT = Partition("game.pops.changelog", 3)
+
+
+class Stuck:
+    """A consumer that gets nothing more; ``answers``: whether its broker is there."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def assign(self, partitions):
+        self.partitions = partitions
+
+    def consume(self, count, timeout):
+        return []
+
+    def position(self, partitions):
+        return [TopicPartition(*AT, 5)]
+
+    def get_watermark_offsets(self, partition, timeout):
+        self.asked += 1
+        return 0, 9
+
+
+@pytest.fixture
+def stuck(monkeypatch):
+    consumer = Stuck()
+    monkeypatch.setattr(reading, "plain_consumer", lambda config: consumer)
+    return consumer
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_an_open_transaction_is_waited_for_as_long_as_it_may_live(stuck, clock, caplog):
+    reader = RangeReader(Config(transaction_timeout_ms=30_000), {AT: (0, 9)})
+    for clock[0] in range(0, 150, 10):
+        assert reader.read(0) == []
+    assert reader.left == 4
+    assert "waiting for an open transaction" in caplog.text
+    assert stuck.asked == 0
+
+
+def test_a_transaction_older_than_any_may_be_stops_the_restore(stuck, clock):
+    reader = RangeReader(Config(transaction_timeout_ms=30_000), {AT: (0, 9)})
+    reader.read(0)
+    clock[0] = 151.0
+    with pytest.raises(StateError, match=r"game\.pops\.changelog.*find-hanging"):
+        reader.read(0)
+    assert stuck.asked == 1
