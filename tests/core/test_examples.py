@@ -1,0 +1,35 @@
+"""Each example runs over its generated events, and cuts change nothing."""
+
+import importlib
+import io
+import json
+import random
+from itertools import islice
+
+import pytest
+
+from examples.events import EXAMPLES
+from tidemark import load_pipeline
+from tidemark.local import Cuts, LocalRun
+from tidemark.localview import write_results
+
+
+def written(plan, lines, seed):
+    run = LocalRun(plan, Cuts(seed))
+    for _ in run.run({plan.sources[0].topic: lines}):
+        pass
+    out = io.BytesIO()
+    write_results(run, out, every_pane=False)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs_over_its_events(example):
+    importlib.import_module(f"examples.{example}")
+    plan = load_pipeline(f"examples.{example}").plan()
+    lines = [json.dumps(e).encode() for e in islice(EXAMPLES[example](random.Random(1)), 2_000)]
+    whole = written(plan, lines, None)
+    topics = {json.loads(line)["topic"] for line in whole.splitlines()}
+    assert {operator.results for operator in plan.operators} <= topics
+    assert {operator.late for operator in plan.operators} <= topics
+    assert written(plan, lines, 5) == whole
