@@ -23,6 +23,12 @@ FAR_MS = 2**52
 Row = tuple[Any, ...]
 
 
+def watermark_of(item: Fields) -> int:
+    """Return the watermark that an item says."""
+    said = item["watermark"]
+    return {"+inf": FAR_MS, "-inf": NEVER_MS}[said] if isinstance(said, str) else int(said)
+
+
 @dataclass(frozen=True)
 class Step:
     """What one item of the input is: a segment, a restart, or the end of input."""
@@ -76,8 +82,7 @@ class Feed:
         elif "end_batch" in item:
             yield from self._end_of_batch()
         elif "watermark" in item:
-            said = item["watermark"]
-            yield self._word(FAR_MS if said == "+inf" else said)
+            yield self._word(watermark_of(item))
         elif "clock" in item:
             self._clock_ms = item["clock"]
             yield self._word(self._watermark_ms)
