@@ -118,6 +118,13 @@ class Aggregation:
         schema = {**ROW_COLUMNS, SOURCE: pl.String(), ARRIVAL: pl.Int64(), **self.columns, **by}
         return self.partials(pl.DataFrame(schema=schema), list(by))
 
+    def with_nothing(self, partials: pl.DataFrame) -> pl.DataFrame:
+        """Complete partials some of which are of no row and have null for all their parts."""
+        whole = pl.concat([self.empty({}), partials], how="diagonal")
+        lists = [name for name, dtype in whole.schema.items() if isinstance(dtype, pl.List)]
+        none = [pl.col(name).fill_null(pl.lit([], whole.schema[name])) for name in lists]
+        return whole.with_columns(pl.col(ROWS).fill_null(0), *none)
+
     def _merged(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         assert frame.height <= exact_sum.MAX_ROWS, f"{frame.height} rows at once"
         merges = [pl.col(ROWS).sum()]

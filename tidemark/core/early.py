@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidemark.core.aggregate import ROWS
 from tidemark.core.firing import BLOCK, FIRES, PAIR, ROW, with_blocks
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, LATE, ON_TIME, REVISION, TIMING
@@ -266,8 +265,7 @@ class EarlyAggregate:
         """Replace what panes hold by what tallies say was not shown; nothing, where no line is."""
         panes = part.select(*self._by, REVISION, TIMING)
         found = self._joined(panes, lines.drop(TOTAL, SHOWN, HIGHEST))
-        nothing = self.inner.aggregation.empty({})
-        return stacked([found, nothing]).with_columns(pl.col(ROWS).fill_null(0))
+        return self.inner.aggregation.with_nothing(found)
 
     def _pairs(self, counts: pl.DataFrame, tallies: Tallies) -> pl.DataFrame:
         """Number the keys and windows of counts, and tell what is known of each."""

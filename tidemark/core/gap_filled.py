@@ -17,7 +17,6 @@ from tidemark.core.early import EarlyAggregate
 from tidemark.core.keyed_runs import Numbers
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, FINAL, ON_TIME, RETRACTED, REVISION, START, TIMING
-from tidemark.core.slices import stacked
 from tidemark.core.windowed import WindowAggregate
 
 MOST = 1_000
@@ -155,7 +154,7 @@ class GapFilled:
             pl.lit(value=False).alias(RETRACTED),
         )
         none = pl.DataFrame({ROWS: np.zeros(found.size, np.int64)})
-        nothing = stacked([windows.aggregation.empty({}), none])
+        nothing = windows.aggregation.with_nothing(none)
         return panes.hstack(windows.aggregation.values(nothing))
 
     def _ends(self, gaps: pl.DataFrame) -> tuple[Numbers, Numbers]:

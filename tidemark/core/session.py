@@ -170,7 +170,7 @@ class SessionAggregate:
             return held
         some = np.flatnonzero(due.facts[STANDS] < due.facts[ROWS])
         none = pl.DataFrame({ROWS: np.zeros(nothing.size, np.int64)})
-        both = stacked([self.aggregation.empty({}), held, none])
+        both = self.aggregation.with_nothing(stacked([held, none]))
         return both[np.argsort(np.concatenate([some, nothing]))]
 
     def _partials(self, rows: pl.DataFrame, session: Numbers, accepted: Mask) -> pl.DataFrame:
