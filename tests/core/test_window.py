@@ -1,5 +1,6 @@
 """Window specifications refuse what is no window, naming the value."""
 
+import numpy as np
 import pytest
 
 from tidemark.core.window import MOST_WINDOWS, Hopping
@@ -22,4 +23,5 @@ def test_what_is_no_window_is_refused(size_ms, slide_ms, offset_ms, named):
 
 
 def test_a_row_may_be_in_many_windows():
-    assert Hopping(MOST_WINDOWS, 1).most == MOST_WINDOWS
+    ends_ms = Hopping(MOST_WINDOWS, 1).ends_of(np.zeros(1, np.int64))
+    assert ends_ms.shape == (1, MOST_WINDOWS)

@@ -82,8 +82,8 @@ class RangeReader:
         self._consumer.get_watermark_offsets(TopicPartition(*behind[0]), timeout=_ANSWER_S)
         raise StateError(
             f"{names}: a transaction is open for {quiet_s:.0f} s, longer than any may be: the "
-            "broker has lost its end. 'kafka-transactions.sh find-hanging' names it; what it wrote cannot "
-            "be trusted, so abort it and start the pipeline afresh from its raw topics"
+            "broker has lost its end. 'kafka-transactions.sh find-hanging' names it; what it "
+            "wrote cannot be trusted: abort it, and start the pipeline afresh from its raw topics"
         )
 
     def _is_wanted(self, message: Message) -> bool:
