@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.conformance.feed import FAR_MS, watermark_of
+from tidemark.conformance.feed import FAR_MS, said_ms
 from tidemark.core.clock import ClockTable
 from tidemark.core.segment import NEVER_MS, Segment, SourceMark
 from tidemark.core.watermark import watermark_of, watermarks_before
@@ -128,7 +128,7 @@ def changes(case: Case) -> Results:
 
 def _say(valve: Valve, item: Fields) -> None:
     if "watermark" in item:
-        valve.say(item["partition"], watermark_of(item))
+        valve.say(item["partition"], said_ms(item))
     elif "status" in item:
         valve.say(item["partition"], idle=item["status"] == "idle")
     else:

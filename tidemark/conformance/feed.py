@@ -23,7 +23,7 @@ FAR_MS = 2**52
 Row = tuple[Any, ...]
 
 
-def watermark_of(item: Fields) -> int:
+def said_ms(item: Fields) -> int:
     """Return the watermark that an item says."""
     said = item["watermark"]
     return {"+inf": FAR_MS, "-inf": NEVER_MS}[said] if isinstance(said, str) else int(said)
@@ -82,7 +82,7 @@ class Feed:
         elif "end_batch" in item:
             yield from self._end_of_batch()
         elif "watermark" in item:
-            yield self._word(watermark_of(item))
+            yield self._word(said_ms(item))
         elif "clock" in item:
             self._clock_ms = item["clock"]
             yield self._word(self._watermark_ms)
