@@ -1,0 +1,32 @@
+"""The README says what is there."""
+
+import re
+from pathlib import Path
+
+import tidemark
+from tidemark.pipeline import Pipeline
+from tidemark.stream import Stream
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_pipeline_shown_is_the_example():
+    (shown,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert (ROOT / "examples/game.py").read_text().endswith(shown)
+
+
+def test_every_word_of_the_language_exists_and_every_exported_one_is_told():
+    table = README.split("What there is to say it with")[1].split("The command `tidemark`")[0]
+    words = set(re.findall(r"`([a-z_]+)[`(]", table))
+    source = set(Pipeline.source.__annotations__)
+    known = {*tidemark.__all__, *source, *dir(Stream), "early"}
+    assert words <= known
+    elsewhere = {"lit", "when", "col", "load_pipeline"}
+    told = {word for word in tidemark.__all__ if word.islower()} - elsewhere
+    assert told <= words
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", README):
+        assert (ROOT / target).exists(), target
