@@ -1,0 +1,157 @@
+"""Measure windows: rows and panes a second, and bytes of state for each open key.
+
+python -m bench.operators [--rows 1000000] [--segment 20000] [--only sessions]
+
+Rows of count and sum are folded segment by segment on one core, as a task would, and the clock
+moves with each segment, 2 s behind.  Before that, sessions and tumbling windows that are to be
+open are opened; after it, all that is open is published.  Bytes are those of a snapshot before.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from bench.meter import Meter, Numbers, rows_of, segments
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.operator import Body
+from tidemark.core.segment import NEVER_MS
+from tidemark.core.session import SessionAggregate
+from tidemark.core.sliding import SlidingAggregate
+from tidemark.core.window import Hopping, Session, Sliding
+from tidemark.core.windowed import WindowAggregate
+
+COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "price": pl.Float64()}
+KEY = ("key",)
+SUMS = Aggregation({"count": aggregates.count(), "sum": aggregates.sum("price")}, COLUMNS)
+
+_DISORDER_MS = 2_000
+_ROWS_PER_S = 10_000
+_PUBLISHED_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, the rows that open its windows, those that are timed, and the keys of both.
+
+    ``closing``: where the clock stands, time after time, until all that is open has closed.
+    """
+
+    name: str
+    body: Body
+    keys: int
+    opening: pl.DataFrame
+    timed: pl.DataFrame
+    closing: Numbers
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.operators", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--segment", type=int, default=20_000, help="rows of a segment")
+    parser.add_argument("--only", default="", help="how the names of operators begin")
+    asked = parser.parse_args()
+    print("| operator | keys | rows/s | panes | panes/s | state, bytes per open key |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, case in _cases(asked.rows):
+        if name.startswith(asked.only):
+            print(_measured(case(), asked.segment), flush=True)
+
+
+def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:
+    hopping = WindowAggregate(Hopping(10_000, 1_000), SUMS, KEY, COLUMNS)
+    yield "hopping", partial(_moving, "hopping, 10 s by 1 s", hopping, count)
+    sliding = SlidingAggregate(Sliding(10_000), SUMS, KEY, COLUMNS)
+    yield "sliding", partial(_moving, "sliding, 10 s", sliding, count)
+    for keys in (10_000, 1_000_000):
+        yield "sessions", partial(_sessions, keys, count)
+    for opened in (1, 1_000):
+        yield "tumbling", partial(_tumbling, opened, count, spread=False)
+    yield "tumbling", partial(_tumbling, 1_000, count, spread=True)
+
+
+def _measured(case: Case, segment: int) -> str:
+    opening = Meter(case.body, case.body.fresh())
+    for part in segments(case.opening, segment):
+        opening.fold(part)
+    meter = Meter(case.body, opening.state)
+    for part in segments(case.timed, segment):
+        meter.fold(part)
+        meter.publish(int(part["@watermark"].to_numpy()[-1]))
+    size = meter.state_bytes()
+    for clock_ms in case.closing.tolist():
+        meter.publish(clock_ms)
+    return (
+        f"| {case.name} | {case.keys:,} | {meter.rows / meter.folded_s:,.0f} | {meter.panes:,} "
+        f"| {meter.panes / meter.published_s:,.0f} | {size / case.keys:,.0f} |"
+    )
+
+
+def _moving(name: str, body: Body, count: int) -> Case:
+    """Make rows whose times move on, each window open for as long as it lasts."""
+    timed = _stream(count, 10_000, start_ms=0)
+    last_ms = _lasts_ms(count)
+    return Case(name, body, 10_000, timed.clear(), timed, _steps(last_ms, last_ms + 10_001, 1))
+
+
+def _sessions(keys: int, count: int) -> Case:
+    """Open a session of every key; then rows make some of them longer."""
+    opening = _stream(keys, keys, start_ms=0).with_columns(pl.Series("key", np.arange(keys)))
+    opened_ms = _lasts_ms(keys)
+    timed = _stream(count, keys, start_ms=opened_ms)
+    last_ms = opened_ms + _lasts_ms(count)
+    gap_ms = last_ms + 1
+    closing = _steps(gap_ms - _DISORDER_MS, last_ms + gap_ms, keys // _PUBLISHED_AT_ONCE)
+    body = SessionAggregate(Session(gap_ms), SUMS, KEY, COLUMNS)
+    return Case(f"sessions, {keys:,} open", body, keys, opening, timed, closing)
+
+
+def _tumbling(opened: int, count: int, *, spread: bool) -> Case:
+    """Open windows of all keys before the clock moves; rows fall into the last or all of them."""
+    size_ms, keys = 10_000, 1_000
+    draw = np.random.default_rng(1)
+    number = np.repeat(np.arange(opened), keys)
+    opening = _rows(number * size_ms, np.tile(np.arange(keys), opened), NEVER_MS)
+    number = draw.integers(0, opened, count) if spread else np.full(count, opened - 1)
+    at_ms = number * size_ms + np.arange(count) * size_ms // count
+    timed = _rows(at_ms, draw.integers(0, keys, count), NEVER_MS)
+    where = ", rows in all of them" if spread else ", rows in the last" if opened > 1 else ""
+    return Case(
+        f"tumbling, {opened:,} open{where}",
+        WindowAggregate(Hopping(size_ms, size_ms), SUMS, KEY, COLUMNS),
+        keys,
+        opening,
+        timed,
+        _steps(0, opened * size_ms, opened * keys // _PUBLISHED_AT_ONCE),
+    )
+
+
+def _stream(count: int, keys: int, start_ms: int) -> pl.DataFrame:
+    """Make rows of random keys, out of order but never behind."""
+    draw = np.random.default_rng(1)
+    now_ms = start_ms + np.arange(count) * 1_000 // _ROWS_PER_S
+    at_ms = now_ms - draw.integers(0, _DISORDER_MS, count)
+    return _rows(at_ms, draw.integers(0, keys, count), now_ms - _DISORDER_MS)
+
+
+def _rows(at_ms: Numbers, keys: Numbers, watermark_ms: Numbers | int) -> pl.DataFrame:
+    prices = np.round(np.exp(np.random.default_rng(2).normal(4, 1, at_ms.size)), 2)
+    watermarks = np.broadcast_to(np.int64(watermark_ms), at_ms.shape)
+    return rows_of(at_ms, watermarks, {"key": keys, "price": prices}, COLUMNS)
+
+
+def _lasts_ms(count: int) -> int:
+    return count * 1_000 // _ROWS_PER_S
+
+
+def _steps(after_ms: int, until_ms: int, count: int) -> Numbers:
+    return np.linspace(after_ms, until_ms, max(1, count) + 1).astype(np.int64)[1:]
+
+
+if __name__ == "__main__":
+    main()
