@@ -117,7 +117,8 @@ class Calendar:
     def _next_first_day(self, first: Days) -> Days:
         """Return the first day of the next period."""
         if self.period == "month":
-            return _days_of(first.astype("datetime64[D]").astype("datetime64[M]") + 1)
+            months = first.astype("datetime64[D]").astype("datetime64[M]")
+            return _days_of(months + np.timedelta64(1, "M"))
         return first + (7 if self.period == "week" else 1)
 
 
