@@ -117,8 +117,8 @@ class Calendar:
     def _next_first_day(self, first: Days) -> Days:
         """Return the first day of the next period."""
         if self.period == "month":
-            months = first.astype("datetime64[D]").astype("datetime64[M]")
-            return _days_of(months + np.timedelta64(1, "M"))
+            months = first.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+            return _days_of((months + 1).astype("datetime64[M]"))
         return first + (7 if self.period == "week" else 1)
 
 
