@@ -1,4 +1,4 @@
-"""Windowing: logs in, panes of tumbling and hopping windows out.  No semantics live here."""
+"""Windowing: logs in, panes of all windows but sessions out.  No semantics live here."""
 
 from tidemark.runtime.service import serve
 from tidemark.runtime.task import run

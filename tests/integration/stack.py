@@ -114,13 +114,21 @@ class Stack:
 
     def committed(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         """Return what a read_committed consumer sees of a topic."""
-        partitions = [
-            Partition(topic, n) for n in range(topics.partition_counts(self.admin)[topic])
-        ]
+        return self.all_committed([topic])[topic]
+
+    def all_committed(
+        self, names: Iterable[str]
+    ) -> dict[str, list[tuple[bytes | None, bytes | None]]]:
+        """Return what a read_committed consumer sees of several topics."""
+        counts = topics.partition_counts(self.admin)
+        found: dict[str, list[tuple[bytes | None, bytes | None]]] = {name: [] for name in names}
+        partitions = [Partition(name, n) for name in found for n in range(counts[name])]
         begin = offsets(self.admin, partitions, EARLIEST)
         end = offsets(self.admin, partitions, LATEST)
         ranges = {at: (begin[at], end[at]) for at in partitions}
-        return [(message.key(), message.value()) for message in read(self.config, ranges)]
+        for message in read(self.config, ranges):
+            found[message.topic() or ""].append((message.key(), message.value()))
+        return found
 
     def results(self, name: str) -> list[dict[str, Any]]:
         """Return the JSON records of an output, as ``pops`` or ``pops.late``."""
