@@ -19,6 +19,7 @@ from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.aggregate_kinds import Max, Min
 from tidemark.core.arrival_state import RECORDED, SHOWN, ArrivalState
 from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
+from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Facts, Hashes, Lines, Mask, Numbers, keys_of
 from tidemark.core.pane import (
     EARLY,
@@ -34,7 +35,6 @@ from tidemark.core.pane import (
 )
 from tidemark.core.prefixes import grouped, numbered, prefixes, stretches
 from tidemark.core.segment import EVENT_TIME
-from tidemark.core.slices import stacked
 from tidemark.core.trigger import Every, EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.core.windowed import LATE_BY
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS
 from tidemark.core.duration import duration_text
-from tidemark.core.keyed_runs import Facts, Mask, Numbers
+from tidemark.core.keyed_runs import Facts, Mask, Numbers, running_highest
 from tidemark.core.segment import EVENT_TIME, NEVER_MS
 from tidemark.errors import PipelineError
 
@@ -89,7 +89,7 @@ class ArrivalWindows(Protocol):
 
 
 class _Whole:
-    """Windows of one slice each that need no facts of their own."""
+    """Windows of one slice each; they need no facts of their own unless they say so."""
 
     __slots__ = ()
 
@@ -195,7 +195,7 @@ class Global(_Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(_Whole):
     """A global window that is cut after each row that takes it into a later interval of event time.
 
     A row does so when its event time is the highest so far, and in a later interval than the
@@ -203,11 +203,6 @@ class Steps:
     """
 
     interval_ms: int
-
-    slices: ClassVar[int] = 1
-    step: ClassVar[int] = 1
-    closed_by_next: ClassVar[bool] = False
-    longest_ms: ClassVar[int] = 0
 
     @property
     def facts(self) -> np.dtype[np.void]:
@@ -235,7 +230,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(_Whole):
     """Windows whose values differ by at most ``threshold`` from the first one of theirs.
 
     The row that differs by more begins the next window.  Null and NaN differ from nothing.
@@ -245,10 +240,7 @@ class Delta:
     threshold: float
     floats: bool
 
-    slices: ClassVar[int] = 1
-    step: ClassVar[int] = 1
     closed_by_next: ClassVar[bool] = True
-    longest_ms: ClassVar[int] = 0
 
     @property
     def facts(self) -> np.dtype[np.void]:
@@ -315,10 +307,3 @@ class Delta:
 
 
 Arrival = Count | Delta | Punctuation | Global | Steps
-
-
-def running_highest(times: Numbers, group: Numbers) -> Numbers:
-    """Return for each row the highest time of its group up to it; groups lie together."""
-    frame = pl.DataFrame({"time": times, "group": group})
-    highest: Numbers = frame.select(pl.col("time").cum_max().over("group")).to_series().to_numpy()
-    return highest

@@ -17,12 +17,13 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from tidemark.core.blocks import stacked
 from tidemark.core.firing import BLOCK, FIRES, PAIR, ROW, with_blocks
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, LATE, ON_TIME, REVISION, TIMING
 from tidemark.core.prefixes import prefixes
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import WindowState, stacked
+from tidemark.core.slices import WindowState
 from tidemark.core.tallies import HIGHEST, SHOWN, TOTAL, Tallies
 from tidemark.core.trigger import Every, EveryProcessingTime, OnClose, OnFinal
 from tidemark.core.windowed import WindowAggregate

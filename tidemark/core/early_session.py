@@ -17,8 +17,9 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
+from tidemark.core.blocks import stacked
 from tidemark.core.firing import BLOCK, PAIR, ROW
-from tidemark.core.keyed_runs import Lines, Mask, Numbers, keys_of
+from tidemark.core.keyed_runs import Lines, Mask, Numbers, keys_of, running_highest
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, FINAL, LATE, RETRACTED, REVISION, START, TIMING
 from tidemark.core.prefixes import prefixes
@@ -27,7 +28,6 @@ from tidemark.core.session import STRICT, SessionAggregate
 from tidemark.core.session_fold import NONE
 from tidemark.core.session_runs import JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
 from tidemark.core.session_state import SessionState
-from tidemark.core.slices import stacked
 from tidemark.core.trigger import EveryRows, OnClose
 
 _BY = (PAIR, BLOCK)
@@ -203,7 +203,7 @@ class EarlySessionAggregate:
         rows, session = rows[place], session_of_row[place]
         at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         end_ms = self.inner.windows.ends(rows)
-        reach_ms = np.maximum(sessions.facts[END][session], _highest(end_ms, session))
+        reach_ms = np.maximum(sessions.facts[END][session], running_highest(end_ms, session))
         before_ms = np.zeros(session.size, np.int64)
         before_ms[1:] = reach_ms[:-1]
         opens = np.ones(session.size, np.bool_)
@@ -215,7 +215,7 @@ class EarlySessionAggregate:
             & (end_ms <= self._free_until(sessions, state)[session])
             & (before_ms > watermark_ms)
         )
-        extends = -_highest(-extends.astype(np.int64), session) == 1
+        extends = -running_highest(-extends.astype(np.int64), session) == 1
         taken[place[extends]] = True
         return _Run(rows.filter(pl.Series(extends)), session[extends], reach_ms[extends])
 
@@ -298,10 +298,3 @@ class EarlySessionAggregate:
         final = (pl.col(TIMING) == LATE) & ~pl.col(RETRACTED)
         final &= pl.col(END) + self.inner.allowed_lateness_ms <= clock_ms
         return pl.concat([panes.with_columns(final.alias(FINAL)), due], how="vertical_relaxed")
-
-
-def _highest(values: Numbers, group: Numbers) -> Numbers:
-    """Return the running maximum within each group; groups lie behind each other."""
-    frame = pl.DataFrame({"value": values, "group": group})
-    highest: Numbers = frame.select(pl.col("value").cum_max().over("group")).to_series().to_numpy()
-    return highest

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.aggregate import ROWS
-from tidemark.core.slices import stacked
+from tidemark.core.blocks import stacked
 
 Facts = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
@@ -55,6 +55,13 @@ def keys_of(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashe
     place = np.empty(order.size, np.int64)
     place[order] = np.arange(order.size)
     return keys[order], hashes[order], place[index]
+
+
+def running_highest(values: Numbers, group: Numbers) -> Numbers:
+    """Return the running maximum within each group; groups lie behind each other."""
+    frame = pl.DataFrame({"value": values, "group": group})
+    highest: Numbers = frame.select(pl.col("value").cum_max().over("group")).to_series().to_numpy()
+    return highest
 
 
 @dataclass(frozen=True, slots=True)

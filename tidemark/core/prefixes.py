@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Mask, Numbers
-from tidemark.core.slices import stacked
 
 _GROUP = "@group"
 

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Facts, Lines, Mask, Numbers, keys_of
 from tidemark.core.pane import (
     END,
@@ -32,7 +33,6 @@ from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
 from tidemark.core.session_runs import FACTS, JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
 from tidemark.core.session_state import Found, SessionState
-from tidemark.core.slices import stacked
 from tidemark.core.trigger import OnClose, Trigger
 from tidemark.core.window import Session
 from tidemark.core.windowed import LATE_BY

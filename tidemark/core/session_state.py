@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import (
     Facts,
     Hashes,
@@ -26,7 +27,6 @@ from tidemark.core.operator import Changes
 from tidemark.core.pane import END, START
 from tidemark.core.segment import NEVER_MS
 from tidemark.core.session_runs import FACTS, SessionRun
-from tidemark.core.slices import stacked
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
 """Frames of the state's changes, in the order in which they apply."""

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.blocks import merge_newest, stacked
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -146,18 +147,7 @@ class WindowState:
         return found
 
     def _merge(self, blocks: list[pl.DataFrame], by: tuple[str, ...]) -> None:
-        """Merge the newest blocks once there are many, with older ones that are not much larger.
-
-        A row is merged again only with as many others, so its share of the work is logarithmic.
-        """
-        if len(blocks) < _MANY:
-            return
-        first = len(blocks) - _MANY // 2
-        rows = sum(block.height for block in blocks[first:])
-        while first and blocks[first - 1].height <= rows:
-            first -= 1
-            rows += blocks[first].height
-        blocks[first:] = [self.aggregation.combine(blocks[first:], by)]
+        merge_newest(blocks, _MANY, lambda newest: self.aggregation.combine(newest, by))
 
     def changes(self) -> Changes:
         """Return the blocks added since the last call, less those purged meanwhile.
@@ -214,11 +204,6 @@ class WindowState:
             assert part.ahead or part.behind, f"slice {start} is empty"
             for block in part.behind:
                 assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
-
-
-def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
-    """Put blocks under each other; a part that a block left out is null there, which means zero."""
-    return pl.concat(blocks, how="diagonal")
 
 
 def unmarked(block: pl.DataFrame) -> pl.DataFrame:

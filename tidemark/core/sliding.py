@@ -27,6 +27,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Mask, Numbers, keys_of
 from tidemark.core.pane import (
     END,
@@ -41,7 +42,6 @@ from tidemark.core.pane import (
 )
 from tidemark.core.prefixes import grouped
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import stacked
 from tidemark.core.sliding_fold import Timeline, Windows, any_of, windows_made
 from tidemark.core.sliding_state import SlidingState
 from tidemark.core.trigger import OnClose, OnFinal, Trigger

@@ -10,9 +10,9 @@ from bisect import bisect_left, bisect_right, insort
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.blocks import merge_newest, stacked
 from tidemark.core.operator import Changes
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import stacked
 from tidemark.core.window import Sliding, floor_to_grid
 
 LINES = "lines"
@@ -79,18 +79,10 @@ class SlidingState:
                 blocks = self._slices[start] = []
                 insort(self._starts, start)
             blocks.append(block)
-            self._merge(blocks)
+            merge_newest(blocks, _MANY, self._merged)
 
-    def _merge(self, blocks: list[pl.DataFrame]) -> None:
-        """Merge the newest blocks once there are many, with older ones that are not much larger."""
-        if len(blocks) < _MANY:
-            return
-        first = len(blocks) - _MANY // 2
-        lines = sum(block.height for block in blocks[first:])
-        while first and blocks[first - 1].height <= lines:
-            first -= 1
-            lines += blocks[first].height
-        blocks[first:] = [self.aggregation.combine(blocks[first:], self.by)]
+    def _merged(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
+        return self.aggregation.combine(blocks, self.by)
 
     def changes(self) -> Changes:
         """Return the lines added since the last call, less those purged meanwhile."""

@@ -7,10 +7,10 @@ line also holds the partial aggregates of the rows that no pane has shown yet.
 
 import polars as pl
 
+from tidemark.core.blocks import merge_newest, stacked
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
-from tidemark.core.slices import stacked
 
 TOTAL = "@total"  # rows that count in the window
 SHOWN = "@shown"  # how many of them a pane has shown
@@ -20,7 +20,7 @@ TALLIES = "tallies"
 """Name of the frame in the state's changes."""
 
 _MANY = 16
-"""Blocks of a window that are merged into one, so that their number stays bounded."""
+"""Blocks of a window that are merged into fewer, so that their number stays bounded."""
 
 
 class Tallies:
@@ -61,17 +61,7 @@ class Tallies:
         for (end,), block in lines.partition_by(END, as_dict=True, maintain_order=True).items():
             blocks = self._blocks.setdefault(end, [])
             blocks.append(block)
-            if len(blocks) > _MANY:
-                self._merge(blocks)
-
-    def _merge(self, blocks: list[pl.DataFrame]) -> None:
-        """Merge the newest blocks with older ones that are not much larger."""
-        first = len(blocks) - _MANY // 2
-        lines = sum(block.height for block in blocks[first:])
-        while first and blocks[first - 1].height <= lines:
-            first -= 1
-            lines += blocks[first].height
-        blocks[first:] = [self._newest(blocks[first:])]
+            merge_newest(blocks, _MANY, self._newest)
 
     def changes(self) -> Changes:
         """Return the lines added since the last call, less those purged meanwhile."""

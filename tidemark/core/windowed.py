@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.blocks import stacked
 from tidemark.core.pane import (
     EARLY,
     END,
@@ -35,7 +36,7 @@ from tidemark.core.pane import (
     pane_schema,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, stacked, unmarked
+from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, unmarked
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Aligned
 
