@@ -21,22 +21,18 @@ from tidemark.core.arrival_state import RECORDED, SHOWN, ArrivalState
 from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Facts, Hashes, Lines, Mask, Numbers, keys_of
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     EARLY,
-    END,
-    FINAL,
     ON_TIME,
-    RETRACTED,
-    REVISION,
-    START,
-    TIMING,
     WINDOW,
-    numbered_pane_schema,
+    framed,
+    pane_schema,
+    timing_where,
 )
 from tidemark.core.prefixes import grouped, numbered, prefixes, stretches
 from tidemark.core.segment import EVENT_TIME
 from tidemark.core.trigger import Every, EveryEventTime, EveryProcessingTime, EveryRows
-from tidemark.core.windowed import LATE_BY
 
 _PIECE = "@piece"
 _FIRST, _LAST = "@first", "@last"  # aggregates: event times of the rows
@@ -131,8 +127,8 @@ class ArrivalAggregate:
         """Add rows to their slices and make the panes that they bring; no row is late."""
         if not rows.is_empty():
             self._fold(rows, state)
-        none = [pl.Series(name, dtype=pl.Int64) for name in (START, END, LATE_BY)]
-        return rows.clear().hstack(none)
+        none = np.empty(0, np.int64)
+        return missed(rows.clear(), none, none, 0)
 
     def publish(self, state: ArrivalState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return the panes that the rows brought, in order of those rows, then of windows."""
@@ -140,8 +136,8 @@ class ArrivalAggregate:
         panes = state.take_panes()
         if panes:
             return pl.concat(panes, how="vertical_relaxed")
-        key = {name: self.columns[name] for name in self.key}
-        return pl.DataFrame(schema=numbered_pane_schema(key, self.aggregation.types))
+        schema = pane_schema(self.key, self.columns, self.aggregation.types, numbered=True)
+        return pl.DataFrame(schema=schema)
 
     def _fold(self, rows: pl.DataFrame, state: ArrivalState) -> None:
         keys, hashes, key_of_row = keys_of(rows, self.key)
@@ -297,15 +293,14 @@ class ArrivalAggregate:
     def _panes(self, keys: pl.DataFrame, due: _Due, order: Numbers) -> pl.DataFrame:
         place = np.lexsort((due.window, order[due.row]))
         values = self._timed.values(due.partials[place])
-        closed = pl.Series(due.closed[place])
-        panes = keys[due.key[place]].with_columns(
-            pl.Series(WINDOW, due.window[place]),
-            values[_FIRST].alias(START),
-            (values[_LAST] + 1).alias(END),
-            due.partials[ROWS][place].alias(REVISION),
-            pl.when(closed).then(pl.lit(ON_TIME)).otherwise(pl.lit(EARLY)).alias(TIMING),
-            closed.alias(FINAL),
-            pl.lit(value=False).alias(RETRACTED),
+        closed = due.closed[place]
+        panes = framed(
+            keys[due.key[place]].with_columns(pl.Series(WINDOW, due.window[place])),
+            values[_FIRST],
+            values[_LAST] + 1,
+            due.partials[ROWS][place],
+            timing_where(closed, ON_TIME, EARLY),
+            closed,
         )
         return panes.hstack(values.drop(_FIRST, _LAST))
 

@@ -16,7 +16,7 @@ from tidemark.core.aggregate import ROWS
 from tidemark.core.early import EarlyAggregate
 from tidemark.core.keyed_runs import Numbers
 from tidemark.core.operator import Changes
-from tidemark.core.pane import EARLY, END, FINAL, ON_TIME, RETRACTED, REVISION, START, TIMING
+from tidemark.core.pane import EARLY, END, ON_TIME, REVISION, TIMING, framed
 from tidemark.core.windowed import WindowAggregate
 
 MOST = 1_000
@@ -145,16 +145,16 @@ class GapFilled:
         """Return the empty panes of gaps."""
         windows = self._windows
         found, ends = self._ends(gaps)
-        panes = gaps.select(windows.key)[found].with_columns(
-            pl.Series(START, windows.windows.start_of(ends)),
-            pl.Series(END, ends),
-            pl.lit(0, pl.Int64).alias(REVISION),
-            pl.lit(ON_TIME).alias(TIMING),
-            pl.Series(FINAL, ends <= clock_ms - windows.allowed_lateness_ms),
-            pl.lit(value=False).alias(RETRACTED),
+        rows = np.zeros(found.size, np.int64)
+        panes = framed(
+            gaps.select(windows.key)[found],
+            windows.windows.start_of(ends),
+            ends,
+            rows,
+            pl.lit(ON_TIME),
+            ends <= clock_ms - windows.allowed_lateness_ms,
         )
-        none = pl.DataFrame({ROWS: np.zeros(found.size, np.int64)})
-        nothing = windows.aggregation.with_nothing(none)
+        nothing = windows.aggregation.with_nothing(pl.DataFrame({ROWS: rows}))
         return panes.hstack(windows.aggregation.values(nothing))
 
     def _ends(self, gaps: pl.DataFrame) -> tuple[Numbers, Numbers]:

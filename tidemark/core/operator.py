@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.clock import ClockTable, Entry, ProcessingClock
+from tidemark.core.pane import END, START
 from tidemark.core.segment import (
     ARRIVAL,
     EVENT_TIME,
@@ -23,6 +25,8 @@ from tidemark.core.segment import (
     WATERMARK,
     Segment,
 )
+
+LATE_BY = "late_by_ms"
 
 Changes = Mapping[str, pl.DataFrame]
 """A piece of keyed state as named frames: what a changelog record or a snapshot holds."""
@@ -165,3 +169,20 @@ class Operator:
     def _empty_rows(self) -> pl.DataFrame:
         arrival = {ARRIVAL: pl.Int64()} if self.by_arrival else {}
         return pl.DataFrame(schema={**ROW_COLUMNS, SOURCE: pl.String(), **self.columns, **arrival})
+
+
+def missed(
+    rows: pl.DataFrame,
+    start_ms: npt.NDArray[np.int64],
+    end_ms: npt.NDArray[np.int64],
+    allowed_lateness_ms: int,
+) -> pl.DataFrame:
+    """Tell of late rows which window they missed, and by how much."""
+    by_ms = rows[WATERMARK].to_numpy() - end_ms - allowed_lateness_ms
+    return rows.hstack(
+        [
+            pl.Series(START, start_ms),
+            pl.Series(END, end_ms),
+            pl.Series(LATE_BY, np.maximum(by_ms, 0)),
+        ]
+    )

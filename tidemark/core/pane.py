@@ -6,6 +6,8 @@
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 EARLY = "early"
@@ -29,18 +31,45 @@ PANE_COLUMNS: dict[str, pl.DataType] = {
 """Columns between the key and the values of every pane, in order."""
 
 
+Column = pl.Series | npt.NDArray[np.int64] | npt.NDArray[np.bool_]
+
+
+def framed(
+    keys: pl.DataFrame,
+    start_ms: Column,
+    end_ms: Column,
+    revision: Column,
+    timing: pl.Expr | pl.Series,
+    final: Column | bool,
+    *,
+    retracted: bool = False,
+) -> pl.DataFrame:
+    """Put the columns of panes behind their keys; the values follow."""
+    return keys.with_columns(
+        pl.Series(START, start_ms),
+        pl.Series(END, end_ms),
+        pl.Series(REVISION, revision),
+        timing.alias(TIMING),
+        pl.lit(final).alias(FINAL) if isinstance(final, bool) else pl.Series(FINAL, final),
+        pl.lit(retracted).alias(RETRACTED),
+    )
+
+
+def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Expr:
+    """Return one timing where a mask is true, the other where not."""
+    return pl.when(pl.Series(mask)).then(pl.lit(timing)).otherwise(pl.lit(otherwise))
+
+
 def pane_schema(
-    key: Mapping[str, pl.DataType], values: Mapping[str, pl.DataType]
+    key: Collection[str],
+    columns: Mapping[str, pl.DataType],
+    values: Mapping[str, pl.DataType],
+    *,
+    numbered: bool = False,
 ) -> dict[str, pl.DataType]:
-    """Return the columns of an operator's panes, in order."""
-    return {**key, **PANE_COLUMNS, **values}
-
-
-def numbered_pane_schema(
-    key: Mapping[str, pl.DataType], values: Mapping[str, pl.DataType]
-) -> dict[str, pl.DataType]:
-    """Return the columns of panes of windows in order of arrival."""
-    return pane_schema({**key, WINDOW: pl.Int64()}, values)
+    """Return the columns of panes, in order; ``numbered``: of windows in order of arrival."""
+    number = {WINDOW: pl.Int64()} if numbered else {}
+    return {**{name: columns[name] for name in key}, **number, **PANE_COLUMNS, **values}
 
 
 def identity(columns: Collection[str]) -> str:

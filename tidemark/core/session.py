@@ -18,16 +18,16 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Facts, Lines, Mask, Numbers, keys_of
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     END,
-    FINAL,
     LATE,
     ON_TIME,
-    RETRACTED,
     REVISION,
     START,
-    TIMING,
+    framed,
     pane_schema,
+    timing_where,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
@@ -35,7 +35,6 @@ from tidemark.core.session_runs import FACTS, JOINED_LATE, SHOWN_EARLY, STANDS, 
 from tidemark.core.session_state import Found, SessionState
 from tidemark.core.trigger import OnClose, Trigger
 from tidemark.core.window import Session
-from tidemark.core.windowed import LATE_BY
 from tidemark.errors import PipelineError
 
 AFTER_MERGING = "after_merging"
@@ -108,12 +107,8 @@ class SessionAggregate:
 
     def late_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Tell of late rows what they missed: having met no session, a window of their own."""
-        start_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
-        end_ms = self.windows.ends(rows)
-        by_ms = np.maximum(watermark_ms - end_ms - self.allowed_lateness_ms, 0)
-        return rows.hstack(
-            [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
-        )
+        start_ms, end_ms = rows[EVENT_TIME].to_numpy(), self.windows.ends(rows)
+        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
 
     def merged(self, rows: pl.DataFrame, state: SessionState) -> Folded:
         """Take the sessions that rows merge with out of the state; return what they became."""
@@ -198,19 +193,17 @@ class SessionAggregate:
 
     def schema(self) -> dict[str, pl.DataType]:
         """Return the columns of panes."""
-        key = {name: self.columns[name] for name in self.key}
-        return pane_schema(key, self.aggregation.types)
+        return pane_schema(self.key, self.columns, self.aggregation.types)
 
     def _panes(self, due: Lines, clock_ms: int) -> pl.DataFrame:
         facts = due.facts
-        late = pl.Series(facts[JOINED_LATE])
-        panes = due.keys.with_columns(
-            pl.Series(START, facts[START]),
-            pl.Series(END, facts[END]),
-            pl.Series(REVISION, facts[ROWS]),
-            pl.when(late).then(pl.lit(LATE)).otherwise(pl.lit(ON_TIME)).alias(TIMING),
-            pl.Series(FINAL, facts[END] + self.allowed_lateness_ms <= clock_ms),
-            pl.lit(value=False).alias(RETRACTED),
+        panes = framed(
+            due.keys,
+            facts[START],
+            facts[END],
+            facts[ROWS],
+            timing_where(facts[JOINED_LATE], LATE, ON_TIME),
+            facts[END] + self.allowed_lateness_ms <= clock_ms,
         )
         values = self.aggregation.values(self._held(due))
         return panes.hstack(values).sort(END, *self.key, START, REVISION)
@@ -218,16 +211,17 @@ class SessionAggregate:
     def retractions(self, withdrawn: Lines, schema: pl.Schema) -> pl.DataFrame:
         """Return the withdrawals of panes that stand."""
         facts = withdrawn.facts
-        panes = withdrawn.keys.with_columns(
-            pl.Series(START, facts[START]),
-            pl.Series(END, facts[STANDS_END]),
-            pl.Series(REVISION, facts[STANDS]),
-            pl.lit(LATE).alias(TIMING),
-            pl.lit(value=False).alias(FINAL),
-            pl.lit(value=True).alias(RETRACTED),
-            *(pl.lit(None, schema[name]).alias(name) for name in self.aggregation.types),
+        panes = framed(
+            withdrawn.keys,
+            facts[START],
+            facts[STANDS_END],
+            facts[STANDS],
+            pl.lit(LATE),
+            final=False,
+            retracted=True,
         )
-        return panes.sort(END, *self.key, START, REVISION)
+        nothing = (pl.lit(None, schema[name]).alias(name) for name in self.aggregation.types)
+        return panes.with_columns(nothing).sort(END, *self.key, START, REVISION)
 
 
 def _facts(merged: Merged, found: Found, *, discarding: bool) -> Facts:

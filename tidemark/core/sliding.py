@@ -29,16 +29,15 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Mask, Numbers, keys_of
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     END,
-    FINAL,
     LATE,
     ON_TIME,
-    RETRACTED,
     REVISION,
-    START,
-    TIMING,
+    framed,
     pane_schema,
+    timing_where,
 )
 from tidemark.core.prefixes import grouped
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
@@ -46,10 +45,8 @@ from tidemark.core.sliding_fold import Timeline, Windows, any_of, windows_made
 from tidemark.core.sliding_state import SlidingState
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Sliding
-from tidemark.core.windowed import LATE_BY
 
 _NUMBER = "@number"
-
 
 _BOUND = 16
 """The part of a window's size by which lines may be behind without being judged one by one."""
@@ -121,10 +118,7 @@ class SlidingAggregate:
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         start_ms = rows[EVENT_TIME].to_numpy()
         end_ms = start_ms + self.windows.longest_ms
-        by_ms = rows[WATERMARK].to_numpy() - end_ms - self.allowed_lateness_ms
-        return rows.with_columns(
-            pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)
-        )
+        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
 
     def publish(self, state: SlidingState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""
@@ -135,7 +129,8 @@ class SlidingAggregate:
         after_ms, until_ms = max(NEVER_MS, before_ms - wait_ms), max(NEVER_MS, clock_ms - wait_ms)
         lines = self._near(state, touched, after_ms, until_ms)
         if lines is None:
-            return pl.DataFrame(schema=self._schema())
+            schema = pane_schema(self.key, self.columns, self.aggregation.types)
+            return pl.DataFrame(schema=schema)
         shown = list(self._shown(lines, after_ms, until_ms))
         return self._panes(
             lines.keys, [self._merged(lines, each) for each in shown], shown, clock_ms
@@ -253,25 +248,18 @@ class SlidingAggregate:
         for partials, each in zip(merged, shown, strict=True):
             number = partials[_NUMBER].to_numpy()
             end_ms = each.windows.end_ms[number]
-            head = keys[each.windows.key[number]].with_columns(
-                pl.Series(START, end_ms - self.windows.longest_ms),
-                pl.Series(END, end_ms),
-                partials[ROWS].alias(REVISION),
-                pl.when(pl.Series(each.late[number]))
-                .then(pl.lit(LATE))
-                .otherwise(pl.lit(ON_TIME))
-                .alias(TIMING),
-                pl.Series(FINAL, end_ms <= clock_ms - self.allowed_lateness_ms),
-                pl.lit(value=False).alias(RETRACTED),
+            head = framed(
+                keys[each.windows.key[number]],
+                end_ms - self.windows.longest_ms,
+                end_ms,
+                partials[ROWS],
+                timing_where(each.late[number], LATE, ON_TIME),
+                end_ms <= clock_ms - self.allowed_lateness_ms,
             )
             heads.append(head)
         values = self.aggregation.values(stacked(merged))
         panes: pl.DataFrame = pl.concat(heads).hstack(values)
         return panes.sort(END, *self.key, REVISION)
-
-    def _schema(self) -> dict[str, pl.DataType]:
-        key = {name: self.columns[name] for name in self.key}
-        return pane_schema(key, self.aggregation.types)
 
 
 def _sorted_lines(lines: pl.DataFrame, number: Numbers) -> tuple[pl.DataFrame, Timeline]:

@@ -23,24 +23,21 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.blocks import stacked
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     EARLY,
     END,
-    FINAL,
     LATE,
     ON_TIME,
-    RETRACTED,
     REVISION,
-    START,
     TIMING,
+    framed,
     pane_schema,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, unmarked
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Aligned
-
-LATE_BY = "late_by_ms"
 
 
 @dataclass(frozen=True)
@@ -95,11 +92,8 @@ class WindowAggregate:
 
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         end_ms = self.windows.last_end(rows[EVENT_TIME].to_numpy())
-        return rows.with_columns(
-            pl.Series(START, self.windows.start_of(end_ms)),
-            pl.Series(END, end_ms),
-            pl.Series(LATE_BY, rows[WATERMARK].to_numpy() - end_ms - self.allowed_lateness_ms),
-        )
+        start_ms = self.windows.start_of(end_ms)
+        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
 
     def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""
@@ -176,24 +170,19 @@ class WindowAggregate:
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         """Return partials as panes, in their order."""
         if not parts:
-            return pl.DataFrame(schema=self._schema())
+            schema = pane_schema(self.key, self.columns, self.aggregation.types)
+            return pl.DataFrame(schema=schema)
         merged = stacked(parts)
-        panes = merged.select(
-            *self.key,
-            pl.Series(START, self.windows.start_of(merged[END].to_numpy())),
-            END,
-            REVISION,
-            TIMING,
-            # What follows an early pane is not known yet, wherever the clock stands.
-            (
-                (pl.col(END) <= clock_ms - self.allowed_lateness_ms) & (pl.col(TIMING) != EARLY)
-            ).alias(FINAL),
-            pl.lit(False).alias(RETRACTED),
-        )
-        panes = panes.hstack(self.aggregation.values(merged))
+        end_ms = merged[END].to_numpy()
+        # What follows an early pane is not known yet, wherever the clock stands.
+        known = (merged[TIMING] != EARLY).to_numpy()
+        panes = framed(
+            merged.select(self.key),
+            self.windows.start_of(end_ms),
+            end_ms,
+            merged[REVISION],
+            merged[TIMING],
+            known & (end_ms <= clock_ms - self.allowed_lateness_ms),
+        ).hstack(self.aggregation.values(merged))
         # Of the same rows, a pane that is early comes before the one on time.
         return panes.sort(END, *self.key, REVISION, TIMING)
-
-    def _schema(self) -> dict[str, pl.DataType]:
-        key = {name: self.columns[name] for name in self.key}
-        return pane_schema(key, self.aggregation.types)
