@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.core.oracle import Judged, Run, Table, judged, values_of
+from tests.core.clock_oracle import Judged, Table, heard
+from tests.core.oracle import Run, values_of
 from tidemark.core.segment import Segment
 
 Key = str | None
@@ -130,14 +131,10 @@ def _pane(key: Key, number: int, rows: list[Judged], *, closed: bool) -> Numbere
 def arriving(segments: Sequence[Segment], topics: Sequence[str], spec: Arriving) -> Run:
     """Run a log through windows in order of arrival; the end of input publishes nothing."""
     run, table, windows = Run(), Table(topics), _Windows(spec)
-    for segment in segments:
-        table.begin(segment)
-        rows = judged(segment, table)
-        table.end(segment)
-        now_ms = segment.ingested_at_ms
-        panes = list(windows.record(now_ms))
-        run.steps.append([*panes, *(pane for row in rows for pane in windows.add(row, now_ms))])
-        run.rows += len(rows)
-        run.clocks.append(table.clock)
+    for step in heard(segments, table):
+        panes = list(windows.record(step.now))
+        for row in step.rows:
+            panes += windows.add(row, step.now)
+        run.note(step, panes)
     run.steps.append([])
     return run

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.core.oracle import FOREVER_MS, Judged, LateRow, Pane, Run, Table, in_order, judged
-from tidemark.core.segment import Segment
+from tests.core.clock_oracle import Judged, Table, heard
+from tests.core.oracle import LateRow, Pane, Run, in_order, values_of
+from tidemark.core.segment import FOREVER_MS, Segment
 
 Place = tuple[str | None, int]
 
@@ -92,7 +93,7 @@ class Windows:
     def _pane(self, place: Place, revision: int, rows: list[Judged], timing: str) -> Pane:
         key, end = place
         start = end - self.spec.size_ms
-        return Pane(key, start, end, revision, timing, False, False, len(rows), *_values(rows))
+        return Pane(key, start, end, revision, timing, False, False, len(rows), *values_of(rows))
 
     def publish(self, touched: set[Place], before: int, clock: int) -> list[Pane]:
         for place, window in self.windows.items():
@@ -125,31 +126,13 @@ class Windows:
             window.late_shown = len(behind)
 
 
-def _values(rows: list[Judged]) -> tuple[int | None, ...]:
-    told = sorted(
-        (row for row in rows if row.value is not None),
-        key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),
-    )
-    values = [row.value for row in told if row.value is not None]
-    if not values:
-        return (None,) * 5
-    return (sum(values), min(values), max(values), values[0], values[-1])
-
-
 def early(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run:
     """Run a log through hopping windows, with the end of input as the last step."""
     run, table, windows = Run(), Table(topics), Windows(spec)
-    for segment in segments:
-        before = table.clock
-        table.begin(segment)
-        windows.record(segment.ingested_at_ms, before)
-        touched: set[Place] = set()
-        for row in judged(segment, table):
-            touched.update(windows.fold(row, segment.ingested_at_ms, run))
-            run.rows += 1
-        table.end(segment)
-        run.steps.append(windows.publish(touched, before, table.clock))
-        run.clocks.append(table.clock)
+    for step in heard(segments, table):
+        windows.record(step.now, step.before)
+        touched = {place for row in step.rows for place in windows.fold(row, step.now, run)}
+        run.note(step, windows.publish(touched, step.before, step.clock))
     run.steps.append(windows.publish(set(), table.clock, FOREVER_MS))
     return run
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.core.early_oracle import _values as values_of
-from tests.core.oracle import FOREVER_MS, Judged, LateRow, Pane, Run, Table, in_order, judged
-from tidemark.core.segment import Segment
+from tests.core.clock_oracle import Judged, Table, heard
+from tests.core.oracle import LateRow, Pane, Run, in_order, values_of
+from tidemark.core.segment import FOREVER_MS, Segment
 
 
 class Spec(NamedTuple):
@@ -124,13 +124,9 @@ class Sessions:
 def early_sessions(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run:
     """Run a log through sessions, with the end of input as the last step."""
     run, table, state = Run(), Table(topics), Sessions(spec)
-    for segment in segments:
-        table.begin(segment)
-        for row in judged(segment, table):
+    for step in heard(segments, table):
+        for row in step.rows:
             state.fold(row, run)
-            run.rows += 1
-        table.end(segment)
-        run.steps.append(state.publish(table.clock))
-        run.clocks.append(table.clock)
+        run.note(step, state.publish(step.clock))
     run.steps.append(state.publish(FOREVER_MS))
     return run

@@ -8,7 +8,8 @@ Three steps, each usable alone:
   sources that return with a lower watermark, re-read offsets and repeated segments.
 
 ``cut_segments(segments)`` cuts any of them anew.  ``record`` turns a written-down plan into
-segments, for unit tests.  Each topic is a stream of the same name with the columns of ``COLUMNS``.
+segments, for unit tests.  ``crowds()`` are no logs but rows that were judged already.  Each topic
+is a stream of the same name with the columns of ``COLUMNS``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 from hypothesis import strategies as st
 
+from tests.core.clock_oracle import Judged
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.String(), "value": pl.Int64()}
@@ -239,3 +241,23 @@ def cut_segments(draw: st.DrawFn, segments: Sequence[Segment]) -> tuple[Segment,
             rest = (*rest[:-1], *rest[-1].split(draw(st.integers(1, rest[-1].height - 1))))
         made.extend(rest)
     return tuple(made)
+
+
+@st.composite
+def crowds(
+    draw: st.DrawFn, at_ms: tuple[int, int], w_ms: tuple[int, int]
+) -> list[tuple[list[Judged], int]]:
+    """Draw steps of one key whose rows come with any W from the clock on, so that most meet.
+
+    ``at_ms`` and ``w_ms``: how far from the clock times and Ws are.
+    """
+    clock_ms, offset, steps = 0, 0, []
+    for _ in range(draw(st.integers(1, 6))):
+        rows = []
+        for _ in range(draw(st.integers(0, 5))):
+            at, w = (clock_ms + draw(st.integers(*ends)) for ends in (at_ms, w_ms))
+            rows.append(Judged("t/0", offset, 0, at, w, "a", offset))
+            offset += 1
+        clock_ms += draw(st.sampled_from((0, 1, 5, 15)))
+        steps.append((rows, clock_ms))
+    return steps

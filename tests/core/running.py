@@ -1,16 +1,41 @@
 """Run a log through an operator as a task would, with restores and purges on the way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
 
+from tests.core.clock_oracle import Judged
 from tests.core.logs import COLUMNS
-from tests.core.oracle import Judged, LateRow, Pane, Run
+from tests.core.oracle import LateRow, Pane, Run
+from tidemark.core import aggregates
+from tidemark.core.aggregate import Aggregation
 from tidemark.core.operator import Changes, Operator, Output
-from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK, Segment
+from tidemark.core.segment import (
+    EVENT_TIME,
+    NEVER_MS,
+    OFFSET,
+    ROW_COLUMNS,
+    SOURCE,
+    SUB_ROW,
+    WATERMARK,
+    Segment,
+)
+
+AGGREGATION = Aggregation(
+    {
+        "n": aggregates.count(),
+        "total": aggregates.sum("value"),
+        "low": aggregates.min("value"),
+        "high": aggregates.max("value"),
+        "first": aggregates.first("value"),
+        "last": aggregates.last("value"),
+    },
+    COLUMNS,
+)
+"""The values of ``Pane``."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +109,40 @@ def run(
     output = operator.finish(task.clocks, task.state)
     made.steps.append(panes(output.panes.drop("end_of_input"), operator.key, pane))
     return made
+
+
+def run_crowd(
+    operator: Operator,
+    crowd: Sequence[tuple[list[Judged], int]],
+    happen: Incidents,
+    oracle: Callable[[list[Judged], int, int], list[Pane]],
+    late: Sequence[LateRow],
+    shaped: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows,
+) -> None:
+    """Fold rows already judged, the clock as given; compare with the oracle after every step.
+
+    ``oracle`` takes the rows and the clock before and after; it adds to ``late``.
+    """
+    task, before_ms, found = Task(operator), NEVER_MS, []
+    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
+    for step, (rows, clock_ms) in enumerate(crowd):
+        folded = task.operator.body.fold(
+            shaped(pl.DataFrame(rows, schema=schema, orient="row")), task.state
+        )
+        found += [late_row(row) for row in folded.iter_rows(named=True)]
+        due = oracle(rows, before_ms, clock_ms)
+        made = task.operator.body.publish(task.state, before_ms, clock_ms)
+        assert panes(made, operator.key) == due
+        assert found == late
+        before_ms = clock_ms
+        task.changelog.append(task.state.changes())
+        if step in happen.purges:
+            task.state.purge(clock_ms)
+        if step in happen.snapshots:
+            task.compact()
+        if step in happen.replays:
+            task.restore()
+        task.state.validate()
 
 
 def panes(frame: pl.DataFrame, key: Sequence[str], pane: Any = Pane) -> list[Any]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.core.oracle import FOREVER_MS, Judged, LateRow, Pane, Run, Table, in_order, judged
-from tidemark.core.segment import Segment
+from tests.core.clock_oracle import Judged, Table, heard
+from tests.core.oracle import LateRow, Pane, Run, in_order, values_of
+from tidemark.core.segment import FOREVER_MS, Segment
 
 
 class Spec(NamedTuple):
@@ -106,19 +107,8 @@ class Sessions:
         final = burst.end + self.spec.allowed_lateness_ms <= clock
         size = len(burst.rows)
         return Pane(
-            key, burst.start, burst.end, size, timing, final, False, size, *_values(burst.rows)
+            key, burst.start, burst.end, size, timing, final, False, size, *values_of(burst.rows)
         )
-
-
-def _values(rows: list[Judged]) -> tuple[int | None, ...]:
-    told = sorted(
-        (row for row in rows if row.value is not None),
-        key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),
-    )
-    values = [row.value for row in told if row.value is not None]
-    if not values:
-        return (None,) * 5
-    return (sum(values), min(values), max(values), values[0], values[-1])
 
 
 def sessions(
@@ -126,13 +116,9 @@ def sessions(
 ) -> tuple[Run, Sessions]:
     """Run a log through sessions, with the end of input as the last step."""
     run, table, state = Run(), clock(topics), Sessions(spec)
-    for segment in segments:
-        table.begin(segment)
-        for row in judged(segment, table):
+    for step in heard(segments, table):
+        for row in step.rows:
             state.fold(row, run)
-            run.rows += 1
-        table.end(segment)
-        run.steps.append([*in_order(state.withdraw()), *in_order(state.publish(table.clock))])
-        run.clocks.append(table.clock)
+        run.note(step, [*in_order(state.withdraw()), *in_order(state.publish(step.clock))])
     run.steps.append(in_order(state.publish(FOREVER_MS)))
     return run, state

@@ -3,18 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tests.core.oracle import (
-    FOREVER_MS,
-    Judged,
-    LateRow,
-    Pane,
-    Run,
-    Table,
-    in_order,
-    judged,
-    values_of,
-)
-from tidemark.core.segment import Segment
+from tests.core.clock_oracle import Judged, Table, heard
+from tests.core.oracle import LateRow, Pane, Run, in_order, values_of
+from tidemark.core.segment import FOREVER_MS, Segment
 
 
 class Spec(NamedTuple):
@@ -98,14 +89,8 @@ class Slides:
 def sliding(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run:
     """Run a log through sliding windows, with the end of input as the last step."""
     run, table, state = Run(), Table(topics), Slides(spec)
-    for segment in segments:
-        before = table.clock
-        table.begin(segment)
-        rows = judged(segment, table)
-        new = [row for row in rows if state.fold(row, run)]
-        run.rows += len(rows)
-        table.end(segment)
-        run.steps.append(in_order(state.publish(new, before, table.clock)))
-        run.clocks.append(table.clock)
+    for step in heard(segments, table):
+        new = [row for row in step.rows if state.fold(row, run)]
+        run.note(step, in_order(state.publish(new, step.before, step.clock)))
     run.steps.append(in_order(state.publish([], table.clock, FOREVER_MS)))
     return run

@@ -5,8 +5,8 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.clock_oracle import Table, judged
 from tests.core.logs import COLUMNS, cut_segments, event_logs
-from tests.core.oracle import Table, judged
 from tests.core.running import Incidents, Task, incidents
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.core.calendar_oracle import EPOCH, WEEKDAYS, Periods
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import windowed
-from tests.core.running import incidents, run
-from tests.core.test_window_properties import AGGREGATION
+from tests.core.running import AGGREGATION, incidents, run
 from tidemark.core.calendar import Calendar
 from tidemark.core.operator import Operator
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK

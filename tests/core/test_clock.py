@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.clock_oracle import Table
 from tests.core.logs import event_logs
-from tests.core.oracle import Table
 from tidemark.core.clock import ClockTable
 from tidemark.core.segment import FOREVER_MS, NEVER_MS, Segment, SourceMark
 

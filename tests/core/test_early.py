@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from tests.core.running import AGGREGATION
 from tests.core.session_stream import Stream
-from tests.core.test_window_properties import AGGREGATION
 from tidemark.core.early import EarlyAggregate
 from tidemark.core.pane import EARLY
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE

@@ -3,19 +3,15 @@
 HYPOTHESIS_PROFILE=thorough runs more examples of each.
 """
 
-import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.early_session_oracle import Sessions, Spec, early_sessions
-from tests.core.logs import COLUMNS, cut_segments, event_logs
+from tests.core.logs import COLUMNS, crowds, cut_segments, event_logs
 from tests.core.oracle import Run
-from tests.core.running import incidents, panes, run
-from tests.core.test_session_properties import crowds
-from tests.core.test_window_properties import AGGREGATION
+from tests.core.running import AGGREGATION, incidents, run, run_crowd
 from tidemark.core.early_session import EarlySessionAggregate
 from tidemark.core.operator import Operator
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.session import AFTER_MERGING, STRICT, SessionAggregate
 from tidemark.core.trigger import every, on_close
 from tidemark.core.window import Session
@@ -55,31 +51,19 @@ def specs(draw):
 def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
     expected = early_sessions(log.segments, log.topics, spec)
     got = run(operator(spec, log.topics), log.segments, happen)
-    assert got.late == expected.late
-    assert got.steps == expected.steps
+    assert got == expected
 
 
-@given(crowds(), specs(), incidents())
-def test_a_crowd_of_rows_behind_gives_the_oracles_panes(steps, spec, happen):
-    body, oracle, expected = operator(spec, ("t",)).body, Sessions(spec), Run()
-    state, changelog, before_ms = body.fresh(), [], NEVER_MS
-    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
-    for step, (rows, clock_ms) in enumerate(steps):
-        body.fold(pl.DataFrame(rows, schema=schema, orient="row"), state)
+@given(crowds((-30, 25), (0, 30)), specs(), incidents())
+def test_a_crowd_of_rows_behind_gives_the_oracles_panes(crowd, spec, happen):
+    state, expected = Sessions(spec), Run()
+
+    def oracle(rows, _before_ms, clock_ms):
         for row in rows:
-            oracle.fold(row, expected)
-        assert panes(body.publish(state, before_ms, clock_ms), ("key",)) == oracle.publish(clock_ms)
-        before_ms = clock_ms
-        changelog.append(state.changes())
-        if step in happen.purges:
-            state.purge(clock_ms)
-        if step in happen.snapshots:
-            changelog = [state.snapshot()]
-        if step in happen.replays:
-            state = body.fresh()
-            for changes in changelog:
-                state.apply(changes)
-        state.validate()
+            state.fold(row, expected)
+        return state.publish(clock_ms)
+
+    run_crowd(operator(spec, ("t",)), crowd, happen, oracle, expected.late)
 
 
 @given(st.data(), event_logs(), specs())

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import test_session_properties, test_window_properties
+from tests.core.clock_oracle import WallClock
 from tests.core.logs import COLUMNS, Commit, Raw, Read, Record, cut_segments, event_logs, record
-from tests.core.oracle import Aligned, WallClock, windowed
+from tests.core.oracle import Aligned, windowed
 from tests.core.running import Task, incidents
 from tests.core.running import run as run_log
 from tests.core.session_oracle import Spec, sessions

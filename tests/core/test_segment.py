@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from tests.core.clock_oracle import Table, judged
 from tests.core.logs import Commit, Raw, Read, Record, event_logs, record
-from tests.core.oracle import Table, judged
 from tidemark.core.segment import NEVER_MS, SOURCE, Segment, SourceMark
 
 

@@ -9,30 +9,15 @@ import polars as pl
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
-from tests.core.oracle import Judged, Run, in_order
-from tests.core.running import incidents, late_row, panes
+from tests.core.logs import COLUMNS, crowds, cut_segments, event_logs, raws, recordings
+from tests.core.oracle import Run, in_order
+from tests.core.running import AGGREGATION, incidents, run_crowd
 from tests.core.running import run as run_log
 from tests.core.session_oracle import Sessions, Spec, own_gap, sessions
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
 from tidemark.core.operator import Operator
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.session import AFTER_MERGING, STRICT, SessionAggregate
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Session
-
-AGGREGATION = Aggregation(
-    {
-        "n": aggregates.count(),
-        "total": aggregates.sum("value"),
-        "low": aggregates.min("value"),
-        "high": aggregates.max("value"),
-        "first": aggregates.first("value"),
-        "last": aggregates.last("value"),
-    },
-    COLUMNS,
-)
 
 
 def operator(spec, topics):
@@ -72,51 +57,19 @@ def run(spec, topics, segments, happen=None):
 def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
     expected, _ = sessions(log.segments, log.topics, spec)
     got = run(spec, log.topics, log.segments, happen)
-    assert got.clocks == expected.clocks
-    assert got.late == expected.late
-    assert got.steps == expected.steps
-    assert got.rows == expected.rows
+    assert got == expected
 
 
-@st.composite
-def crowds(draw):
-    """Draw steps of one key whose rows come with any W from the clock on, so that most meet."""
-    clock_ms, offset, steps = 0, 0, []
-    for _ in range(draw(st.integers(1, 6))):
-        rows = []
-        for _ in range(draw(st.integers(0, 5))):
-            at_ms, w_ms = (clock_ms + draw(st.integers(*ends)) for ends in ((-30, 25), (0, 30)))
-            rows.append(Judged("t/0", offset, 0, at_ms, w_ms, "a", offset))
-            offset += 1
-        clock_ms += draw(st.sampled_from((0, 1, 5, 15)))
-        steps.append((rows, clock_ms))
-    return steps
+@given(crowds((-30, 25), (0, 30)), specs(), incidents())
+def test_a_crowd_of_rows_behind_gives_the_oracles_panes(crowd, spec, happen):
+    state, expected = Sessions(spec), Run()
 
-
-@given(crowds(), specs(), incidents())
-def test_a_crowd_of_rows_behind_gives_the_oracles_panes(steps, spec, happen):
-    body, oracle, expected = operator(spec, ("t",)).body, Sessions(spec), Run()
-    state, changelog, before_ms, late = body.fresh(), [], NEVER_MS, []
-    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
-    for step, (rows, clock_ms) in enumerate(steps):
-        frame = gapped(pl.DataFrame(rows, schema=schema, orient="row"))
-        late += [late_row(row) for row in body.fold(frame, state).iter_rows(named=True)]
+    def oracle(rows, _before_ms, clock_ms):
         for row in rows:
-            oracle.fold(row, expected)
-        due = [*in_order(oracle.withdraw()), *in_order(oracle.publish(clock_ms))]
-        assert panes(body.publish(state, before_ms, clock_ms), ("key",)) == due
-        assert late == expected.late
-        before_ms = clock_ms
-        changelog.append(state.changes())
-        if step in happen.purges:
-            state.purge(clock_ms)
-        if step in happen.snapshots:
-            changelog = [state.snapshot()]
-        if step in happen.replays:
-            state = body.fresh()
-            for changes in changelog:
-                state.apply(changes)
-        state.validate()
+            state.fold(row, expected)
+        return [*in_order(state.withdraw()), *in_order(state.publish(clock_ms))]
+
+    run_crowd(operator(spec, ("t",)), crowd, happen, oracle, expected.late, gapped)
 
 
 @given(st.data(), event_logs(), specs())

@@ -1,16 +1,13 @@
 """Sliding windows against the oracle: no cut, restore, purge or interleaving may show."""
 
-import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
-from tests.core.oracle import Judged, Run, in_order
-from tests.core.running import incidents, late_row, panes, run
+from tests.core.logs import COLUMNS, crowds, cut_segments, event_logs, raws, recordings
+from tests.core.oracle import Run, in_order
+from tests.core.running import AGGREGATION, incidents, run, run_crowd
 from tests.core.sliding_oracle import Slides, Spec, sliding
-from tests.core.test_window_properties import AGGREGATION
 from tidemark.core.operator import Operator
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.sliding import SlidingAggregate
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Sliding
@@ -37,50 +34,18 @@ def specs():
 def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
     expected = sliding(log.segments, log.topics, spec)
     got = run(operator(spec, log.topics), log.segments, happen)
-    assert got.clocks == expected.clocks
-    assert got.late == expected.late
-    assert got.steps == expected.steps
-    assert got.rows == expected.rows
+    assert got == expected
 
 
-@st.composite
-def crowds(draw):
-    """Draw steps of one key whose rows come with any W from the clock on, so that most meet."""
-    clock_ms, offset, steps = 0, 0, []
-    for _ in range(draw(st.integers(1, 6))):
-        rows = []
-        for _ in range(draw(st.integers(0, 5))):
-            at_ms, w_ms = (clock_ms + draw(st.integers(*ends)) for ends in ((-20, 15), (0, 20)))
-            rows.append(Judged("t/0", offset, 0, at_ms, w_ms, "a", offset))
-            offset += 1
-        clock_ms += draw(st.sampled_from((0, 1, 5, 15)))
-        steps.append((rows, clock_ms))
-    return steps
+@given(crowds((-20, 15), (0, 20)), specs(), incidents())
+def test_a_crowd_of_rows_behind_gives_the_oracles_panes(crowd, spec, happen):
+    state, expected = Slides(spec), Run()
 
+    def oracle(rows, before_ms, clock_ms):
+        new = [row for row in rows if state.fold(row, expected)]
+        return in_order(state.publish(new, before_ms, clock_ms))
 
-@given(crowds(), specs(), incidents())
-def test_a_crowd_of_rows_behind_gives_the_oracles_panes(steps, spec, happen):
-    body, oracle, expected = operator(spec, ("t",)).body, Slides(spec), Run()
-    state, changelog, before_ms, late = body.fresh(), [], NEVER_MS, []
-    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
-    for step, (rows, clock_ms) in enumerate(steps):
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
-        late += [late_row(row) for row in body.fold(frame, state).iter_rows(named=True)]
-        new = [row for row in rows if oracle.fold(row, expected)]
-        due = in_order(oracle.publish(new, before_ms, clock_ms))
-        assert panes(body.publish(state, before_ms, clock_ms), ("key",)) == due
-        assert late == expected.late
-        before_ms = clock_ms
-        changelog.append(state.changes())
-        if step in happen.purges:
-            state.purge(clock_ms)
-        if step in happen.snapshots:
-            changelog = [state.snapshot()]
-        if step in happen.replays:
-            state = body.fresh()
-            for changes in changelog:
-                state.apply(changes)
-        state.validate()
+    run_crowd(operator(spec, ("t",)), crowd, happen, oracle, expected.late)
 
 
 @given(st.data(), event_logs(), specs())

@@ -8,25 +8,11 @@ from hypothesis import strategies as st
 
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import Aligned, windowed
-from tests.core.running import incidents, run
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
+from tests.core.running import AGGREGATION, incidents, run
 from tidemark.core.operator import Operator
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Hopping
 from tidemark.core.windowed import WindowAggregate
-
-AGGREGATION = Aggregation(
-    {
-        "n": aggregates.count(),
-        "total": aggregates.sum("value"),
-        "low": aggregates.min("value"),
-        "high": aggregates.max("value"),
-        "first": aggregates.first("value"),
-        "last": aggregates.last("value"),
-    },
-    COLUMNS,
-)
 
 
 def operator(spec, topics):
@@ -52,10 +38,7 @@ def specs(draw):
 def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
     expected = windowed(log.segments, log.topics, spec)
     got = run(operator(spec, log.topics), log.segments, happen)
-    assert got.clocks == expected.clocks
-    assert got.late == expected.late
-    assert got.steps == expected.steps
-    assert got.rows == expected.rows
+    assert got == expected
 
 
 @given(st.data(), event_logs(), specs())
