@@ -8,7 +8,7 @@ past all event times (docs/semantics.md, "Promises", 3).
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,11 @@ import polars as pl
 
 from tidemark.core.clock import ClockTable
 from tidemark.core.operator import Output
-from tidemark.core.pane import END, FINAL, RETRACTED, REVISION, START, TIMING
-from tidemark.core.segment import Segment
+from tidemark.core.pane import END, END_OF_INPUT, FINAL, RETRACTED, REVISION, START, TIMING
+from tidemark.core.segment import OFFSET, SOURCE, SUB_ROW, Segment
 from tidemark.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.plan import LogPlan, OperatorPlan, Plan
 from tidemark.records import NO_TIMESTAMP
-from tidemark.runtime.serde.json_results import END_OF_INPUT
 from tidemark.segment_builder import SegmentBuilder
 
 BATCH = 20_000
@@ -71,12 +70,15 @@ class Published:
     panes: list[pl.DataFrame] = field(default_factory=list)
     late: list[pl.DataFrame] = field(default_factory=list)
 
-    def add(self, output: Output, *, end_of_input: bool = False) -> None:
-        """Take what a step gave; panes that only the end of input published are marked."""
+    def add(self, output: Output) -> None:
+        """Take what a step gave; all panes say whether only the end of input published them."""
         self.rows += output.rows
-        if output.panes.height:
-            panes = output.panes.drop(END_OF_INPUT, strict=False)
-            self.panes.append(panes.with_columns(pl.lit(end_of_input).alias(END_OF_INPUT)))
+        panes = output.panes
+        if panes.height:
+            marked = END_OF_INPUT in panes.columns
+            self.panes.append(
+                panes if marked else panes.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
+            )
         if output.late.height:
             self.late.append(output.late)
 
@@ -109,7 +111,7 @@ class Published:
         """Return all late rows, in the order of their records."""
         if not self.late:
             return pl.DataFrame()
-        return pl.concat(self.late).sort("@source", "@offset", "@sub_row")
+        return pl.concat(self.late).sort(SOURCE, OFFSET, SUB_ROW)
 
 
 class LocalRun:
@@ -146,8 +148,8 @@ class LocalRun:
                     yield len(values)
                 else:
                     del readers[topic]
-        for task in self._all_tasks():
-            self.published[task.plan.operator.name].add(task.finish(), end_of_input=True)
+        for task in chain.from_iterable(self._tasks.values()):
+            self.published[task.plan.operator.name].add(task.finish())
 
     def _take(self, topic: str, values: list[bytes]) -> None:
         progress = self._progress[topic]
@@ -178,7 +180,3 @@ class LocalRun:
             for segment in segments:
                 for task in self._tasks[log.topic, partition]:
                     self.published[task.plan.operator.name].add(task.step(segment))
-
-    def _all_tasks(self) -> Iterator[_Task]:
-        for tasks in self._tasks.values():
-            yield from tasks

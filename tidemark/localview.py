@@ -7,10 +7,11 @@ from typing import BinaryIO
 
 import polars as pl
 
+from tidemark.core.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
 from tidemark.local import LocalRun
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.json_results import END_OF_INPUT, JsonResults
+from tidemark.runtime.serde.json_results import JsonResults
 
 
 @contextmanager

@@ -7,15 +7,16 @@ from typing import Any, get_args, get_origin
 import polars as pl
 
 from tidemark.core.expression import METADATA, Columns
-from tidemark.core.pane import PANE_COLUMNS, WINDOW
+from tidemark.core.operator import LATE_BY
+from tidemark.core.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
 from tidemark.errors import PipelineError
 
 LONGEST_TOPIC = 249
 
-PANE_FIELDS = (WINDOW, *PANE_COLUMNS, "end_of_input")
+PANE_FIELDS = (WINDOW, *PANE_COLUMNS, END_OF_INPUT)
 """Fields of result records, beside the key and the values."""
 
-LATE_FIELDS = ("start", "end", "late_by_ms")
+LATE_FIELDS = (START, END, LATE_BY)
 """Fields of every late record, beside the columns of its row."""
 
 KEY_TYPES = (

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.clock import ClockTable, Entry, ProcessingClock
-from tidemark.core.pane import END, START
+from tidemark.core.pane import END, END_OF_INPUT, START
 from tidemark.core.segment import (
     ARRIVAL,
     EVENT_TIME,
@@ -135,7 +135,7 @@ class Operator:
         before_ms = clocks.clock_ms
         late = self.body.fold(self._empty_rows(), state)
         panes = self.body.publish(state, before_ms, clocks.finish())
-        return Output(panes.with_columns(end_of_input=pl.lit(True)), late, 0)
+        return Output(panes.with_columns(pl.lit(value=True).alias(END_OF_INPUT)), late, 0)
 
     def _judged(self, segment: Segment, entry: Entry) -> pl.DataFrame:
         """Join the streams' rows in log order, each with its W; without duplicates.

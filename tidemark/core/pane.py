@@ -20,6 +20,9 @@ WINDOW = "window"
 START, END, REVISION = "start", "end", "revision"
 TIMING, FINAL, RETRACTED = "timing", "final", "retracted"
 
+END_OF_INPUT = "end_of_input"
+"""Of bounded runs: whether only the end of input published the pane."""
+
 PANE_COLUMNS: dict[str, pl.DataType] = {
     START: pl.Int64(),
     END: pl.Int64(),

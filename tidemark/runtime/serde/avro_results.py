@@ -11,17 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.pane import START, WINDOW
+from tidemark.core.pane import END_OF_INPUT, START, WINDOW
 from tidemark.core.pane import identity as pane_identity
 from tidemark.errors import PipelineError
 from tidemark.runtime.serde.avro import AvroType, schema_file
 from tidemark.runtime.serde.json_records import instance
-from tidemark.runtime.serde.json_results import (
-    END_OF_INPUT,
-    Messages,
-    json_arrays,
-    late_columns,
-)
+from tidemark.runtime.serde.json_results import Messages, json_arrays, late_columns
 
 Columns = Mapping[str, pl.DataType]
 

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 import msgspec
 import polars as pl
 
+from tidemark.core.operator import LATE_BY
 from tidemark.core.pane import END, RETRACTED, START, identity
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
 
 # What JSON escapes in texts.
 _ESCAPED = r'["\\\x00-\x1f]'
-
-END_OF_INPUT = "end_of_input"
-LATE_BY = "late_by_ms"
 
 Messages = tuple[list[bytes], list[bytes]]
 """Keys and values."""
