@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -22,24 +22,47 @@ from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.reading import read
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+class Replica(NamedTuple):
+    """One process of a service; its slot is a part of its transactional id."""
+
+    service: str
+    slot: str = "0"
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.slot}"
 
 
 class Stack:
     """A pipeline on a broker; a context that leaves no process behind."""
 
     def __init__(
-        self, broker: str, name: str, raw_partitions: int = 1, module: str = "pops", **env: str
+        self,
+        broker: str,
+        name: str,
+        raw_partitions: int | Mapping[str, int] = 1,
+        module: str = "pops",
+        options: Mapping[str, Any] | None = None,
+        **env: str,
     ) -> None:
+        """Create the topics of ``module``'s pipeline.
+
+        ``raw_partitions``: of each raw topic.  ``options``: what its ``build`` takes besides the
+        name; the services read them from TEST_OPTIONS.
+        """
         self.name = name
         self.config = Config(bootstrap_servers=broker)
         self.admin = clients.admin(self.config)
-        self.plan: Plan = import_module(module).build(name).plan()
-        self.raw = f"{name}-moves"
-        raw = [topics.Topic(self.raw, raw_partitions, topics.raw_topics(self.plan)[0].settings)]
+        self.plan: Plan = import_module(module).build(name, **(options or {})).plan()
+        raw = list(_raw_topics(self.plan, raw_partitions))
+        self.raw = raw[0].name
         topics.ensure(self.admin, [*raw, *topics.own_topics(self.plan)], -1)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[Replica, subprocess.Popen[bytes]] = {}
+        self._lives: Counter[Replica] = Counter()
         self._files = TemporaryDirectory()
-        self._folder = Path(self._files.name)
+        self.folder = Path(self._files.name)
         self._env = {
             **os.environ,
             "KAFKA_BOOTSTRAP_SERVERS": broker,
@@ -47,7 +70,8 @@ class Stack:
             "KAFKA_HEARTBEAT_INTERVAL_MS": "500",
             "PIPELINE": module,
             "TEST_PIPELINE": name,
-            "PYTHONPATH": f"{HERE}:{HERE.parent.parent}",
+            "TEST_OPTIONS": json.dumps(options or {}),
+            "PYTHONPATH": f"{HERE}:{ROOT}",
             **env,
         }
 
@@ -60,43 +84,71 @@ class Stack:
             process.wait()
         self._files.cleanup()
 
-    def start(self, *services: str, slot: str = "0") -> None:
+    def start(self, *services: str, slot: str = "0", **env: str) -> None:
+        """Start a process of each service, of all by default."""
         for service in services or self.plan.services():
-            with self._log(service).open("w") as log:
-                self.processes[service] = subprocess.Popen(
-                    [sys.executable, "-m", f"services.{service}"],
-                    env={**self._env, "TIDEMARK_SLOT": slot},
-                    stderr=log,
-                )
+            replica = Replica(service, slot)
+            self._lives[replica] += 1
+            self.processes[replica] = self.launch(replica, self._log(replica), **env)
 
-    def log(self, service: str) -> str:
+    def launch(self, replica: Replica, log: Path, **env: str) -> subprocess.Popen[bytes]:
+        """Run a process of a service; it is the caller's to end."""
+        with log.open("w") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-m", f"services.{replica.service}"],
+                env={**self._env, "TIDEMARK_SLOT": replica.slot, **env},
+                stderr=stderr,
+            )
+
+    def process(self, service: str, slot: str = "0") -> subprocess.Popen[bytes]:
+        """Return a process that was started and not ended since."""
+        return self.processes[Replica(service, slot)]
+
+    def log(self, service: str, slot: str = "0") -> str:
         """Return what a service has logged since its last start."""
-        return self._log(service).read_text()
+        return self._log(Replica(service, slot)).read_text()
+
+    def logs(self) -> Iterator[tuple[str, str]]:
+        """Return name and text of every log, those of earlier lives too."""
+        for path in sorted(self.folder.glob("*.log")):
+            yield path.stem, path.read_text(errors="replace")
 
     def await_partitions(self) -> None:
         """Wait until every service that runs has some."""
         wait_until(
-            lambda: all("was given" in self.log(name) for name in self.processes),
+            lambda: all("was given" in self.log(*replica) for replica in self.processes),
             f"partitions of {self.name}",
         )
 
-    def _log(self, service: str) -> Path:
-        return self._folder / f"{service}.log"
+    def _log(self, replica: Replica) -> Path:
+        return self.folder / f"{replica.service}.{replica.slot}.{self._lives[replica]}.log"
 
-    def stop(self, *services: str) -> dict[str, int]:
-        """End services as a supervisor does; return their exit statuses."""
-        return self._end(services, signal.SIGTERM)
+    def stop(self, *services: str, slot: str | None = None) -> dict[str, int]:
+        """End services as a supervisor does; return the exit status of each, the worst if several.
 
-    def kill(self, *services: str) -> None:
-        self._end(services, signal.SIGKILL)
+        ``slot``: only the processes of that slot.
+        """
+        statuses: dict[str, int] = {}
+        for replica, status in self._end(services, slot, signal.SIGTERM).items():
+            statuses[replica.service] = max(statuses.get(replica.service, 0), status, key=abs)
+        return statuses
 
-    def _end(self, services: tuple[str, ...], number: int) -> dict[str, int]:
-        ended = {name: self.processes.pop(name) for name in services or tuple(self.processes)}
+    def kill(self, *services: str, slot: str | None = None) -> None:
+        self._end(services, slot, signal.SIGKILL)
+
+    def _end(self, services: tuple[str, ...], slot: str | None, number: int) -> dict[Replica, int]:
+        chosen = [
+            replica
+            for replica in self.processes
+            if replica.service in (services or self.plan.services())
+            and slot in (None, replica.slot)
+        ]
+        ended = {replica: self.processes.pop(replica) for replica in chosen}
         for process in ended.values():
             process.send_signal(number)
         for process in ended.values():
             process.wait(timeout=15)
-        return {name: process.returncode for name, process in ended.items()}
+        return {replica: process.returncode for replica, process in ended.items()}
 
     def produce(self, records: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
         """Write (partition, key, value) to the raw topic."""
@@ -141,6 +193,12 @@ class Stack:
         """Return the latest figures that a service has logged."""
         words = self.log(service).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def _raw_topics(plan: Plan, partitions: int | Mapping[str, int]) -> Iterator[topics.Topic]:
+    for topic in topics.raw_topics(plan):
+        count = partitions if isinstance(partitions, int) else partitions[topic.name]
+        yield topics.Topic(topic.name, count, topic.settings)
 
 
 def move(player: str, at: int, score: int = 1, **others: object) -> bytes:

@@ -204,7 +204,7 @@ def test_a_raw_topic_made_anew_stops_ingest_with_advice(broker):
         wait_until(lambda: stack.raw not in topics.partition_counts(stack.admin), "deletion")
         topics.ensure(stack.admin, topics.raw_topics(stack.plan), -1)
         stack.start("ingest")
-        assert stack.processes["ingest"].wait(20) == 2
+        assert stack.process("ingest").wait(20) == 2
         (line,) = [line for line in stack.log("ingest").splitlines() if "ERROR" in line]
         assert "anew-moves/0: nothing is committed, but the log" in line
         assert "tidemark reset" in line

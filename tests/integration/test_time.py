@@ -1,6 +1,5 @@
 """Idleness, silence, alignment and new partitions on a real broker, through the services."""
 
-import json
 import time
 from typing import Any
 
@@ -15,8 +14,7 @@ T0 = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 def ticks(broker: str, name: str, raw_partitions: int = 1, **options: Any) -> Stack:
     fast = {"KAFKA_TOPIC_METADATA_REFRESH_INTERVAL_MS": "1000"}
-    settings = json.dumps(options)
-    return Stack(broker, name, raw_partitions, "ticks", TEST_OPTIONS=settings, **fast)
+    return Stack(broker, name, raw_partitions, "ticks", options, **fast)
 
 
 def tick(ts: int, v: int = 1, k: str = "a") -> bytes:
