@@ -13,6 +13,9 @@ PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
 VENV ?= .venv
 PIPELINE ?= examples.game
 PORT ?=
+# Processes that run the tests which need no Kafka; each takes about a core.
+JOBS ?= 2
+SPREAD := -n $(JOBS) --dist worksteal
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
@@ -52,11 +55,12 @@ lint: $(READY)  ## check format and style
 types: $(READY)  ## check types
 	$(BIN)/mypy
 
+core: export POLARS_MAX_THREADS ?= 1
 core: $(READY)  ## test the kernel and everything else that needs no Kafka
-	$(BIN)/python -m pytest -q tests --ignore tests/integration --ignore tests/conformance
+	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/integration --ignore tests/conformance
 
 conformance: $(READY)  ## run the shared cases of windowing semantics
-	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q tests/conformance)
+	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
 
 integration: setup  ## test against a real Kafka
 	$(BIN)/python -m pytest -q tests/integration

@@ -136,7 +136,7 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 4)
 @given(row_lists())
 def test_values_have_the_types_promised(rows):
     values = AGGREGATION.values(AGGREGATION.partials(frame(rows), BY))

@@ -75,7 +75,7 @@ def lasts(panes: Sequence[pl.DataFrame]) -> dict[tuple[str | None, int], str]:
 
 
 @pytest.mark.parametrize("body", BODIES, ids=["hopping", "session"])
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.data(), event_logs())
 def test_no_cut_or_restore_shows_in_a_last_pane(body, data, log):
     whole = run(operator(log, body), log.segments, restore=False)

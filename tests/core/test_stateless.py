@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark import (
@@ -359,7 +359,6 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(RECORDS, st.lists(st.integers(0, 30), max_size=5))
 def test_cutting_the_records_changes_nothing_and_every_record_is_accounted_for(rows, cuts):
     whole = GRAPH.evaluate(records(*rows))
