@@ -49,7 +49,8 @@ class Meter:
 
     def state_bytes(self) -> int:
         """Return the size of a snapshot."""
-        return sum(len(encode_frame(frame)) for frame in self.state.snapshot().values())
+        pieces = self.state.snapshot()
+        return sum(len(encode_frame(frame)) for piece in pieces for frame in piece.values())
 
 
 def segments(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:

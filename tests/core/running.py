@@ -71,7 +71,7 @@ class Task:
 
     def compact(self) -> None:
         """Replace the changelog by a snapshot."""
-        self.changelog = [self.state.snapshot()]
+        self.changelog = list(self.state.snapshot())
 
     def restore(self) -> None:
         """Start again from the changelog."""

@@ -62,7 +62,8 @@ def run(of: Operator, segments: Sequence[Segment], *, restore: bool) -> list[pl.
             for record in records:
                 state.apply(decode(record).changes)
             clocks.apply(decode(records[-1]).clocks)
-            records = [encode(Piece(DELTA, step, 0, 1, clocks.state(), state.snapshot()))]
+            pieces = list(state.snapshot()) or [{}]
+            records = [encode(Piece(DELTA, step, 0, 1, clocks.state(), each)) for each in pieces]
             state.changes()
     panes.append(of.finish(clocks, state).panes.drop("end_of_input"))
     return panes

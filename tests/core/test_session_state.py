@@ -30,7 +30,7 @@ def test_changes_name_what_a_session_grew_from_and_what_was_published():
 def test_changes_made_after_a_snapshot_continue_it():
     stream = Stream(allowed_lateness_ms=50)
     stream.rows("a 0, b 0")
-    pieces = [stream.state.snapshot()]
+    pieces = list(stream.state.snapshot())
     stream.rows("a 5", clock=10)
     pieces.append(stream.state.changes())
     restored = stream.body.fresh()

@@ -66,7 +66,7 @@ def test_a_snapshot_replaces_what_came_before_and_is_followed_by_what_came_after
     log = Changelog(SnapshotRule(commits=2, bytes=10**12))
     records = [*log.delta(block(1), clocks(10)), *log.delta(block(2), clocks(20))]
     assert log.snapshot_due
-    log.snapshot(block(1, 2), clocks(20))
+    log.snapshot([block(1, 2)], clocks(20))
     records += log.snapshot_records()
     assert not log.snapshot_due
     records += log.delta(block(3), clocks(30))
@@ -82,10 +82,10 @@ def test_a_snapshot_replaces_what_came_before_and_is_followed_by_what_came_after
 def test_the_next_snapshot_replaces_the_last_one():
     log = Changelog(NEVER)
     records = list(log.delta(block(1), clocks(10)))
-    log.snapshot(block(1), clocks(10))
+    log.snapshot([block(1)], clocks(10))
     records += log.snapshot_records()
     records += log.delta(block(2), clocks(20))
-    log.snapshot(block(1, 2), clocks(20))
+    log.snapshot([block(1, 2)], clocks(20))
     records += log.snapshot_records()
 
     left = {key for key, value in dict(records).items() if value is not None}
@@ -98,7 +98,7 @@ def test_a_snapshot_that_is_not_whole_means_nothing(monkeypatch):
     monkeypatch.setattr(changelog_module, "_BYTES_PER_COMMIT", 1)
     log = Changelog(NEVER)
     records = list(log.delta(block(*range(30)), clocks(10)))
-    log.snapshot(block(*range(30)), clocks(10))
+    log.snapshot([block(*range(30))], clocks(10))
     records += log.snapshot_records()  # one chunk of several
     records += log.delta(block(99), clocks(20))
 
@@ -135,7 +135,7 @@ def test_a_writer_that_resumes_replaces_what_its_predecessor_wrote():
     second = Changelog(NEVER)
     second.resume(journal)
     records += second.delta(block(9), clocks(9))
-    second.snapshot(block(0, 1, 2, 9), clocks(9))
+    second.snapshot([block(0, 1, 2, 9)], clocks(9))
     records += second.snapshot_records()
 
     assert read(records, committed=4) == [("snapshot", 4, [0, 1, 2, 9])]

@@ -46,7 +46,7 @@ class _Task:
 
     def compact(self) -> None:
         """Replace the changelog by a snapshot."""
-        self._changelog = [self._state.snapshot()]
+        self._changelog = list(self._state.snapshot())
 
     def restart(self) -> None:
         """Go on with nothing but the changelog and the clock."""

@@ -4,12 +4,23 @@ Each key has one line for every such slice.  The last line of a key is its head,
 may have no rows yet.  So a key once seen has a line for ever: counting goes on where it stopped.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_window import NUMBER
-from tidemark.core.keyed_runs import Hashes, Lines, Numbers, Run, hashes_of, joined, levelled
+from tidemark.core.keyed_runs import (
+    Hashes,
+    Lines,
+    Numbers,
+    Run,
+    hashes_of,
+    joined,
+    levelled,
+    pieces_of,
+)
 from tidemark.core.operator import Changes
 from tidemark.core.segment import NEVER_MS
 
@@ -93,10 +104,13 @@ class ArrivalState:
             run.fresh[:] = False
         return {SLICES: joined(changed).frame()} if changed else {}
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all lines."""
-        live = [run.living() for run in self.runs if run.live]
-        return {SLICES: joined(live).frame()} if live else {}
+        return pieces_of(self.runs, SLICES)
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return sum(run.size_bytes() for run in self.runs)
 
     def apply(self, changes: Changes) -> None:
         """Replace all lines of the keys that a piece has."""
@@ -115,7 +129,9 @@ class ArrivalState:
         assert not self._panes, "panes were not published"
         for run in self.runs:
             run.validate()
-        for lines in self.snapshot().values():
+        live = [run.living() for run in self.runs if run.live]
+        if live:
+            lines = joined(live).frame()
             assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a slice is twice"
             open_slices = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
             empty = lines.filter(pl.col(ROWS) == 0)

@@ -1,8 +1,34 @@
 """Blocks: frames of partial aggregates that state appends to, and merges as they become many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
+
+PIECE_BYTES = 4 * 2**20
+"""About how much of a snapshot is made at once ..."""
+
+PIECE_LINES = 32_768
+"""... or how many lines of it, where they lie in one block."""
+
+
+def in_pieces(blocks: Iterable[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
+    """Gather blocks until they have the bytes of a piece; an empty one is left out."""
+    piece: list[pl.DataFrame] = []
+    size = 0
+    for block in blocks:
+        if block.height:
+            piece.append(block)
+            size += int(block.estimated_size())
+        if size >= PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def total_bytes(blocks: Iterable[pl.DataFrame]) -> int:
+    """Return about how many bytes blocks have."""
+    return sum(int(block.estimated_size()) for block in blocks)
 
 
 def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:

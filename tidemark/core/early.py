@@ -11,8 +11,10 @@ keeps the partials and publishes what is due; it adds the panes that fire before
 State: that of the windows, and a tally of each key and window (``tallies``).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -57,9 +59,13 @@ class EarlyState:
         """Return what was added since the last call."""
         return {**self.windows.changes(), **self.tallies.changes()}
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all live state."""
-        return {**self.windows.snapshot(), **self.tallies.snapshot()}
+        return chain(self.windows.snapshot(), self.tallies.snapshot())
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return self.windows.size_bytes() + self.tallies.size_bytes()
 
     def apply(self, changes: Changes) -> None:
         """Add one piece."""

@@ -11,6 +11,7 @@ all keys at once:
 Rounds are as many as some key has rows that leave their predecessor's session, not as it has rows.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,9 +50,13 @@ class EarlySessionState:
         """Return what changed since the last call."""
         return self.sessions.changes()
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all live state."""
         return self.sessions.snapshot()
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return self.sessions.size_bytes()
 
     def apply(self, changes: Changes) -> None:
         """Add one piece."""

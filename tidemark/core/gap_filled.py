@@ -5,14 +5,16 @@ adds to what it publishes.  State: that of the body, and for each key ever seen 
 first and last window published.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
+from tidemark.core.blocks import PIECE_LINES, total_bytes
 from tidemark.core.early import EarlyAggregate
 from tidemark.core.keyed_runs import Numbers
 from tidemark.core.operator import Changes
@@ -63,10 +65,15 @@ class GapState:
         added, self.added = self.added, []
         return {**self.windows.changes(), **({EXTENTS: self._newest(added)} if added else {})}
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all state."""
-        every = {EXTENTS: self._newest(self.blocks)} if self.blocks else {}
-        return {**self.windows.snapshot(), **every}
+        every = self._newest(self.blocks).iter_slices(PIECE_LINES) if self.blocks else ()
+        return chain(self.windows.snapshot(), ({EXTENTS: extents} for extents in every))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        windows_bytes: int = self.windows.size_bytes()
+        return windows_bytes + total_bytes(self.blocks)
 
     def apply(self, changes: Changes) -> None:
         """Add one piece."""

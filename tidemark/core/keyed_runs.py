@@ -8,8 +8,9 @@ state.  No Python object per key.  The hash lives in memory only and decides not
 are compared by key.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +19,8 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.aggregate import ROWS
-from tidemark.core.blocks import stacked
+from tidemark.core.blocks import PIECE_LINES, stacked
+from tidemark.core.operator import Changes
 
 Facts = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
@@ -149,6 +151,25 @@ class Run:
         """Return the live lines."""
         return self.lines.at(np.flatnonzero(self.alive))
 
+    def pieces(self) -> Iterator[pl.DataFrame]:
+        """Return the live lines as they are now, though made when asked for; keys stay whole."""
+        lines, at = self.lines, np.flatnonzero(self.alive)
+        hashes, facts = lines.hashes[at], lines.facts.take(at)  # marks change in place
+        bounds = [*np.unique(np.searchsorted(hashes, hashes[::PIECE_LINES])).tolist(), at.size]
+
+        def piece(bounds: tuple[int, int]) -> pl.DataFrame:
+            part = slice(*bounds)
+            keys, partials = lines.keys[at[part]], lines.partials[at[part]]
+            return Lines(keys, hashes[part], facts[part], partials).frame()
+
+        return map(piece, pairwise(bounds))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes the live lines have."""
+        lines = self.lines
+        frames_bytes = lines.keys.estimated_size() + lines.partials.estimated_size()
+        return int((frames_bytes + lines.facts.nbytes) * self.live) // max(1, self.size)
+
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         hashes = self.lines.hashes
@@ -170,6 +191,12 @@ def levelled(runs: Sequence[AnyRun]) -> list[AnyRun]:
             made[at] = _merged(made[at : at + 1])
         at -= 1
     return made
+
+
+def pieces_of(runs: Sequence[Run], name: str) -> Iterator[Changes]:
+    """Return the live lines of runs as pieces of a snapshot."""
+    held = [run.pieces() for run in runs if run.live]
+    return ({name: lines} for lines in chain.from_iterable(held))
 
 
 def _merged(runs: Sequence[AnyRun]) -> AnyRun:

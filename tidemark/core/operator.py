@@ -5,7 +5,7 @@ and the in-process runner call it and nothing else, so their results cannot diff
 acts is that of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,8 +38,15 @@ class State(Protocol):
     def changes(self) -> Changes:
         """Return what was added or replaced since the last call; empty frames are left out."""
 
-    def snapshot(self) -> Changes:
-        """Return all live state; applied to a fresh state it gives an equal one."""
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all live state in pieces that, applied to a fresh state, give an equal one.
+
+        It is the state at the moment of the call, although a piece is made when it is asked for.
+        Pieces have nothing in common: they apply in any order, and joined ones as one.
+        """
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
 
     def apply(self, changes: Changes) -> None:
         """Add one piece; pieces are applied in the order in which they were made."""

@@ -6,7 +6,7 @@ as one new run.  No Python object per key or session.
 (key, start, end) identifies a live session.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from tidemark.core.keyed_runs import (
     hashes_of,
     joined,
     levelled,
+    pieces_of,
 )
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END, START
@@ -145,11 +146,14 @@ class SessionState:
         self._snapshot_taken = False
         return {name: pl.concat(made, how="diagonal") for name, made in frames.items() if made}
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all live sessions."""
         self._snapshot_taken = True
-        live = self._living()
-        return {} if live is None else {PUT: live}
+        return pieces_of(self.runs, PUT)
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return sum(run.size_bytes() for run in self.runs)
 
     def _living(self) -> pl.DataFrame | None:
         live = [run.living() for run in self.runs if run.live]

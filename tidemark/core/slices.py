@@ -6,14 +6,14 @@ per key or per row: adding a segment appends one block to each slice it met.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
-from tidemark.core.blocks import merge_newest, stacked
+from tidemark.core.blocks import in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -159,15 +159,22 @@ class WindowState:
         kept = [block.filter(pl.col(SLICE) > self._last_purged) for block in added]
         return self._framed([block for block in kept if not block.is_empty()])
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all blocks."""
-        return self._framed(
-            [
-                block.with_columns(pl.lit(start, pl.Int64).alias(SLICE))
-                for start, part in sorted(self._slices.items())
-                for block in (*part.ahead, *part.behind)
-            ]
+        held = [
+            (start, (*part.ahead, *part.behind)) for start, part in sorted(self._slices.items())
+        ]
+        blocks = (
+            block.with_columns(pl.lit(start, pl.Int64).alias(SLICE))
+            for start, found in held
+            for block in found
         )
+        return map(self._framed, in_pieces(blocks))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        parts = self._slices.values()
+        return total_bytes(block for part in parts for block in (*part.ahead, *part.behind))
 
     def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
         if not blocks:

@@ -6,11 +6,12 @@ window that has them.  The others are *behind*.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
-from tidemark.core.blocks import merge_newest, stacked
+from tidemark.core.blocks import in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.operator import Changes
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.window import Sliding, floor_to_grid
@@ -90,9 +91,14 @@ class SlidingState:
         kept = (block.filter(pl.col(EVENT_TIME) >= self._purged_ms) for block in added)
         return _framed([block for block in kept if block.height])
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return all lines."""
-        return _framed([block for start in self._starts for block in self._slices[start]])
+        held = [block for start in self._starts for block in self._slices[start]]
+        return map(_framed, in_pieces(held))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return total_bytes(block for blocks in self._slices.values() for block in blocks)
 
     def apply(self, changes: Changes) -> None:
         """Add lines; those past their time stay invisible."""

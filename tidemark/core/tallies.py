@@ -5,9 +5,11 @@ is those lines, and older ones disappear when blocks are merged.  With accumulat
 line also holds the partial aggregates of the rows that no pane has shown yet.
 """
 
+from collections.abc import Iterator
+
 import polars as pl
 
-from tidemark.core.blocks import merge_newest, stacked
+from tidemark.core.blocks import in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -69,9 +71,14 @@ class Tallies:
         kept = [lines.filter(pl.col(END) > self._purged_ms) for lines in added]
         return self._framed([lines for lines in kept if not lines.is_empty()])
 
-    def snapshot(self) -> Changes:
+    def snapshot(self) -> Iterator[Changes]:
         """Return the newest line of every key and window."""
-        return self._framed(self._of_ends(sorted(self._blocks)))
+        held = [list(blocks) for _, blocks in sorted(self._blocks.items())]
+        return map(self._framed, in_pieces(map(self._newest, held)))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return total_bytes(block for blocks in self._blocks.values() for block in blocks)
 
     def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
         return {TALLIES: self._newest(blocks)} if blocks else {}

@@ -13,7 +13,7 @@ other without a gap and end with the number that was committed with the offset.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -62,13 +62,13 @@ class Changelog:
         """Advance to the next commit and return its records."""
         self.sequence += 1
         self._delta_commits += 1
-        for piece in _pieces(DELTA, self.sequence, changes, clocks):
+        for piece in _pieces(DELTA, self.sequence, [changes], clocks):
             key, value = _record(piece)
             self._keys.append((self.sequence, key))
             self._delta_bytes += len(value)
             yield key, value
 
-    def snapshot(self, state: Changes, clocks: pl.DataFrame) -> None:
+    def snapshot(self, state: Iterable[Changes], clocks: pl.DataFrame) -> None:
         """Begin a snapshot of the state after the last commit."""
         self._unwritten.extend(_pieces(SNAPSHOT, self.sequence, state, clocks))
         self._delta_commits = self._delta_bytes = self._snapshot_bytes = 0
@@ -144,9 +144,11 @@ class Journal:
         )
 
 
-def _pieces(kind: str, sequence: int, changes: Changes, clocks: pl.DataFrame) -> list[Piece]:
+def _pieces(
+    kind: str, sequence: int, changes: Iterable[Changes], clocks: pl.DataFrame
+) -> list[Piece]:
     """Cut named frames into pieces of at most about CHUNK_BYTES."""
-    cut = list(_cut(changes)) or [{}]
+    cut = [frames for each in changes for frames in _cut(each)] or [{}]
     return [
         Piece(kind, sequence, chunk, len(cut), clocks, frames) for chunk, frames in enumerate(cut)
     ]
@@ -178,7 +180,7 @@ def _joined(pieces: Mapping[int, Piece]) -> Piece:
     return replace(
         ordered[-1],
         changes={
-            name: pl.concat([p.changes[name] for p in ordered if name in p.changes])
+            name: pl.concat([p.changes[name] for p in ordered if name in p.changes], how="diagonal")
             for name in names
         },
     )
