@@ -74,7 +74,7 @@ bench: setup  ## measure the speed; see bench/
 
 lock:  ## write requirements.lock anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
-	uv pip compile pyproject.toml --extra embedded --extra spark --group dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra embedded --extra sinks --extra spark --group dev --universal --python-version 3.11 \
 	  --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock
 
 wheel: $(READY)  ## build the wheel into dist/
