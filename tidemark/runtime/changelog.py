@@ -2,14 +2,18 @@
 
 Records, by key:
 
-* ``delta/SEQUENCE/CHUNK``: what the commit with that sequence number changed.  Every commit has
-  one, since every commit moves the clock.
-* ``snapshot/SEQUENCE/CHUNK``: all state as it stood after that commit.  A snapshot is written over
-  several commits, a bounded number of bytes in each; one that is not whole means nothing.
-* tombstones for what a whole snapshot replaces.  They save space and carry no meaning.
+* ``delta/SEQUENCE/WRITER/CHUNK``: what the commit with that sequence number changed.  Every commit
+  has one, since every commit moves the clock.
+* ``snapshot/SEQUENCE/WRITER/CHUNK``: all state as it stood after that commit.  A snapshot is
+  written over several commits, a bounded number of bytes in each; one that is not whole means
+  nothing.
+* tombstones for what a whole snapshot replaces.  They save space and carry no meaning; they are
+  written when the commits that wrote the snapshot are committed.
 
-To restore: the newest whole snapshot, then every later delta.  Their numbers must follow each
-other without a gap and end with the number that was committed with the offset.
+Every piece names its writer and that of the commit before.  To restore: from the commit whose
+number and writer are committed with the offset back along its predecessors to a whole snapshot or
+to the beginning; then forward.  What is not on that way was written by a process that did not get
+to commit it, which only a transaction rules out (docs/operations.md, "Guarantees").
 """
 
 from collections import deque
@@ -20,7 +24,15 @@ import polars as pl
 
 from tidemark.core.operator import Changes
 from tidemark.errors import StateError
-from tidemark.runtime.serde.changelog import DELTA, SNAPSHOT, Piece, decode, encode
+from tidemark.runtime.serde.changelog import (
+    DELTA,
+    NO_COMMIT,
+    SNAPSHOT,
+    Commit,
+    Piece,
+    decode,
+    encode,
+)
 
 CHUNK_BYTES = 4 * 2**20
 _BYTES_PER_COMMIT = 16 * 2**20
@@ -39,16 +51,18 @@ class SnapshotRule:
 
 @dataclass
 class Changelog:
-    """The writer's side; ``sequence`` is that of the last commit."""
+    """The writer's side; ``last`` is the last commit, ``writer`` names this process."""
 
     rule: SnapshotRule
-    sequence: int = 0
+    writer: str
+    last: Commit = NO_COMMIT
     # Keys that stand for live state: replaced and not yet replaced by a snapshot.
     _keys: deque[tuple[int, bytes]] = field(default_factory=deque)
     _delta_commits: int = 0
     _delta_bytes: int = 0
     _snapshot_bytes: int = 0
     _unwritten: deque[Piece] = field(default_factory=deque)
+    _written: Commit | None = None  # the snapshot whose last piece the last commit wrote
 
     @property
     def snapshot_due(self) -> bool:
@@ -60,21 +74,24 @@ class Changelog:
 
     def delta(self, changes: Changes, clocks: pl.DataFrame) -> Iterator[Record]:
         """Advance to the next commit and return its records."""
-        self.sequence += 1
+        self.last = Commit(self.last.sequence + 1, self.writer, self.last.writer)
         self._delta_commits += 1
-        for piece in _pieces(DELTA, self.sequence, [changes], clocks):
+        for piece in _pieces(DELTA, self.last, [changes], clocks):
             key, value = _record(piece)
-            self._keys.append((self.sequence, key))
+            self._keys.append((piece.sequence, key))
             self._delta_bytes += len(value)
             yield key, value
 
     def snapshot(self, state: Iterable[Changes], clocks: pl.DataFrame) -> None:
         """Begin a snapshot of the state after the last commit."""
-        self._unwritten.extend(_pieces(SNAPSHOT, self.sequence, state, clocks))
+        self._unwritten.extend(_pieces(SNAPSHOT, self.last, state, clocks))
         self._delta_commits = self._delta_bytes = self._snapshot_bytes = 0
 
     def snapshot_records(self) -> Iterator[Record]:
-        """Return what this commit writes of a snapshot under way, and then what it replaces."""
+        """Return what this commit drops of what a snapshot replaced, and writes of the next."""
+        if self._written is not None:
+            yield from self._replaced(self._written)
+            self._written = None
         written = 0
         while self._unwritten and written < _BYTES_PER_COMMIT:
             piece = self._unwritten.popleft()
@@ -84,13 +101,13 @@ class Changelog:
             self._keys.append((piece.sequence, key))
             yield key, value
             if not self._unwritten:
-                yield from self._replaced(piece.sequence)
+                self._written = piece.commit
 
-    def _replaced(self, sequence: int) -> Iterator[Record]:
-        """Return tombstones for all that the snapshot of ``sequence`` stands for."""
+    def _replaced(self, by: Commit) -> Iterator[Record]:
+        """Return tombstones for all that the snapshot of a commit stands for."""
         kept: deque[tuple[int, bytes]] = deque()
         for number, key in self._keys:
-            if number > sequence or key.startswith(_prefix(SNAPSHOT, sequence)):
+            if number > by.sequence or key.startswith(_prefix(SNAPSHOT, by)):
                 kept.append((number, key))
             else:
                 yield key, None
@@ -98,7 +115,7 @@ class Changelog:
 
     def resume(self, journal: "Journal") -> None:
         """Go on after what was read back."""
-        self.sequence = journal.sequence
+        self.last = journal.last
         self._keys = deque(sorted((_sequence(key), key) for key in journal.records))
         self._delta_commits = journal.deltas
         self._delta_bytes = sum(map(len, journal.records.values()))
@@ -110,47 +127,69 @@ class Journal:
 
     where: str
     records: dict[bytes, bytes] = field(default_factory=dict)
-    sequence: int = 0
+    last: Commit = NO_COMMIT
     deltas: int = 0
+    _pieces: dict[str, dict[tuple[int, str], dict[int, Piece]]] | None = None
 
     def add(self, key: bytes, value: bytes | None) -> None:
         """Take the next record."""
+        self._pieces = None
         if value is None:
             self.records.pop(key, None)
         else:
             self.records[key] = value
 
-    def pieces(self, committed: int) -> Iterator[Piece]:
-        """Return whole pieces in the order in which they apply, up to the committed one."""
-        by_kind = _by_kind_and_sequence(self.records)
-        snapshots, deltas = by_kind[SNAPSHOT], by_kind[DELTA]
-        whole = [number for number, found in snapshots.items() if _is_whole(found)]
-        self.sequence = max(whole, default=0)
-        if whole:
-            yield _joined(snapshots[self.sequence])
-        for number in sorted(number for number in deltas if number > self.sequence):
-            if number != self.sequence + 1 or not _is_whole(deltas[number]):
-                raise self._broken(committed)
-            yield _joined(deltas[number])
-            self.sequence = number
-            self.deltas += 1
-        if self.sequence != committed:
-            raise self._broken(committed)
+    def has(self, commit: Commit) -> bool:
+        """Whether the commit was written in full."""
+        return not commit.sequence or any(
+            _is_whole(found.get(commit[:2])) for found in self._by_kind().values()
+        )
 
-    def _broken(self, committed: int) -> StateError:
+    def pieces(self, committed: Commit) -> Iterator[Piece]:
+        """Return whole pieces in the order in which they apply, up to the committed one."""
+        by_kind = self._by_kind()
+        way: list[Piece] = []
+        sequence, writer = committed[:2]
+        while sequence and not (way and way[-1].kind == SNAPSHOT):
+            found = next(
+                (
+                    by_kind[kind][sequence, writer]
+                    for kind in (SNAPSHOT, DELTA)
+                    if _is_whole(by_kind[kind].get((sequence, writer)))
+                ),
+                None,
+            )
+            if found is None:
+                raise self._broken(sequence, committed)
+            way.append(_joined(found))
+            sequence, writer = sequence - 1, way[-1].previous
+        self.last = way[0].commit if way else NO_COMMIT
+        self.deltas = sum(piece.kind == DELTA for piece in way)
+        return reversed(way)
+
+    def _by_kind(self) -> dict[str, dict[tuple[int, str], dict[int, Piece]]]:
+        if self._pieces is None:
+            self._pieces = {DELTA: {}, SNAPSHOT: {}}
+            for piece in map(decode, self.records.values()):
+                found = self._pieces[piece.kind].setdefault(piece.commit[:2], {})
+                found[piece.chunk] = piece
+        return self._pieces
+
+    def _broken(self, missing: int, committed: Commit) -> StateError:
         return StateError(
-            f"{self.where}: the changelog goes without a gap to commit {self.sequence}, the offset "
-            f"was committed with {committed}; start the pipeline afresh with 'tidemark reset'"
+            f"{self.where}: the changelog lacks commit {missing}, the offset was committed with "
+            f"{committed.sequence}; start the pipeline afresh with 'tidemark reset'"
         )
 
 
 def _pieces(
-    kind: str, sequence: int, changes: Iterable[Changes], clocks: pl.DataFrame
+    kind: str, commit: Commit, changes: Iterable[Changes], clocks: pl.DataFrame
 ) -> list[Piece]:
     """Cut named frames into pieces of at most about CHUNK_BYTES."""
     cut = [frames for each in changes for frames in _cut(each)] or [{}]
     return [
-        Piece(kind, sequence, chunk, len(cut), clocks, frames) for chunk, frames in enumerate(cut)
+        Piece(kind, commit.sequence, chunk, len(cut), clocks, frames, *commit[1:])
+        for chunk, frames in enumerate(cut)
     ]
 
 
@@ -186,23 +225,16 @@ def _joined(pieces: Mapping[int, Piece]) -> Piece:
     )
 
 
-def _by_kind_and_sequence(records: Mapping[bytes, bytes]) -> dict[str, dict[int, dict[int, Piece]]]:
-    found: dict[str, dict[int, dict[int, Piece]]] = {DELTA: {}, SNAPSHOT: {}}
-    for piece in map(decode, records.values()):
-        found[piece.kind].setdefault(piece.sequence, {})[piece.chunk] = piece
-    return found
-
-
-def _is_whole(pieces: Mapping[int, Piece]) -> bool:
-    return len(pieces) == next(iter(pieces.values())).chunks
+def _is_whole(pieces: Mapping[int, Piece] | None) -> bool:
+    return pieces is not None and len(pieces) == next(iter(pieces.values())).chunks
 
 
 def _record(piece: Piece) -> tuple[bytes, bytes]:
-    return _prefix(piece.kind, piece.sequence) + str(piece.chunk).encode(), encode(piece)
+    return _prefix(piece.kind, piece.commit) + str(piece.chunk).encode(), encode(piece)
 
 
-def _prefix(kind: str, sequence: int) -> bytes:
-    return f"{kind}/{sequence}/".encode()
+def _prefix(kind: str, commit: Commit) -> bytes:
+    return f"{kind}/{commit.sequence}/{commit.writer}/".encode()
 
 
 def _sequence(key: bytes) -> int:

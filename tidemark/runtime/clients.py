@@ -94,23 +94,39 @@ def plain_consumer(config: Config) -> Consumer:
     return Consumer(_settings(config, decided, _READING_TUNED), logger=_log)
 
 
+_WRITING_DECIDED = {
+    "message.max.bytes": MAX_MESSAGE_BYTES,
+    "partitioner": "murmur2_random",
+    # Failures come out of the commit; reports of success would only fill a queue.
+    "delivery.report.only.error": True,
+}
+
+_WRITING_TUNED = {
+    "compression.type": "lz4",
+    # A commit flushes, so lingering costs no latency and makes larger batches.
+    "linger.ms": 50,
+    "batch.size": 2**20,
+    "batch.num.messages": 50_000,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 64 * 2**10,
+}
+
+
 def transactional_producer(config: Config, transactional_id: str) -> Producer:
     """Return a producer whose transactions fence those of an earlier process of this slot."""
     decided = {
+        **_WRITING_DECIDED,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": config.transaction_timeout_ms,
-        "message.max.bytes": MAX_MESSAGE_BYTES,
-        "partitioner": "murmur2_random",
-        # Failures come out of the commit; reports of success would only fill a queue.
-        "delivery.report.only.error": True,
     }
-    tuned = {
-        "compression.type": "lz4",
-        # A commit flushes, so lingering costs no latency and makes larger batches.
-        "linger.ms": 50,
-        "batch.size": 2**20,
-        "batch.num.messages": 50_000,
-        "queue.buffering.max.messages": 200_000,
-        "queue.buffering.max.kbytes": 64 * 2**10,
+    return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)
+
+
+def idempotent_producer(config: Config, on_delivery: Callable[..., None]) -> Producer:
+    """Return a producer without transactions; ``on_delivery`` is told of records not written."""
+    decided = {
+        **_WRITING_DECIDED,
+        "enable.idempotence": True,
+        "on_delivery": on_delivery,
     }
-    return Producer(_settings(config, decided, tuned), logger=_log)
+    return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)

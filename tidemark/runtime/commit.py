@@ -1,29 +1,92 @@
-"""The one transaction of a process: everything a commit writes becomes visible together.
+"""The output of a process, and how it is committed together with what was read: its guarantee.
 
-A transaction begins with the first output and ends with the commit.  After any failure the process
-ends: memory has moved on while the transaction did not, and only a restore makes them equal again.
+* ``Transaction``, exactly-once: output and offsets become visible together or not at all.
+* ``FlushFirst``, at-least-once: output first, then the offsets.  A crash between them repeats it.
+* ``OffsetsFirst``, at-most-once: offsets first, then the output.  A crash between them loses it.
+
+After any failure the process ends: memory has moved on while the commit did not, and only a restore
+makes them equal again.  See docs/operations.md, "Guarantees".
 """
 
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
-from itertools import repeat
-from operator import length_hint
+from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-_BUFFER_WAIT_S = 0.05
-_COMMIT_TIMEOUT_S = 60.0
-_RETRIES = 10
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.runtime.sending import Failures, flush, send
+
+_STEP_S = 5.0
+_PATIENCE_S = 600.0
+_PAUSE_S = 0.1
+_MOST_HELD_BYTES = 64 * 2**20
+
+# An offset commit meets these while the group changes or its coordinator moves; they pass.
+_PASSING = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+
+Waiting = Callable[[], None]
+"""Called at least every ``_STEP_S`` while a commit waits; raises to end the wait."""
+
+
+class Outbox(Protocol):
+    """What a service writes to between commits."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was written since the last commit."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is held back that a commit cannot wait."""
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> None:
+        """Write records to one partition."""
+
+    def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
+        """Commit what was written together with ``offsets``, which must be real."""
+
+    def abort(self) -> None:
+        """Drop what was written since the last commit, as far as it can still be dropped."""
+
+
+def outbox(config: Config, transactional_id: str, waiting: Waiting) -> Outbox:
+    """Return the outbox of the configured guarantee."""
+    if config.guarantee == "exactly-once":
+        return Transaction(clients.transactional_producer(config, transactional_id), waiting)
+    failures = Failures()
+    producer = clients.idempotent_producer(config, failures)
+    kind = FlushFirst if config.guarantee == "at-least-once" else OffsetsFirst
+    return kind(producer, failures, waiting)
 
 
 class Transaction:
-    """The producer's side of a commit."""
+    """One transaction of the process: begins with the first output and ends with the commit."""
 
-    def __init__(self, producer: Producer) -> None:
+    is_full = False  # the producer's own queue is bounded
+
+    def __init__(self, producer: Producer, waiting: Waiting) -> None:
         """Fence an earlier process of the same transactional id, and end its transaction."""
         self._producer = producer
+        self._waiting = waiting
         self._open = False
-        _persist(lambda: producer.init_transactions(_COMMIT_TIMEOUT_S))
+        self._persist(lambda: producer.init_transactions(_STEP_S))
 
     @property
     def is_open(self) -> bool:
@@ -43,34 +106,10 @@ class Transaction:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
     ) -> None:
-        """Write records to one partition.
-
-        Most of what a pane costs is spent here, so the loop runs without the interpreter.
-        """
-        if not values:
-            return
-        self.begin()
-        values_left, keys_left = iter(values), iter(keys)
-        while length_hint(values_left):
-            calls = map(
-                self._producer.produce, repeat(topic), values_left, keys_left, repeat(partition)
-            )
-            try:
-                deque(calls, maxlen=0)
-            except BufferError:
-                at = len(values) - length_hint(values_left) - 1  # taken, but found no room
-                self._produce_when_there_is_room(topic, partition, keys[at], values[at])
-        self._producer.poll(0)
-
-    def _produce_when_there_is_room(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None
-    ) -> None:
-        while True:
-            self._producer.poll(_BUFFER_WAIT_S)
-            try:
-                return self._producer.produce(topic, value, key, partition)
-            except BufferError:
-                continue
+        """Write records to one partition."""
+        if values:
+            self.begin()
+            send(self._producer, topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
         """Commit what was written together with ``offsets``, which must be real.
@@ -78,16 +117,13 @@ class Transaction:
         Only a transaction that sends offsets of partitions still assigned is fenced when its
         process is no longer a member of the group.
         """
-        assert offsets, "a transaction without offsets is not fenced"
-        assert all(offset.offset >= 0 for offset in offsets), f"offsets to commit: {offsets}"
+        _require_real(offsets)
         self.begin()
         member = consumer.consumer_group_metadata()
-        _persist(
-            lambda: self._producer.send_offsets_to_transaction(
-                list(offsets), member, _COMMIT_TIMEOUT_S
-            )
+        self._persist(
+            lambda: self._producer.send_offsets_to_transaction(list(offsets), member, _STEP_S)
         )
-        _persist(lambda: self._producer.commit_transaction(_COMMIT_TIMEOUT_S))
+        self._persist(lambda: self._producer.commit_transaction(_STEP_S))
         self._open = False
 
     def abort(self) -> None:
@@ -95,21 +131,137 @@ class Transaction:
         if self._open:
             self._open = False
             try:
-                self._producer.abort_transaction(_COMMIT_TIMEOUT_S)
+                self._producer.abort_transaction(_STEP_S)
             except KafkaException:
                 return  # the broker ends it after transaction.timeout.ms
 
+    def _persist(self, call: Callable[[], object]) -> None:
+        _persist(call, _retriable, self._waiting)
 
-def _persist(call: Callable[[], object]) -> None:
-    for _ in range(_RETRIES):
+
+class FlushFirst:
+    """At-least-once: what was written is on the broker before the offsets are committed."""
+
+    is_full = False  # the producer's own queue is bounded
+
+    def __init__(self, producer: Producer, failures: Failures, waiting: Waiting) -> None:
+        """``failures``: where the producer reports records that were not written."""
+        self._producer = producer
+        self._failures = failures
+        self._waiting = waiting
+        self._open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was written since the last commit."""
+        return self._open
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> None:
+        """Write records to one partition; they are visible at once."""
+        if values:
+            self._open = True
+            send(self._producer, topic, partition, keys, values)
+
+    def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
+        """Wait until everything is written, then commit the offsets."""
+        _require_real(offsets)
+        flush(self._producer, self._failures, _STEP_S, self._waiting)
+        _commit_offsets(offsets, consumer, self._waiting)
+        self._open = False
+
+    def abort(self) -> None:
+        """Drop what has not left this process."""
+        self._open = False
+        self._producer.purge()
+
+
+class OffsetsFirst:
+    """At-most-once: nothing leaves the process before the offsets are committed."""
+
+    def __init__(self, producer: Producer, failures: Failures, waiting: Waiting) -> None:
+        """``failures``: where the producer reports records that were not written."""
+        self._producer = producer
+        self._failures = failures
+        self._waiting = waiting
+        self._held: list[tuple[str, int, Sequence[bytes | None], Sequence[bytes | None]]] = []
+        self._held_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was written since the last commit."""
+        return bool(self._held)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is held back that a commit cannot wait."""
+        return self._held_bytes > _MOST_HELD_BYTES
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> None:
+        """Hold records for one partition until the commit."""
+        if values:
+            self._held.append((topic, partition, keys, values))
+            self._held_bytes += sum(map(len, filter(None, values)))
+
+    def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
+        """Commit the offsets, then write what was held; the next commit waits for it."""
+        _require_real(offsets)
+        _commit_offsets(offsets, consumer, self._waiting)
+        for records in self._held:
+            send(self._producer, *records)
+        self._held, self._held_bytes = [], 0
+        flush(self._producer, self._failures, _STEP_S, self._waiting)
+
+    def abort(self) -> None:
+        """Drop what has not left this process."""
+        self._held, self._held_bytes = [], 0
+        self._producer.purge()
+
+
+def _require_real(offsets: Sequence[TopicPartition]) -> None:
+    assert offsets, "a commit without offsets is not fenced"
+    assert all(offset.offset >= 0 for offset in offsets), f"offsets to commit: {offsets}"
+
+
+def _commit_offsets(
+    offsets: Sequence[TopicPartition], consumer: Consumer, waiting: Waiting
+) -> None:
+    """Commit offsets, which the group refuses to whom it has given up."""
+
+    def commit() -> None:
+        for done in consumer.commit(offsets=list(offsets), asynchronous=False):
+            if done.error is not None:
+                raise KafkaException(done.error)
+
+    _persist(commit, lambda error: error.code() in _PASSING, waiting)
+
+
+def _persist(
+    call: Callable[[], object], passes: Callable[[KafkaError], bool], waiting: Waiting
+) -> None:
+    """Call until it succeeds, fails for good, or was tried for long enough."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
         try:
             call()
         except KafkaException as error:
-            if not _retriable(error.args[0]):
+            if not passes(error.args[0]) or time.monotonic() > deadline_s:
                 raise
+            waiting()
+            time.sleep(_PAUSE_S)
         else:
             return
-    call()
 
 
 def _retriable(error: KafkaError) -> bool:

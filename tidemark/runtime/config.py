@@ -72,6 +72,9 @@ class Config(BaseSettings):
     transaction_timeout_ms: int = Field(
         default=30_000, validation_alias="TIDEMARK_TRANSACTION_TIMEOUT_MS", ge=1_000, le=900_000
     )
+    guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = Field(
+        default="exactly-once", validation_alias="TIDEMARK_GUARANTEE"
+    )
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic", validation_alias="TIDEMARK_GROUP_PROTOCOL"
     )

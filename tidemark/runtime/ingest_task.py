@@ -1,11 +1,13 @@
 """Ingest on Kafka: raw topics in, segments and dead letters out.
 
-One commit, in this order and in one transaction:
+One commit, in this order and, by default, in one transaction (docs/operations.md, "Guarantees"):
 
 1. dead letters, as they are met;
 2. segments: for each log whose sources had something to say, one message per log partition with
    the rows of its keys and the marks of **all** those sources;
 3. the offsets of those sources, with watermark, silence and topic id as metadata.
+
+A new source is committed, at its start, before anything is written for it.
 
 A source that is silent says so in marks of growing silence, at most once a second and until no
 window can still be open; then nothing is written at all.  One whose records are held back, since
@@ -97,7 +99,11 @@ class IngestTask:
         self._partitions = require(self.process.admin, names)
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
-            self._sources[start.partition] = self._source(start, ids[start.partition.topic])
+            source = self._source(start, ids[start.partition.topic])
+            self._sources[start.partition] = source
+            if source.committed < 0:
+                self._moved.add(start.partition)
+        self.process.settle()
 
     def _source(self, start: Start, topic_id: str) -> _Source:
         at_ms = now_ms()
@@ -144,7 +150,7 @@ class IngestTask:
         self._counts += taken.counts
         if taken.dead_letters:
             keys, values = encode_dead_letters(taken.dead_letters)
-            self.process.transaction.write(self.plan.dead_letters, 0, keys, values)
+            self.process.outbox.write(self.plan.dead_letters, 0, keys, values)
         source.progress = taken.progress
         source.silent_since_ms, source.silence_ms, source.told_ms = at_ms, 0, 0
         self._moved.add(partition)
@@ -231,7 +237,7 @@ class IngestTask:
             built = self._builder.build(log, now_ms(), self._partitions, marks)
             for partition, segments in enumerate(built):
                 values = list(map(encode_segment, segments))
-                self.process.transaction.write(log.topic, partition, [None] * len(values), values)
+                self.process.outbox.write(log.topic, partition, [None] * len(values), values)
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and how far the raw topics are ahead."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from confluent_kafka import KafkaException, Message, TopicPartition
 
 from tidemark.runtime import clients
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import Outbox, outbox
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
 from tidemark.runtime.pace import Pace
@@ -43,7 +43,7 @@ class Work(Protocol):
         """Forget partitions whose work is committed."""
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Work on messages; may write to the transaction."""
+        """Work on messages; may write to the outbox."""
 
     def tick(self) -> None:
         """Do what no message asks for; called at least every tenth of a second."""
@@ -56,16 +56,14 @@ class Work(Protocol):
 
 
 class Process:
-    """A member of a group, its transaction, and the work between them."""
+    """A member of a group, its output, and the work between them."""
 
     def __init__(self, config: Config, name: str, topics: Iterable[str]) -> None:
         """``name``: the consumer group; with the slot it is the transactional id too."""
         self.name = name
         self.admin = clients.admin(config)
         self.transactional_id = f"{name}.{config.slot}"
-        self.transaction = Transaction(
-            clients.transactional_producer(config, self.transactional_id)
-        )
+        self.outbox: Outbox = outbox(config, self.transactional_id, lambda: None)
         self.member = Member(clients.group_consumer(config, name), self.admin, self)
         self._topics = list(topics)
         self._pace = Pace(
@@ -106,7 +104,7 @@ class Process:
         self._take()
         work.tick()
         now_s = time.monotonic()
-        if self._pace.until_due_s(now_s) == 0.0:
+        if self.outbox.is_full or self._pace.until_due_s(now_s) == 0.0:
             self.settle()
         self._report(work, now_s)
         if now_s - self._collected_s > _COLLECT_S:
@@ -133,15 +131,15 @@ class Process:
             self._work.take(messages)
 
     def settle(self) -> None:
-        """Commit everything taken so far, in one transaction."""
+        """Commit everything taken so far."""
         if self._failed or self._work is None:
             return
         self._take()  # positions count what the second ``consume`` of a turn found in hand
         offsets = self._work.checkpoint()
         if offsets:
-            self.transaction.commit(offsets, self.member.consumer)
+            self.outbox.commit(offsets, self.member.consumer)
             self._pace.committed(time.monotonic())
-        assert not self.transaction.is_open, "output without offsets"
+        assert not self.outbox.is_open, "output without offsets"
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""
@@ -159,7 +157,7 @@ class Process:
     def _fail(self) -> None:
         """Give up: what memory holds no longer fits what is committed."""
         self._failed = True
-        self.transaction.abort()
+        self.outbox.abort()
         try:
             self.member.leave()
         except (KafkaException, PartitionsLostError) as error:

@@ -31,11 +31,18 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
 
 class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
-    """How far a keyed task got in one log partition; ``sequence`` is that of its changelogs."""
+    """How far a keyed task got in one log partition.
+
+    ``sequence``, ``writer`` and ``previous`` name the commit of its changelogs.  ``ahead``: the
+    offset was committed before them, so that they may have got no further than the commit before.
+    """
 
     version: int
     topic_id: str
     sequence: int = 0
+    writer: str = ""
+    previous: str = ""
+    ahead: bool = False
 
 
 AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)

@@ -3,7 +3,7 @@
 The order matters.  ``committed`` has answered, so the offset is that of a finished transaction;
 only then the changelogs' ends are asked for, uncommitted ones.  What is between a committed end
 and those is either the commit itself, whose end is not visible yet, or a transaction still open:
-reading waits for both.  Sequence numbers prove that the state is that of the offset.
+reading waits for both.  The names of commits prove that the state is that of the offset.
 """
 
 import logging
@@ -27,11 +27,10 @@ _SHOW_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A changelog to read for a log partition, and the sequence number of its last commit."""
+    """A changelog to read for a log partition."""
 
     log: Partition
     changelog: Partition
-    sequence: int
 
 
 class Restore:

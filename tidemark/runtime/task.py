@@ -1,14 +1,17 @@
 """A keyed service on Kafka: segments in, panes and late rows out, state in changelogs.
 
-One commit, in this order and in one transaction:
+One commit, in this order and, by default, in one transaction (docs/operations.md, "Guarantees"):
 
 1. panes and late rows, as the segments are worked on, to the partition number of the log;
 2. the changelog of every operator of every log partition that moved, with its clock table;
-3. the offsets of those log partitions, with sequence number and topic id as metadata.
+3. the offsets of those log partitions, with the commit's name and the topic id as metadata.
 
-A log partition is read only after its state was restored (runtime/restore.py).
+A log partition is read only after its state was restored (runtime/restore.py).  A new one is
+committed, at its start, before anything is written for it: what the changelogs have from then on
+without a commit to it is known to mean nothing.
 """
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,13 +24,14 @@ from tidemark.core.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.changelog import Changelog, Journal, SnapshotRule
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import Outbox
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
 from tidemark.runtime.restore import Restore, Wanted
 from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.runtime.serde.changelog import NO_COMMIT, Commit
 from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
@@ -48,24 +52,25 @@ class Tally:
 class Running:
     """One operator on one log partition: clocks, state, and their changelog."""
 
-    def __init__(self, plan: OperatorPlan, partition: int, rule: SnapshotRule) -> None:
-        """Start with nothing read."""
+    def __init__(self, plan: OperatorPlan, partition: int, rule: SnapshotRule, writer: str) -> None:
+        """Start with nothing read; ``writer`` names this process in the changelog."""
         self.plan = plan
         self.clocks: ClockTable = plan.operator.clocks()
         self.state: Any = plan.operator.body.fresh()
         self._partition = partition
         self._results = results_of(plan)
-        self._changelog = Changelog(rule)
+        self._changelog = Changelog(rule, writer)
 
-    def restore(self, journal: Journal, sequence: int) -> None:
-        """Stand where the commit ``sequence`` left off."""
-        for piece in journal.pieces(sequence):
+    def restore(self, journal: Journal, commit: Commit) -> Commit:
+        """Stand where a commit left off; return it with its predecessor."""
+        for piece in journal.pieces(commit):
             self.state.apply(piece.changes)
             self.clocks.apply(piece.clocks)
         self.state.purge(self.clocks.clock_ms)
         self._changelog.resume(journal)
+        return self._changelog.last
 
-    def step(self, segment: Segment, transaction: Transaction, tally: Tally) -> None:
+    def step(self, segment: Segment, outbox: Outbox, tally: Tally) -> None:
         """Work on a segment and write what it gave."""
         output = self.plan.operator.step(segment, self.clocks, self.state)
         tally.rows += output.rows
@@ -73,13 +78,13 @@ class Running:
         tally.panes += output.panes.height
         if output.panes.height:
             keys, values = self._results.panes(output.panes)
-            transaction.write(self.plan.results, self._partition, keys, values)
+            outbox.write(self.plan.results, self._partition, keys, values)
         if output.late.height:
             keys, values = self._results.late(output.late)
-            transaction.write(self.plan.late, self._partition, keys, values)
+            outbox.write(self.plan.late, self._partition, keys, values)
 
-    def checkpoint(self, transaction: Transaction) -> int:
-        """Write what changed since the last commit; return the commit's sequence number."""
+    def checkpoint(self, outbox: Outbox) -> Commit:
+        """Write what changed since the last commit; return the commit's name."""
         clocks = self.clocks.state()
         self.state.purge(self.clocks.clock_ms)
         records = list(self._changelog.delta(self.state.changes(), clocks))
@@ -87,8 +92,8 @@ class Running:
             self._changelog.snapshot(self.state.snapshot(), clocks)
         records += self._changelog.snapshot_records()
         keys, values = zip(*records, strict=True)
-        transaction.write(self.plan.changelog, self._partition, keys, values)
-        return self._changelog.sequence
+        outbox.write(self.plan.changelog, self._partition, keys, values)
+        return self._changelog.last
 
 
 def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
@@ -105,13 +110,26 @@ class _Log:
     """One log partition that this process owns."""
 
     topic_id: str
-    committed: int
-    sequence: int
+    offset: int  # the committed one, -1 where nothing is
+    commit: Commit
+    ahead: bool  # of its changelogs, as committed
     running: Sequence[Running]
 
-    def metadata(self) -> str:
+    def metadata(self, *, ahead: bool) -> str:
         """Return what the committed offset carries."""
-        return encode(LogProgress(VERSION, self.topic_id, self.sequence))
+        return encode(LogProgress(VERSION, self.topic_id, *self.commit, ahead))
+
+
+def _restorable(at: Partition, log: _Log, journals: Sequence[Journal]) -> Commit:
+    """Return the commit to restore: the committed one, or the one before if that was not to be."""
+    if log.offset < 0 and any(journal.records for journal in journals):
+        raise StateError(
+            f"{at}: nothing is committed, but {journals[0].where} has state; the offsets expired "
+            "or were deleted. Start the pipeline afresh with 'tidemark reset'"
+        )
+    if log.ahead and not all(journal.has(log.commit) for journal in journals):
+        return Commit(log.commit.sequence - 1, log.commit.previous)
+    return log.commit
 
 
 @dataclass
@@ -132,6 +150,8 @@ class KeyedTask:
         self._ends = Ends(self.process.admin)
         self._tallies = {plan.operator.name: Tally() for plan in self.operators}
         self._rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
+        self._writer = secrets.token_hex(6)
+        self._ahead = self.config.guarantee == "at-most-once"
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Begin to restore new log partitions; they are not read until that is done."""
@@ -141,11 +161,7 @@ class KeyedTask:
             log = self._log(start, ids[start.partition.topic])
             self._logs[start.partition] = log
             wanted += (
-                Wanted(
-                    start.partition,
-                    Partition(running.plan.changelog, start.partition.number),
-                    log.sequence,
-                )
+                Wanted(start.partition, Partition(running.plan.changelog, start.partition.number))
                 for running in log.running
             )
         self.process.member.pause([start.partition for start in starts])
@@ -154,10 +170,12 @@ class KeyedTask:
     def _log(self, start: Start, topic_id: str) -> _Log:
         at = start.partition
         running = [
-            Running(plan, at.number, self._rule) for plan in self.operators if plan.log == at.topic
+            Running(plan, at.number, self._rule, self._writer)
+            for plan in self.operators
+            if plan.log == at.topic
         ]
         if start.metadata is None:
-            return _Log(topic_id, -1, 0, running)
+            return _Log(topic_id, -1, NO_COMMIT, ahead=False, running=running)
         if not start.metadata:
             raise StateError(
                 f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "
@@ -165,7 +183,8 @@ class KeyedTask:
             )
         past = decode(start.metadata, LogProgress, str(at))
         check_topic(past, topic_id, str(at))
-        return _Log(topic_id, start.offset, past.sequence, running)
+        commit = Commit(past.sequence, past.writer, past.previous)
+        return _Log(topic_id, start.offset, commit, past.ahead, running)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget log partitions that others own now."""
@@ -181,7 +200,7 @@ class KeyedTask:
             segment = decode_segment(message.value() or b"")
             for running in self._logs[at].running:
                 tally = self._tallies[running.plan.operator.name]
-                running.step(segment, self.process.transaction, tally)
+                running.step(segment, self.process.outbox, tally)
             self._moved.add(at)
 
     def tick(self) -> None:
@@ -195,31 +214,37 @@ class KeyedTask:
             self.process.member.refresh_positions()
             positions = self.process.member.positions
             self._stepped |= {
-                at
-                for at, log in self._logs.items()
-                if log.committed >= 0 and positions[at] > log.committed
+                at for at, log in self._logs.items() if positions[at] > log.offset >= 0
             }
 
     def _finish(self, restore: Restore) -> None:
         restore.close()
-        for want in restore.wanted:
-            for running in self._logs[want.log].running:
-                if running.plan.changelog == want.changelog.topic:
-                    running.restore(restore.journals[want.changelog], want.sequence)
-        self.process.member.resume({want.log for want in restore.wanted})
+        restored = {want.log for want in restore.wanted}
+        for at in restored:
+            log = self._logs[at]
+            journals = [
+                restore.journals[Partition(running.plan.changelog, at.number)]
+                for running in log.running
+            ]
+            commit = _restorable(at, log, journals)
+            for running, journal in zip(log.running, journals, strict=True):
+                log.commit = running.restore(journal, commit)
+            if log.offset < 0:
+                self._stepped.add(at)
+        self.process.settle()
+        self.process.member.resume(restored)
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write changelogs; return the offsets of the log partitions that moved."""
         for at in sorted(self._moved):
             log = self._logs[at]
-            (log.sequence,) = {
-                running.checkpoint(self.process.transaction) for running in log.running
-            }
+            (log.commit,) = {running.checkpoint(self.process.outbox) for running in log.running}
         offsets = []
         for at in sorted(self._moved | self._stepped):
             log = self._logs[at]
-            log.committed = self.process.member.positions[at]
-            offsets.append(TopicPartition(*at, log.committed, metadata=log.metadata()))
+            log.offset = self.process.member.positions[at]
+            metadata = log.metadata(ahead=self._ahead)
+            offsets.append(TopicPartition(*at, log.offset, metadata=metadata))
         self._moved.clear()
         self._stepped.clear()
         return offsets
