@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down status test lint types core conformance integration format bench \
-	lock wheel clean
+	fuzz lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -16,6 +16,8 @@ PORT ?=
 # Processes that run the tests which need no Kafka; each takes about a core.
 JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
+RECORDS ?= 1000000
+SEED ?= 1
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
@@ -71,6 +73,9 @@ format: $(READY)  ## put the code into its format
 
 bench: setup  ## measure the speed; see bench/
 	$(BIN)/python -m bench
+
+fuzz: setup  ## send RECORDS hostile records of SEED through ingest, and judge each of them
+	@$(BIN)/python -m tests.fuzz --records $(RECORDS) --kafka $(RECORDS) --seed $(SEED)
 
 lock:  ## write requirements.lock anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }

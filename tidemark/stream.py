@@ -90,7 +90,7 @@ class Stream:
             raise PipelineError(f"explode: column {column!r} is {dtype}, not a list")
         inner = dtype.inner
         item = inner() if isinstance(inner, type) else inner
-        return self._then(Explode(column), {**self.node.columns, column: item})
+        return self._then(Explode(self.node.columns, column), {**self.node.columns, column: item})
 
     def split(self, **predicates: pl.Expr) -> dict[str, "Stream"]:
         """Send each row to the first stream whose predicate is true; rows of none are filtered.

@@ -46,7 +46,9 @@ WHOLE_NUMBERS = {
     ("aggregate.py", "additive"): "limbs and counters, Int64",
     ("firing.py", "with_blocks"): "counts rows that fire",
     ("keyed_runs.py", "find"): "counts matches",
+    ("row_size.py", "_value_bytes"): "bytes",
     ("session_fold.py", "_components"): "counts where a component begins",
+    ("stateless.py", "_kill_oversized"): "bytes",
     ("stateless.py", "filtered"): "counts true",
 }
 """Functions of the core that may sum by columns, since they sum only whole numbers; and which."""

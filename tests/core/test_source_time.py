@@ -95,6 +95,13 @@ def test_numbers_of_another_unit_are_dead_and_move_no_time():
     ]
 
 
+def test_the_last_of_all_timestamps_puts_no_record_into_the_future():
+    taken = take(ingest(max_future="5m"), {"ts": T}, {"ts": T + 400_000}, timestamps=[2**63 - 1, T])
+
+    assert [offset for offset, _, _ in rows(taken)] == [0]
+    assert reasons(taken) == [(1, "event time", "future timestamp")]
+
+
 def test_event_time_may_be_an_expression_over_a_record():
     time = col("ts") * 1_000 + pl.col("low").fill_null(0)
     taken = take(

@@ -13,6 +13,7 @@ import polars as pl
 
 from tidemark.core.expression import Columns, evaluated, first_line, shown
 from tidemark.core.python_value import conform
+from tidemark.core.row_size import MAX_RECORD_BYTES, item_counts, row_bytes, too_large
 from tidemark.core.stateless import RECORD, Made, carried, with_metadata
 
 RowFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -84,6 +85,7 @@ class Select:
 class Explode:
     """One row per item of a list column; an empty or null list gives none."""
 
+    columns: Columns
     column: str
 
     @property
@@ -97,8 +99,17 @@ class Explode:
         return ()
 
     def run(self, rows: pl.DataFrame) -> Made:
-        """Repeat each row for the items of its list."""
-        return Made(rows.explode(self.column, empty_as_null=False, keep_nulls=False))
+        """Repeat each row for the items of its list, where there is room for that."""
+        items = rows[self.column]
+        others = row_bytes((rows[n] for n in self.columns if n != self.column), rows.height)
+        sizes = others * item_counts(items) + row_bytes([items], rows.height)
+        bad = []
+        if sizes.max(initial=0) > MAX_RECORD_BYTES:
+            fits = sizes <= MAX_RECORD_BYTES
+            large = zip(rows[RECORD].filter(~fits), sizes[~fits].tolist(), strict=True)
+            bad = [(record, too_large(size)) for record, size in large]
+            rows = rows.filter(fits)
+        return Made(rows.explode(self.column, empty_as_null=False, keep_nulls=False), bad)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ docs/semantics.md, "Stateless operators", states:
    on all rows at once; only where that raises are the guilty rows looked for.
 2. A record is atomic: if a row of it raises in any step, or reaches a keyed stream with a null in
    its key, the record dies.  It gives no row to any stream and one reason, that of the first step
-   in order of the graph.
+   in order of the graph.  So does one whose rows take more room than MAX_RECORD_BYTES.
 3. Rows keep the order of their records; the rows of one record are ordered by branch of a union,
    then by position in what a flat_map or explode made.  SUB_ROW numbers them within a stream.
 4. A record that neither dies nor gives a row was filtered.
@@ -25,6 +25,7 @@ import polars as pl
 
 from tidemark.core.expression import Columns, first_line, metadata_used
 from tidemark.core.probe import FAILURES
+from tidemark.core.row_size import MAX_RECORD_BYTES, row_bytes, too_large
 from tidemark.core.segment import ROW_COLUMNS, SUB_ROW
 
 RECORD = "@record"  # position of a row's record in the input frame
@@ -158,6 +159,7 @@ class StatelessGraph:
             )
         for keyed in self.streams.values():
             _kill_null_keys(frames[keyed.step], keyed, deaths)
+        self._kill_oversized(frames, records.height, deaths)
         dead = deaths.frame()
         streams = {
             name: self._stream(frames[keyed.step], keyed, dead)
@@ -188,6 +190,20 @@ class StatelessGraph:
         others = carried(given, self.steps[step.inputs[0]].columns).schema
         made = pl.DataFrame(schema={**others, **step.columns})
         return pl.concat([made, *(part.select(made.columns) for part in parts)])
+
+    def _kill_oversized(self, frames: Sequence[pl.DataFrame], height: int, deaths: _Deaths) -> None:
+        """Let records die whose rows no segment could hold."""
+        taken = [
+            (rows[RECORD], row_bytes((rows[n] for n in self.steps[step].columns), rows.height))
+            for step, rows in ((keyed.step, frames[keyed.step]) for keyed in self.streams.values())
+        ]
+        if sum(int(sizes.sum()) for _, sizes in taken) <= MAX_RECORD_BYTES:
+            return  # not even all together
+        total = np.zeros(height, np.int64)
+        for records, sizes in taken:
+            np.add.at(total, records.to_numpy(), sizes)
+        for record in np.flatnonzero(total > MAX_RECORD_BYTES).tolist():
+            deaths.add(record, "log", too_large(int(total[record])))
 
     def _stream(self, rows: pl.DataFrame, keyed: Keyed, dead: pl.DataFrame) -> pl.DataFrame:
         if dead.height:

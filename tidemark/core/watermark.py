@@ -144,7 +144,8 @@ def future(dated: Dated, largest_ms: int, max_future_ms: int) -> Mask:
     One without a timestamp is compared with the largest candidate before it, once there is one.
     """
     stamped = dated.timestamps >= 0
-    ahead = dated.known & stamped & (dated.times > dated.timestamps + max_future_ms)
+    # Times are bounded and timestamps are not: only this side cannot overflow.
+    ahead = dated.known & stamped & (dated.times - max_future_ms > dated.timestamps)
     unstamped = dated.known & ~stamped
     if not unstamped.any():
         return ahead

@@ -35,6 +35,8 @@ MAX_NESTING = 128
 
 _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_STEPS = np.zeros(256, np.int8)  # into and out of a level, by byte
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 _NO_TYPE = re.compile(r"Expected `(.+?)`, got `(.+?)`")
 _WHERE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 _HALF_PAIR = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
@@ -160,12 +162,8 @@ def _nested_too_deep(text: bytes) -> bool:
     """Tell whether brackets nest deeper than MAX_NESTING; cheap for all but suspects."""
     if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
         return False
-    depth = 0
-    for bracket in re.finditer(rb"[\[{\]}]", _STRING.sub(b"", text)):
-        depth += 1 if bracket[0] in b"[{" else -1
-        if depth > MAX_NESTING:
-            return True
-    return False
+    steps = _STEPS[np.frombuffer(_STRING.sub(b"", text), np.uint8)]
+    return bool(steps.cumsum(dtype=np.int32).max(initial=0) > MAX_NESTING)
 
 
 def _plain(values: list[Any], dtype: pl.DataType) -> list[Any]:

@@ -1,0 +1,267 @@
+"""What must become of each raw record, judged one by one with Python's own json: slow and plain.
+
+It shares no code with ingest.  docs/semantics.md, "Raw records", "Event time" and "Watermarks" are
+its only source; where the two differ, one of the three is wrong.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import polars as pl
+
+from tests.fuzz.records import Raw
+
+NEVER_MS = -(2**63)
+YEARS_MS = (-62_135_596_800_000, 253_402_300_799_999)
+MAX_NESTING = 128
+MAX_RECORD_BYTES = 4 * 2**20
+
+Values = dict[str, Any]
+
+
+class DeadError(Exception):
+    """A record that becomes no row: the stage at which it dies, and how the reason begins."""
+
+    def __init__(self, stage: str, reason: str = "") -> None:
+        super().__init__(stage, reason)
+        self.stage, self.reason = stage, reason
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What a record becomes: "passed" with rows, "filtered", "dead" at a stage, "blank"."""
+
+    kind: str
+    rows: Sequence[tuple[Any, ...]] = ()
+    stage: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A shape as the judge knows it.
+
+    ``when`` and ``candidate`` give ms, or None for none; they and ``rows`` may raise DeadError.
+    ``time_columns`` are all that the first two look at.
+    """
+
+    columns: Mapping[str, pl.DataType]
+    time_columns: Sequence[str]
+    when: Callable[[Values, Raw], int | None]
+    rows: Callable[[Values, Raw, int], Sequence[tuple[Any, ...]]]
+    candidate: Callable[[Values, Raw, int | None], int | None] | None = None
+    delay_ms: int = 0
+    min_ms: int = YEARS_MS[0]
+    max_future_ms: int | None = None
+
+
+@dataclass
+class Judge:
+    """The records of one partition in order; remembers the largest watermark candidate."""
+
+    rules: Rules
+    largest_ms: int = NEVER_MS
+    offset: int = 0
+
+    def judge(self, raw: Raw) -> Fate:
+        """Return what becomes of the next record."""
+        self.offset += 1
+        if raw.value is None or not raw.value.removeprefix(b"\xef\xbb\xbf").strip():
+            return Fate("blank")
+        try:
+            return self._row(raw, raw.value.removeprefix(b"\xef\xbb\xbf"))
+        except DeadError as dead:
+            return Fate("dead", stage=dead.stage, reason=dead.reason)
+
+    def _row(self, raw: Raw, text: bytes) -> Fate:
+        members: Any = Members()
+        try:
+            members = parsed(text)
+            values = conform(members, self.rules.columns)
+        except DeadError:
+            self._move(raw, members)
+            raise
+        before_ms = self.largest_ms
+        at_ms = self._timed(raw, values)
+        watermark_ms = NEVER_MS if before_ms == NEVER_MS else before_ms - self.rules.delay_ms
+        rows = self.rules.rows(values, raw, self.offset - 1)
+        if not rows:
+            return Fate("filtered")
+        if sum(map(size_bytes, rows)) > MAX_RECORD_BYTES:
+            raise DeadError("log", "rows of")
+        return Fate("passed", [(n, at_ms, watermark_ms, *row) for n, row in enumerate(rows)])
+
+    def _move(self, raw: Raw, members: Any) -> None:
+        """Let a record move time that is dead only in a column which time does not look at."""
+        times = {name: self.rules.columns[name] for name in self.rules.time_columns}
+        try:
+            self._timed(raw, conform(members, times) if times else {})
+        except DeadError:
+            return
+
+    def _timed(self, raw: Raw, values: Values) -> int:
+        """Return the event time of a record that moves time, after it has."""
+        rules = self.rules
+        at_ms = rules.when(values, raw)
+        in_range = at_ms is not None and max(YEARS_MS[0], rules.min_ms) <= at_ms <= YEARS_MS[1]
+        candidate_ms = at_ms if in_range else None
+        if rules.candidate is not None:
+            candidate_ms = rules.candidate(values, raw, candidate_ms)
+            if candidate_ms is not None and not (
+                max(YEARS_MS[0], rules.min_ms) <= candidate_ms <= YEARS_MS[1]
+            ):
+                raise DeadError("watermark", "watermark: ")
+        if not in_range or at_ms is None:
+            raise DeadError("event time", "event time")
+        latest_ms = at_ms if candidate_ms is None else max(at_ms, candidate_ms)
+        if self._is_future(raw, latest_ms):
+            raise DeadError("event time", "future timestamp")
+        if candidate_ms is not None:
+            self.largest_ms = max(self.largest_ms, candidate_ms)
+        return at_ms
+
+    def _is_future(self, raw: Raw, latest_ms: int) -> bool:
+        ahead_ms = self.rules.max_future_ms
+        if ahead_ms is None:
+            return False
+        if raw.timestamp_ms >= 0:
+            return latest_ms > raw.timestamp_ms + ahead_ms
+        return self.largest_ms != NEVER_MS and latest_ms > self.largest_ms + ahead_ms
+
+
+class Members(list[tuple[str, Any]]):
+    """A JSON object as it was written: its members in order, also those of the same name."""
+
+
+class Number(str):
+    """A JSON number as it was written."""
+
+    __slots__ = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is written as an integer."""
+        return self.removeprefix("-").isdigit()
+
+
+def parsed(text: bytes) -> Any:
+    """Return the one JSON document of a text."""
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError:
+        raise DeadError("parse", "not UTF-8") from None
+    if _is_deep(text):
+        raise DeadError("parse", "nested deeper than 128")
+    try:
+        document = json.loads(
+            decoded,
+            object_pairs_hook=Members,
+            parse_int=Number,
+            parse_float=Number,
+            parse_constant=_refuse,
+        )
+        _require_text(document)
+    except ValueError:
+        raise DeadError("parse") from None  # the reason may be a wrong type before the fault
+    return document
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _require_text(node: Any) -> None:
+    """Raise ValueError where a text is half a surrogate pair."""
+    if isinstance(node, Members):
+        for name, value in node:
+            _require_text(name)
+            _require_text(value)
+    elif isinstance(node, list):
+        for value in node:
+            _require_text(value)
+    elif isinstance(node, str) and not node.isascii():
+        node.encode()
+
+
+def _is_deep(text: bytes) -> bool:
+    """Tell whether brackets outside of texts nest too deep; reads byte by byte."""
+    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
+        return False
+    depth, quoted, escaped = 0, False, False
+    for byte in text:
+        if quoted:
+            quoted = escaped or byte != 34
+            escaped = not escaped and byte == 92
+        elif byte == 34:
+            quoted = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > MAX_NESTING:
+                return True
+        elif byte in b"]}":
+            depth -= 1
+    return False
+
+
+def conform(members: Any, columns: Mapping[str, pl.DataType], path: str = "") -> Values:
+    """Return the values of columns; each member of a column's name must be of its type."""
+    if not isinstance(members, Members):
+        # A number too large for any type is reported as that, even where no number belongs.
+        expected = "" if isinstance(members, Number) else "expected object"
+        raise DeadError("parse", f"column {path}: {expected}" if path else expected)
+    values: Values = dict.fromkeys(columns)
+    for name, value in members:
+        if name in columns:
+            where = f"{path}.{name}" if path else name
+            values[name] = _value(value, columns[name], where)
+    return values
+
+
+def _value(value: Any, dtype: pl.DataType, path: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(dtype, pl.Struct):
+        fields = {each.name: _instance(each.dtype) for each in dtype.fields}
+        return conform(value, fields, path)
+    if isinstance(dtype, pl.List) and isinstance(value, list) and not isinstance(value, Members):
+        inner = _instance(dtype.inner)
+        return [_value(item, inner, f"{path}[{n}]") for n, item in enumerate(value)]
+    if dtype == pl.String and isinstance(value, str) and not isinstance(value, Number):
+        return value
+    if dtype == pl.Boolean and isinstance(value, bool):
+        return value
+    if isinstance(value, Number):
+        return _number(value, dtype, path)
+    raise DeadError("parse", f"column {path}: ")
+
+
+def _number(value: Number, dtype: pl.DataType, path: str) -> int | float:
+    if dtype == pl.Float64:
+        if math.isinf(number := float(value)):
+            raise DeadError("parse", f"column {path}: ")
+        return number
+    if not dtype.is_integer() or not value.is_whole:
+        raise DeadError("parse", f"column {path}: ")
+    bits = int("".join(filter(str.isdigit, str(dtype))))
+    signed = str(dtype).startswith("Int")
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    if len(value) > 30 or not low <= int(value) <= high:
+        raise DeadError("parse", f"column {path}: ")
+    return int(value)
+
+
+def size_bytes(value: Any) -> int:
+    """Return how much room a value takes in a segment, by the rule."""
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, dict):
+        return sum(map(size_bytes, value.values()))
+    return sum(map(size_bytes, value)) if isinstance(value, list | tuple) else 8
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    made: pl.DataType = dtype if isinstance(dtype, pl.DataType) else dtype()
+    return made
