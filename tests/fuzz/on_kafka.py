@@ -44,7 +44,7 @@ class OnKafka:
                 for name, number in account.counts().items():
                     outcome.counts[name] += number
             outcome.ingest_s = _await_all_read(stack)
-            outcome.peak_bytes = _peak_bytes(stack.processes["ingest"].pid)
+            outcome.peak_bytes = _peak_bytes(stack.process("ingest").pid)
             assert stack.stop("ingest") == {"ingest": 0}
             figures = stack.figures("ingest")
             outcome.faults += self._faults(stack, accounts, figures, each, max_bytes)
@@ -125,7 +125,7 @@ def _await_all_read(stack: Stack) -> float:
     group = Consumer({**settings, "group.id": f"{stack.name}.ingest"})
     before = -1
     while (read_to := _committed(group, partitions)) < wanted:
-        assert stack.processes["ingest"].poll() is None, stack.log("ingest")[-2_000:]
+        assert stack.process("ingest").poll() is None, stack.log("ingest")[-2_000:]
         if read_to > before:
             before, moved_s = read_to, time.monotonic()
         assert time.monotonic() - moved_s < _STALL_S, f"stalled at {read_to:,} of {wanted:,}"

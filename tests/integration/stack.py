@@ -154,7 +154,11 @@ class Stack:
         """Write (partition, key, value) to the raw topic."""
         servers = self.config.bootstrap_servers
         # Idempotent, or a batch that is sent again comes behind the next one.
-        settings = {"enable.idempotence": True, "queue.buffering.max.messages": 1_000_000}
+        settings = {
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 1_000_000,
+            "message.max.bytes": clients.MAX_MESSAGE_BYTES,
+        }
         producer = Producer({"bootstrap.servers": servers, **settings})
         for partition, key, value in records:
             producer.produce(self.raw, value, key, partition)
