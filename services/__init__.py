@@ -2,12 +2,25 @@
 
 import ctypes
 import os
+import signal
+import sys
+from types import FrameType
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 # A service scales by replicas, so one thread of polars is enough for each; more would only fight
 # over the cores that the other services and the Kafka clients need.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    os._exit(0)
+
+
+# Told to stop while it still imports what it needs, a process has nothing to finish.
+if sys.argv[0] == "-m":  # which is what it is until the module to run is found
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, _end)
 
 
 def _keep_freed_memory() -> None:

@@ -26,7 +26,7 @@ from tidemark.plan import SERVICES, Plan
 from tidemark.planview import render_mermaid, render_text
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
-from tidemark.runtime.process import explained
+from tidemark.runtime.faults import explained
 from tidemark.runtime.topics import ensure, own_topics, raw_topics
 from tidemark.tail import follow
 
@@ -55,7 +55,7 @@ def main() -> None:
     except TyperException as error:
         _fail(error.format_message())  # names the option; its text alone does not
     except KafkaException as error:
-        _fail(explained(error))
+        _fail(explained(error)[0])
     except TidemarkError as error:
         _fail(str(error))
     except BrokenPipeError:  # the reader has gone: tidemark try ... | head

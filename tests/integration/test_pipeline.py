@@ -219,13 +219,15 @@ class _Idle:
 
     def dropped(self, partitions: list[Partition]) -> None: ...
 
+    def waiting(self, reason: str) -> None: ...
+
 
 def test_a_zombie_that_only_its_timers_wake_is_fenced(broker):
     """It left the group unnoticed, has read nothing since, and sends its last offset again."""
     with Stack(broker, "zombie") as stack:
         settings = {"session.timeout.ms": "6000", "max.poll.interval.ms": "6000"}
         config = Config(bootstrap_servers=broker, client_properties=settings)
-        consumer = clients.group_consumer(config, "zombie.ingest")
+        consumer = clients.group_consumer(config, "zombie.ingest", "old")
         member = Member(consumer, stack.admin, _Idle())
         transaction = Transaction(
             clients.transactional_producer(config, "zombie.ingest.old"), lambda: None

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidemark.runtime.config import Config
@@ -45,9 +45,13 @@ def _settings(
     }
 
 
-def admin(config: Config) -> AdminClient:
-    """Return an admin client; keep a reference to it until its futures are done."""
-    return AdminClient(_settings(config, {}), logger=_log)
+def admin(config: Config, on_error: Callable[[KafkaError], None] | None = None) -> AdminClient:
+    """Return an admin client; keep a reference to it until its futures are done.
+
+    ``on_error`` is told, by ``poll``, why no broker can be reached.
+    """
+    decided = {} if on_error is None else {"error_cb": on_error}
+    return AdminClient(_settings(config, decided), logger=_log)
 
 
 def when_known(ask: Callable[[], Answer]) -> Answer:
@@ -78,13 +82,36 @@ _READING_TUNED = {
 }
 
 
-def group_consumer(config: Config, group: str) -> Consumer:
-    """Return a member of a consumer group, which gets partitions only by ``subscribe``."""
-    decided = {**_READING_DECIDED, "group.id": group, "group.protocol": config.group_protocol}
+_SESSION_TIMEOUT_MS = 10_000
+_BROKERS_SESSION_TIMEOUT_MS = 45_000  # the default of group.consumer.session.timeout.ms
+
+
+def session_timeout_ms(config: Config) -> int:
+    """Return how long the group keeps a member that is not heard of, at most."""
+    if config.group_protocol == "consumer":
+        return _BROKERS_SESSION_TIMEOUT_MS
+    return int(config.client_properties.get("session.timeout.ms", _SESSION_TIMEOUT_MS))
+
+
+def group_consumer(
+    config: Config, group: str, client_id: str, instance_id: str | None = None
+) -> Consumer:
+    """Return a member of a consumer group, which gets partitions only by ``subscribe``.
+
+    ``instance_id``: of a static member, which keeps its partitions while it is started again.
+    """
+    decided = {
+        **_READING_DECIDED,
+        "group.id": group,
+        "group.protocol": config.group_protocol,
+        "client.id": client_id,
+    }
+    if instance_id is not None:
+        decided["group.instance.id"] = instance_id
     tuned = dict(_READING_TUNED)
     if config.group_protocol == "classic":  # in the other the broker decides all three
         decided["partition.assignment.strategy"] = "cooperative-sticky"
-        tuned |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000}
+        tuned |= {"session.timeout.ms": _SESSION_TIMEOUT_MS, "heartbeat.interval.ms": 1_000}
     return Consumer(_settings(config, decided, tuned), logger=_log)
 
 

@@ -22,6 +22,8 @@ _DECIDED = {
     "bootstrap.servers",
     "group.id",
     "group.protocol",
+    "group.instance.id",
+    "client.id",
     "transactional.id",
     "transaction.timeout.ms",
     "enable.auto.commit",
@@ -43,7 +45,9 @@ def _client_properties() -> dict[str, str]:
     return {
         name.lower().replace("_", "."): value
         for name, value in sorted(names.items())
-        if name not in _SCRIPTS | {"BOOTSTRAP_SERVERS"} and not name.startswith(_SCRIPT_PREFIXES)
+        if value
+        and name not in _SCRIPTS | {"BOOTSTRAP_SERVERS"}
+        and not name.startswith(_SCRIPT_PREFIXES)
     }
 
 
@@ -78,6 +82,15 @@ class Config(BaseSettings):
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic", validation_alias="TIDEMARK_GROUP_PROTOCOL"
     )
+    # Keeps the partitions of a process that is started again within the session timeout.
+    static_membership: bool = Field(default=False, validation_alias="TIDEMARK_STATIC_MEMBERSHIP")
+    # Where health is told; without a port nowhere.
+    http_host: str = Field(default="127.0.0.1", validation_alias="TIDEMARK_HTTP_HOST")
+    http_port: int | None = Field(
+        default=None, validation_alias="TIDEMARK_HTTP_PORT", ge=1, le=65_535
+    )
+    # The loop counts as stuck when one turn takes longer.
+    stuck_after_ms: Millis = Field(default=60_000, validation_alias="TIDEMARK_STUCK_AFTER_MS")
     # A snapshot is due after so many commits or bytes of changelog, whichever comes first.
     snapshot_commits: int = Field(default=1_000, validation_alias="TIDEMARK_SNAPSHOT_COMMITS", ge=1)
     snapshot_bytes: int = Field(
@@ -90,7 +103,14 @@ class Config(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias="TIDEMARK_LOG_LEVEL"
     )
-    client_properties: Mapping[str, str] = Field(default_factory=_client_properties)
+    # Passwords among them.
+    client_properties: Mapping[str, str] = Field(default_factory=_client_properties, repr=False)
+
+    @property
+    def user(self) -> str:
+        """As whom brokers know this process, for messages."""
+        name = self.client_properties.get("sasl.username")
+        return f"user {name}" if name else "this client"
 
     @classmethod
     def from_env(cls) -> "Config":
@@ -107,6 +127,11 @@ class Config(BaseSettings):
             raise ConfigurationError(
                 f"TIDEMARK_COMMIT_INTERVAL_MAX_MS={config.commit_interval_max_ms}: "
                 f"less than the commit interval of {config.commit_interval_ms} ms"
+            )
+        if config.static_membership and config.group_protocol == "consumer":
+            raise ConfigurationError(
+                "TIDEMARK_STATIC_MEMBERSHIP=true: not with TIDEMARK_GROUP_PROTOCOL=consumer, under "
+                "which a restarted process could not come back until its session ended"
             )
         return config
 

@@ -30,7 +30,8 @@ _log = logging.getLogger("tidemark")
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-_STEP_S = 10.0
+_STEP_S = 5.0
+_UNSETTLED = "waiting for a transaction of the previous owner to end"
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
 
@@ -69,6 +70,9 @@ class Owner(Protocol):
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget partitions that are settled and gone."""
 
+    def waiting(self, reason: str) -> None:
+        """Hear, every few seconds, why a call takes long; raise to end it."""
+
 
 class Member:
     """A consumer that joined a group."""
@@ -79,6 +83,8 @@ class Member:
         self._admin = admin
         self._owner = owner
         self._positions: dict[Partition, int] = {}
+        self.joined = False
+        """Whether the group has assigned anything yet, be it nothing."""
 
     def join(self, topics: Iterable[str]) -> None:
         """Join the group; partitions arrive inside ``consume``."""
@@ -127,14 +133,31 @@ class Member:
         self.consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.joined = True
         if not partitions:
             return
         self._owner.settle()  # the wait below may be long, and must not hold a transaction
-        committed = _committed(consumer, partitions)
+        committed = self._committed(consumer, partitions)
         starts = [self._start(tp) for tp in committed]
         self._positions |= {start.partition: start.offset for start in starts}
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         self._owner.assigned(starts)
+
+    def _committed(
+        self, consumer: Consumer, partitions: list[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return committed offsets; waits for transactions of a previous owner to end."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > deadline_s:
+                    raise
+                _log.warning(_UNSETTLED)
+                self._owner.waiting(_UNSETTLED)
+            else:
+                return committed
 
     def _start(self, committed: TopicPartition) -> Start:
         partition = Partition(committed.topic, committed.partition)
@@ -185,20 +208,6 @@ def ask_offsets(
         request_timeout=_STEP_S,
     )
     return {Partition(tp.topic, tp.partition): future for tp, future in futures.items()}
-
-
-def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Return committed offsets; waits for transactions of a previous owner to end."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > deadline_s:
-                raise
-            _log.warning("waiting for a transaction of the previous owner to end")
-        else:
-            return committed
 
 
 def _failed(message: Message) -> bool:

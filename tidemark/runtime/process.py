@@ -5,10 +5,8 @@ Faults of the infrastructure end the process with one line; it starts again from
 
 import gc
 import logging
-import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import FrameType
 from typing import Protocol
 
 from confluent_kafka import KafkaException, Message, TopicPartition
@@ -17,14 +15,17 @@ from tidemark.runtime import clients
 from tidemark.runtime.commit import Outbox, outbox
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
+from tidemark.runtime.health import Health, serve_health
+from tidemark.runtime.identity import client_id, give_way
 from tidemark.runtime.pace import Pace
+from tidemark.runtime.reach import Reach, await_broker
+from tidemark.runtime.stopping import Stop, StopAskedError
 
 _log = logging.getLogger("tidemark")
 
 _IDLE_WAIT_S = 0.1
 _REPORT_S = 1.0
 _COLLECT_S = 60.0
-_FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
 class Work(Protocol):
@@ -51,6 +52,9 @@ class Work(Protocol):
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write what the commit still lacks; return its offsets, none where nothing is new."""
 
+    def waits(self) -> Sequence[str]:
+        """Return why some partitions are not worked on yet."""
+
     def figures(self) -> Mapping[str, object]:
         """Return what a progress line shows."""
 
@@ -61,43 +65,52 @@ class Process:
     def __init__(self, config: Config, name: str, topics: Iterable[str]) -> None:
         """``name``: the consumer group; with the slot it is the transactional id too."""
         self.name = name
-        self.admin = clients.admin(config)
         self.transactional_id = f"{name}.{config.slot}"
-        self.outbox: Outbox = outbox(config, self.transactional_id, lambda: None)
-        self.member = Member(clients.group_consumer(config, name), self.admin, self)
+        self.stop = Stop()
+        self.stop.listen()
+        self.health = Health(name, config.stuck_after_ms / 1000)
+        serve_health(config, self.health)
+        self.admin = await_broker(config, self.waiting)
+        begun_ms = now_ms()
+        instance_id = self.transactional_id if config.static_membership else None
+        if instance_id or config.guarantee == "exactly-once":
+            give_way(config, self.admin, name, self.transactional_id, begun_ms, self.waiting)
+        self.outbox: Outbox = outbox(config, self.transactional_id, self.health.turned)
+        member_id = client_id(self.transactional_id, begun_ms)
+        consumer = clients.group_consumer(config, name, member_id, instance_id)
+        self.member = Member(consumer, self.admin, self)
+        self._reach = Reach(self.admin, time.monotonic())
         self._topics = list(topics)
         self._pace = Pace(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
         self._work: Work | None = None
         self._in_hand: list[Message] = []
-        self._stopping = self._failed = False
+        self._failed = False
         self._reported: Mapping[str, object] = {}
         self._reported_s = self._collected_s = time.monotonic()
 
     def run(self, work: Work) -> None:
         """Work until told to stop; then commit and leave the group."""
         self._work = work
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+        self.stop.work()
         # Messages come and go by the ten thousand, none of them in a cycle.
         gc.freeze()
         gc.disable()
         self.member.join(self._topics)
         _log.info("%s started, transactional id %s", self.name, self.transactional_id)
         try:
-            while not self._stopping:
+            while not self.stop.asked:
                 self._turn(work)
             self._report(work, time.monotonic())
             self.member.leave()
+        except StopAskedError:
+            self._fail()
         except BaseException as error:
             error.add_note(f"transactional id {self.transactional_id}")
             self._fail()
             raise
         _log.info("%s stopped", self.name)
-
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopping = True
 
     def _turn(self, work: Work) -> None:
         self._consume(work)
@@ -107,6 +120,7 @@ class Process:
         if self.outbox.is_full or self._pace.until_due_s(now_s) == 0.0:
             self.settle()
         self._report(work, now_s)
+        self._tell(work, now_s)
         if now_s - self._collected_s > _COLLECT_S:
             self._collected_s = now_s
             gc.collect()
@@ -154,6 +168,18 @@ class Process:
             self._work.dropped(partitions)
             _log.info("%s gave up %s", self.name, ", ".join(map(str, partitions)))
 
+    def waiting(self, reason: str) -> None:
+        """Say why a call takes long; end it if this process was told to stop."""
+        self.health.waiting(reason)
+        self.stop.check()
+
+    def _tell(self, work: Work, now_s: float) -> None:
+        """Note down for others how it stands."""
+        gone = self._reach.poll(now_s)
+        joining = () if self.member.joined else ("waiting for the group to assign partitions",)
+        self.health.waiting(*([gone] if gone else []), *joining, *work.waits())
+        self.health.owns(sorted(self.member.positions))
+
     def _fail(self) -> None:
         """Give up: what memory holds no longer fits what is committed."""
         self._failed = True
@@ -164,7 +190,7 @@ class Process:
             _log.warning("%s could not leave its group: %s", self.name, error)
 
     def _report(self, work: Work, now_s: float) -> None:
-        if now_s - self._reported_s < _REPORT_S and not self._stopping:
+        if now_s - self._reported_s < _REPORT_S and not self.stop.asked:
             return
         figures = work.figures()
         if figures != self._reported:
@@ -175,18 +201,3 @@ class Process:
 def now_ms() -> int:
     """Return the wall clock; only what is recorded in the log may depend on it."""
     return time.time_ns() // 1_000_000
-
-
-def explained(error: Exception) -> str:
-    """Return one line for an error of the infrastructure, which ends the process."""
-    if not isinstance(error, KafkaException):
-        return str(error)
-    kafka = error.args[0]
-    if kafka.name() in _FENCED:
-        notes = ", ".join(getattr(error, "__notes__", ()))
-        return (
-            f"fenced ({notes}): another process has the same id, and each process of a service "
-            "needs a TIDEMARK_SLOT of its own; or a transaction was open for longer than "
-            "TIDEMARK_TRANSACTION_TIMEOUT_MS"
-        )
-    return f"Kafka: {kafka.name()}: {kafka.str()}"

@@ -11,13 +11,10 @@ from tidemark.load import load_pipeline
 from tidemark.plan import Plan
 from tidemark.runtime import logs
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import STOPPED_BY_SETTINGS, explained
 from tidemark.runtime.group import PartitionsLostError
-from tidemark.runtime.process import explained
 
 _log = logging.getLogger("tidemark")
-
-STOPPED_BY_SETTINGS = 2
-"""Exit status where starting again cannot help."""
 
 
 def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
@@ -29,13 +26,19 @@ def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
     try:
         config = Config.from_env()
         logs.set_up(config.log_level)
-        if not config.pipeline:
-            raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
-        run(config, load_pipeline(config.pipeline).plan())
+        _run(name, config, run)
     except TidemarkError as error:
         logs.set_up("ERROR")
         _log.error("%s: %s", name, error)
         sys.exit(STOPPED_BY_SETTINGS)
+
+
+def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None:
+    try:
+        if not config.pipeline:
+            raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
+        run(config, load_pipeline(config.pipeline).plan())
     except (KafkaException, PartitionsLostError) as error:
-        _log.error("%s: %s", name, explained(error))
-        sys.exit(1)
+        line, status = explained(error, config.user)
+        _log.error("%s: %s", name, line)
+        sys.exit(status)

@@ -249,6 +249,11 @@ class KeyedTask:
         self._stepped.clear()
         return offsets
 
+    def waits(self) -> Sequence[str]:
+        """Return which state is still to be restored."""
+        wanted = [want for restore in self._restores for want in restore.wanted]
+        return [f"restoring {want.changelog}" for want in wanted]
+
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, the lag, and the lowest clock, per operator."""
         positions = self.process.member.positions

@@ -1,0 +1,108 @@
+"""What a process says of itself, and to whom: GET /health/live and /health/ready.
+
+Live: the loop turned lately.  Ready: it has its partitions, their state, and a broker.  Both
+answer with JSON that gives the reasons, and with status 503 where the answer is no.  The server is
+a thread that reads what the loop noted down; it never touches the loop's objects.
+See docs/operations.md, "Health".
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.config import Config
+
+_CLIENT_S = 5.0
+
+Answer = tuple[bool, Mapping[str, Any]]
+
+
+class Health:
+    """Notes of the one thread that works, for those who ask."""
+
+    def __init__(self, service: str, stuck_after_s: float) -> None:
+        """Begin not ready; ``stuck_after_s``: how long one turn of the loop may take."""
+        self._service = service
+        self._stuck_after_s = stuck_after_s
+        self._turned_s = time.monotonic()
+        self._waits: tuple[str, ...] = ("starting",)
+        self._partitions: tuple[str, ...] = ()
+
+    def turned(self) -> None:
+        """Note that the loop is not stuck."""
+        self._turned_s = time.monotonic()
+
+    def waiting(self, *reasons: str) -> None:
+        """Note why there is no work done now; nothing where there is."""
+        self._waits = reasons
+        self.turned()
+
+    def owns(self, partitions: Sequence[object]) -> None:
+        """Note the partitions of this process."""
+        self._partitions = tuple(map(str, partitions))
+
+    def live(self) -> Answer:
+        """Say whether the loop turns."""
+        quiet_s = time.monotonic() - self._turned_s
+        reasons = []
+        if not threading.main_thread().is_alive():
+            reasons.append("the loop has ended")
+        elif quiet_s > self._stuck_after_s:
+            reasons.append(f"the loop is stuck for {quiet_s:.0f} s")
+        return not reasons, {"service": self._service, "live": not reasons, "reasons": reasons}
+
+    def ready(self) -> Answer:
+        """Say whether it works on its partitions, or would if it had some."""
+        live, told = self.live()
+        reasons = [*told["reasons"], *self._waits]
+        ready = live and not self._waits
+        if ready and not self._partitions:
+            reasons.append("no partitions: more replicas than partitions")
+        return ready, {
+            "service": self._service,
+            "ready": ready,
+            "reasons": reasons,
+            "partitions": list(self._partitions),
+        }
+
+
+def serve_health(config: Config, health: Health) -> None:
+    """Answer at the configured port, if there is one, until the process ends."""
+    if config.http_port is None:
+        return
+    routes = {"/health/live": health.live, "/health/ready": health.ready}
+    try:
+        server = ThreadingHTTPServer((config.http_host, config.http_port), _handler(routes))
+    except OSError as error:
+        raise ConfigurationError(
+            f"TIDEMARK_HTTP_PORT={config.http_port}: {config.http_host}: {error.strerror}"
+        ) from None
+    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+
+
+def _handler(routes: Mapping[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _CLIENT_S
+
+        def do_GET(self) -> None:
+            route = routes.get(self.path)
+            if route is None:
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            good, told = route()
+            body = json.dumps(told).encode() + b"\n"
+            self.send_response(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing of each request."""
+
+    return Handler
