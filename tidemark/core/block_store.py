@@ -1,0 +1,55 @@
+"""Where the blocks of keyed state lie: in memory, or wherever a backend puts them.
+
+State holds blocks: frames that never change once they are stored.  A backend (runtime/backends)
+may move a block that nobody looks at out of memory and bring it back when its frame is asked for;
+it comes back equal, so no result can tell one backend from another.  A block that state no longer
+refers to is let go by its store.
+"""
+
+from typing import Protocol
+
+import polars as pl
+
+
+class Block(Protocol):
+    """A frame in a store."""
+
+    @property
+    def height(self) -> int:
+        """Lines of the frame; asking brings nothing back."""
+
+    def frame(self) -> pl.DataFrame:
+        """Return the frame."""
+
+
+class BlockStore(Protocol):
+    """Keeps blocks."""
+
+    def put(self, due_ms: int, frame: pl.DataFrame, /) -> Block:
+        """Take a frame whose lines are wanted until about ``due_ms``: what to keep together."""
+
+
+class _Held:
+    """A block in memory."""
+
+    __slots__ = ("_frame", "height")
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+        self.height = frame.height
+
+    def frame(self) -> pl.DataFrame:
+        """Return the frame."""
+        return self._frame
+
+
+class InMemory:
+    """Keeps every block in memory, at no cost."""
+
+    def put(self, _due_ms: int, frame: pl.DataFrame) -> Block:
+        """Hold the frame itself."""
+        return _Held(frame)
+
+
+IN_MEMORY = InMemory()
+"""The store of state that nobody gave another one."""

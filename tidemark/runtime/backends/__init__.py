@@ -1,0 +1,1 @@
+"""State backends: where keyed state lies on this machine.  Kafka alone is where it is kept."""

@@ -1,0 +1,90 @@
+"""RocksDB, as far as backends need it: keys and values of bytes, and one kind of error.
+
+What RocksDB reads is checked: every block and value carries a checksum.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
+
+_BUFFER_BYTES = 8 * 2**20
+_CACHE_BYTES = 8 * 2**20
+_LARGE_BYTES = 4 * 2**10
+_OPEN_FILES = 256
+
+
+class LocalStoreError(Exception):
+    """Local files that cannot be read or written: names the folder and the cause."""
+
+
+class Database:
+    """One RocksDB folder, open in this process alone."""
+
+    def __init__(self, folder: Path, *, survives: bool) -> None:
+        """Open or create it; ``survives``: whether what was written outlives the process."""
+        self.folder = folder
+        try:
+            self._rocks = Rdict(str(folder), _options())
+        except Exception as error:
+            raise self._failed(error) from error
+        how = WriteOptions()
+        how.disable_wal = not survives
+        self._rocks.set_write_options(how)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key."""
+        try:
+            found: bytes | None = self._rocks.get(key)
+        except Exception as error:
+            raise self._failed(error) from error
+        return found
+
+    def write(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write all or nothing; without a value the key is deleted."""
+        batch = WriteBatch(raw_mode=True)
+        for key, value in records:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        try:
+            self._rocks.write(batch)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield all keys in order."""
+        try:
+            yield from self._rocks.keys()
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        try:
+            self._rocks.close()
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> LocalStoreError:
+        # RocksDB names no kinds of errors, and other bindings' errors are no better.
+        return LocalStoreError(f"{self.folder}: {error}")
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(_BUFFER_BYTES)
+    options.set_max_open_files(_OPEN_FILES)
+    options.set_keep_log_file_num(1)
+    # Most values are large and live shortly: they lie beside the tree, so that merging its levels
+    # does not copy them.
+    options.set_enable_blob_files(True)
+    options.set_min_blob_size(_LARGE_BYTES)
+    options.set_enable_blob_gc(True)
+    options.set_blob_gc_age_cutoff(1.0)
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(_CACHE_BYTES))
+    options.set_block_based_table_factory(tables)
+    return options

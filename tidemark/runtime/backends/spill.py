@@ -1,0 +1,176 @@
+"""Blocks of keyed state in RocksDB, the ones used last in memory too (docs/operations.md, "State").
+
+The memory that blocks may take is shared by all operators of a process.  A block is written when it
+has to leave memory, so state that fits never touches the disk.  Keys begin with the due time:
+blocks that go together lie together.  Nothing here outlives the process.
+
+A full or failing disk changes no result: blocks stay in memory until writing works again.  A block
+that cannot be read back ends the process, which restores its state from Kafka.
+"""
+
+import io
+import logging
+import time
+from collections import OrderedDict, deque
+from pathlib import Path
+
+import polars as pl
+
+from tidemark.runtime.backends.database import Database, LocalStoreError
+
+_log = logging.getLogger("tidemark")
+
+_RETRY_S = 10.0
+_SIGN = 2**63
+
+
+class _Spilled:
+    """A block that is in memory, in the database, or in both."""
+
+    __slots__ = ("_key", "_store", "height")
+
+    def __init__(self, store: "SpillingBlocks", key: bytes, height: int) -> None:
+        self._store = store
+        self._key = key
+        self.height = height
+
+    def frame(self) -> pl.DataFrame:
+        """Return the frame, from the database if need be."""
+        return self._store.frame(self._key)
+
+    def __del__(self) -> None:
+        # May run at any moment: what is let go is only noted.
+        self._store.gone.append(self._key)
+
+
+class SpillingBlocks:
+    """A store whose blocks take at most ``memory_bytes``, as long as the disk takes the others."""
+
+    def __init__(self, folder: Path, memory_bytes: int) -> None:
+        """``folder``: empty, and this store's alone."""
+        self.folder = folder
+        self.memory_bytes = memory_bytes
+        self.resident_bytes = 0
+        self.gone: deque[bytes] = deque()
+        self._database: Database | None = None
+        self._number = 0
+        self._frames: OrderedDict[bytes, pl.DataFrame] = OrderedDict()  # used last comes last
+        self._sizes: dict[bytes, int] = {}
+        self._written: set[bytes] = set()
+        self._retry_s: float | None = None
+
+    @property
+    def spilled(self) -> int:
+        """Count the blocks in the database."""
+        return len(self._written)
+
+    def put(self, due_ms: int, frame: pl.DataFrame) -> _Spilled:
+        """Take a frame."""
+        self._forget()
+        self._number += 1
+        key = (due_ms + _SIGN).to_bytes(8, "big") + self._number.to_bytes(8, "big")
+        self._hold(key, frame)
+        return _Spilled(self, key, frame.height)
+
+    def frame(self, key: bytes) -> pl.DataFrame:
+        """Return a block's frame.
+
+        Raises:
+            LocalStoreError: it cannot be read back.
+        """
+        self._forget()
+        found = self._frames.get(key)
+        if found is not None:
+            self._frames.move_to_end(key)
+            return found
+        data = self._opened().get(key)
+        if data is None:
+            raise LocalStoreError(f"{self.folder}: a block of state is missing")
+        read = self._decoded(data)
+        self._hold(key, read)
+        return read
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+    def _hold(self, key: bytes, frame: pl.DataFrame) -> None:
+        size = int(frame.estimated_size())
+        self._frames[key], self._sizes[key] = frame, size
+        self.resident_bytes += size
+        if self.resident_bytes > self.memory_bytes:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Take blocks out of memory, the ones used least lately first."""
+        while self.resident_bytes > self.memory_bytes and self._frames:
+            key = next(iter(self._frames))
+            if key not in self._written and not self._write(key):
+                return self._drop_copies()
+            self._drop(key)
+
+    def _drop_copies(self) -> None:
+        """Make what room there is where nothing more can be written."""
+        for key in [key for key in self._frames if key in self._written]:
+            if self.resident_bytes <= self.memory_bytes:
+                return
+            self._drop(key)
+
+    def _drop(self, key: bytes) -> None:
+        if self._frames.pop(key, None) is not None:
+            self.resident_bytes -= self._sizes.pop(key)
+
+    def _write(self, key: bytes) -> bool:
+        """Write a block; whether that worked, or nothing is tried for a while."""
+        if self._retry_s is not None and time.monotonic() < self._retry_s:
+            return False
+        try:
+            self._opened().write([(key, _encoded(self._frames[key]))])
+        except LocalStoreError as error:
+            if self._retry_s is None:
+                _log.warning("state stays in memory while its folder cannot be written: %s", error)
+            self._retry_s = time.monotonic() + _RETRY_S
+            return False
+        if self._retry_s is not None:
+            _log.warning("%s can be written again", self.folder)
+            self._retry_s = None
+        self._written.add(key)
+        return True
+
+    def _forget(self) -> None:
+        """Delete the blocks that nobody refers to any more."""
+        deleted: list[tuple[bytes, None]] = []
+        while self.gone:
+            key = self.gone.popleft()
+            self._drop(key)
+            if key in self._written:
+                self._written.discard(key)
+                deleted.append((key, None))
+        if deleted:
+            self._delete(deleted)
+
+    def _delete(self, deleted: list[tuple[bytes, None]]) -> None:
+        try:
+            self._opened().write(deleted)
+        except LocalStoreError as error:
+            # It costs room until the process ends, no more: nobody will ask for these again.
+            _log.debug("%d blocks stay on disk: %s", len(deleted), error)
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            self._database = Database(self.folder, survives=False)
+        return self._database
+
+    def _decoded(self, data: bytes) -> pl.DataFrame:
+        try:
+            return pl.read_ipc_stream(io.BytesIO(data))
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            raise LocalStoreError(f"{self.folder}: a block of state is damaged: {error}") from error
+
+
+def _encoded(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_ipc_stream(buffer, compression="lz4", compat_level=pl.CompatLevel.newest())
+    return buffer.getvalue()
