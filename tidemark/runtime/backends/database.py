@@ -3,7 +3,8 @@
 What RocksDB reads is checked: every block and value carries a checksum.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
@@ -53,12 +54,21 @@ class Database:
         except Exception as error:
             raise self._failed(error) from error
 
-    def keys(self) -> Iterator[bytes]:
-        """Yield all keys in order."""
+    def entries(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the keys that begin with ``prefix``, without it, and their values, in order."""
+        found: list[tuple[bytes, bytes]] = []
+        each = self._rocks.iter()
         try:
-            yield from self._rocks.keys()
+            each.seek(prefix)
+            while each.valid() and each.key().startswith(prefix):
+                found.append((each.key()[len(prefix) :], each.value()))
+                each.next()
+            each.status()  # raises where it ended because of a fault
         except Exception as error:
             raise self._failed(error) from error
+        finally:
+            del each  # while it lives, even in a traceback, the folder stays locked
+        return found
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -66,6 +76,11 @@ class Database:
             self._rocks.close()
         except Exception as error:
             raise self._failed(error) from error
+
+    def abandon(self) -> None:
+        """Let go of a folder that is to be deleted: nothing need be written to it any more."""
+        with suppress(LocalStoreError):
+            self.close()
 
     def _failed(self, error: Exception) -> LocalStoreError:
         # RocksDB names no kinds of errors, and other bindings' errors are no better.

@@ -51,6 +51,7 @@ class SpillingBlocks:
         self.folder = folder
         self.memory_bytes = memory_bytes
         self.resident_bytes = 0
+        self.reads = 0
         self.gone: deque[bytes] = deque()
         self._database: Database | None = None
         self._number = 0
@@ -68,7 +69,8 @@ class SpillingBlocks:
         """Take a frame."""
         self._forget()
         self._number += 1
-        key = (due_ms + _SIGN).to_bytes(8, "big") + self._number.to_bytes(8, "big")
+        due = min(max(due_ms, -_SIGN), _SIGN - 1) + _SIGN  # so that bytes sort as numbers do
+        key = due.to_bytes(8, "big") + self._number.to_bytes(8, "big")
         self._hold(key, frame)
         return _Spilled(self, key, frame.height)
 
@@ -86,15 +88,16 @@ class SpillingBlocks:
         data = self._opened().get(key)
         if data is None:
             raise LocalStoreError(f"{self.folder}: a block of state is missing")
+        self.reads += 1
         read = self._decoded(data)
         self._hold(key, read)
         return read
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Let go of the folder, whose content is worth nothing now."""
         database, self._database = self._database, None
         if database is not None:
-            database.close()
+            database.abandon()
 
     def _hold(self, key: bytes, frame: pl.DataFrame) -> None:
         size = int(frame.estimated_size())
@@ -108,7 +111,8 @@ class SpillingBlocks:
         while self.resident_bytes > self.memory_bytes and self._frames:
             key = next(iter(self._frames))
             if key not in self._written and not self._write(key):
-                return self._drop_copies()
+                self._drop_copies()
+                return
             self._drop(key)
 
     def _drop_copies(self) -> None:

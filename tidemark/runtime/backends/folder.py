@@ -1,0 +1,95 @@
+"""The folder of local state: what is whose, and what nobody needs any more.
+
+    blocks-*/       spilled blocks of one process, worthless when it ends
+    changelogs/     a mirror per changelog partition, for whoever owns the partition next
+    *.lock          held by the process that uses the folder of the same name
+
+All of it may be deleted while no process runs (docs/operations.md, "State").
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidemark.errors import ConfigurationError
+
+_BLOCKS = "blocks-"
+_LOCK = ".lock"
+
+
+class Claim:
+    """A folder that this process alone may use, until it lets go or ends."""
+
+    def __init__(self, folder: Path, lock: int) -> None:
+        """``lock``: the descriptor of its lock file."""
+        self.folder = folder
+        self._lock = lock
+
+    def clear(self) -> None:
+        """Delete what is in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def release(self) -> None:
+        """Let another process have it."""
+        os.close(self._lock)
+
+
+def claimed(folder: Path) -> Claim | None:
+    """Claim a folder, which need not exist; None where another process has it.
+
+    Raises:
+        OSError: its parent cannot be written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder.with_name(folder.name + _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return Claim(folder, lock)
+
+
+def claimed_for_blocks(root: Path) -> Claim:
+    """Claim a new folder for blocks; delete those of processes that have ended.
+
+    Raises:
+        ConfigurationError: the folder of local state cannot be used.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with _alone(root):
+            for stale in root.glob(f"{_BLOCKS}*{_LOCK}"):
+                _delete_unclaimed(stale.with_name(stale.name.removesuffix(_LOCK)))
+            folder = Path(tempfile.mkdtemp(prefix=_BLOCKS, dir=root))
+            claim = claimed(folder)
+    except OSError as error:
+        raise ConfigurationError(
+            f"TIDEMARK_STATE_DIR={root}: {error.strerror}; name a folder that user {os.getuid()} "
+            "may write to, or keep all state in memory: TIDEMARK_STATE_BACKEND=memory"
+        ) from error
+    assert claim is not None, f"{folder} is new and claimed"
+    return claim
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Wait until no other process makes or deletes folders of blocks."""
+    lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _delete_unclaimed(folder: Path) -> None:
+    claim = claimed(folder)
+    if claim is not None:
+        claim.clear()
+        folder.with_name(folder.name + _LOCK).unlink(missing_ok=True)
+        claim.release()

@@ -1,0 +1,116 @@
+"""A local copy of a changelog partition, so that a restart reads only its tail from Kafka.
+
+A mirror holds what the partition holds below an offset: records by key, tombstones applied.  It may
+lag behind; reading the partition from that offset on makes it whole, also where the broker has
+compacted what it stands on (docs/operations.md, "State").  It is written after a commit of Kafka's
+has succeeded, and nothing is decided by it alone: the sequence numbers of the changelog prove that
+what was read is the state of the committed offset.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemark.runtime.backends.database import Database, LocalStoreError
+from tidemark.runtime.backends.folder import Claim
+
+_VERSION = 1
+_MARK, _SIZE, _VALUE = b"mark", b"size/", b"value/"
+"""What a mirror says of itself; and of each record its size and value, so that keys are found
+without reading values."""
+
+Record = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A changelog partition as the broker knows it: the id of its topic, and its offsets."""
+
+    topic_id: str
+    begin: int
+    end: int
+
+
+class Mirror:
+    """The records of one changelog partition below ``next_offset``."""
+
+    def __init__(self, claim: Claim, extent: Extent) -> None:
+        """Open a mirror, or begin one; ``fault`` says why what was there is of no use.
+
+        Raises:
+            LocalStoreError: no mirror can be written here.
+        """
+        self.fault = ""
+        self.sizes: dict[bytes, int] = {}
+        self.next_offset = extent.begin
+        self._claim = claim
+        self._topic_id = extent.topic_id
+        try:
+            self._database = self._opened(extent)
+        except LocalStoreError as error:
+            self.fault, self.next_offset, self.sizes = str(error), extent.begin, {}
+            claim.clear()
+            self._database = Database(claim.folder, survives=True)
+
+    def _opened(self, extent: Extent) -> Database:
+        database = Database(self._claim.folder, survives=True)
+        try:
+            mark = database.get(_MARK)
+            if mark is not None:
+                self._match(json.loads(mark), extent)
+                self.sizes = {key: int(size) for key, size in database.entries(_SIZE)}
+        except LocalStoreError:
+            database.abandon()
+            raise
+        return database
+
+    def _match(self, mark: dict[str, object], extent: Extent) -> None:
+        offset = mark["next_offset"]
+        if mark["version"] != _VERSION or mark["topic_id"] != extent.topic_id:
+            raise LocalStoreError("it is of another topic")
+        if not isinstance(offset, int) or not extent.begin <= offset <= extent.end:
+            raise LocalStoreError(
+                f"it ends at offset {offset}, the changelog has {extent.begin} to {extent.end}"
+            )
+        self.next_offset = offset
+
+    def get(self, key: bytes) -> bytes:
+        """Return the value of a record that is there.
+
+        Raises:
+            LocalStoreError: it cannot be read back.
+        """
+        value = self._database.get(_VALUE + key)
+        if value is None:
+            raise LocalStoreError(f"{self._claim.folder}: record {key!r} is missing")
+        return value
+
+    def take(self, records: Iterable[Record], next_offset: int) -> None:
+        """Apply what the partition has up to an offset, all or nothing.
+
+        Raises:
+            LocalStoreError: it cannot be written.
+        """
+        entries: list[Record] = []
+        sizes = dict(self.sizes)
+        for key, value in records:
+            if value is None:
+                sizes.pop(key, None)
+                entries += (_SIZE + key, None), (_VALUE + key, None)
+            else:
+                sizes[key] = len(value)
+                entries += (_SIZE + key, b"%d" % len(value)), (_VALUE + key, value)
+        mark = {"version": _VERSION, "topic_id": self._topic_id, "next_offset": next_offset}
+        self._database.write([*entries, (_MARK, json.dumps(mark).encode())])
+        self.sizes, self.next_offset = sizes, next_offset
+
+    def close(self) -> None:
+        """Leave it for the next owner of the partition."""
+        self._database.close()
+        self._claim.release()
+
+    def discard(self) -> None:
+        """Delete it: the next owner reads all of the changelog."""
+        self._database.abandon()
+        self._claim.clear()
+        self._claim.release()
