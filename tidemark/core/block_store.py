@@ -18,6 +18,10 @@ class Block(Protocol):
     def height(self) -> int:
         """Lines of the frame; asking brings nothing back."""
 
+    @property
+    def size_bytes(self) -> int:
+        """About how many bytes the frame has in memory; asking brings nothing back."""
+
     def frame(self) -> pl.DataFrame:
         """Return the frame."""
 
@@ -37,6 +41,11 @@ class _Held:
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
         self.height = frame.height
+
+    @property
+    def size_bytes(self) -> int:
+        """About how many bytes it has."""
+        return int(self._frame.estimated_size())
 
     def frame(self) -> pl.DataFrame:
         """Return the frame."""

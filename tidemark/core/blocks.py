@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 
+from tidemark.core.block_store import Block
+
 PIECE_BYTES = 4 * 2**20
 """About how much of a snapshot is made at once ..."""
 
@@ -26,9 +28,9 @@ def in_pieces(blocks: Iterable[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
         yield piece
 
 
-def total_bytes(blocks: Iterable[pl.DataFrame]) -> int:
+def total_bytes(blocks: Iterable[Block]) -> int:
     """Return about how many bytes blocks have."""
-    return sum(int(block.estimated_size()) for block in blocks)
+    return sum(block.size_bytes for block in blocks)
 
 
 def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
@@ -36,8 +38,13 @@ def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(blocks, how="diagonal")
 
 
+def frames_of(blocks: Iterable[Block]) -> Iterator[pl.DataFrame]:
+    """Yield the frames of blocks; each is brought back when its turn comes."""
+    return (block.frame() for block in blocks)
+
+
 def merge_newest(
-    blocks: list[pl.DataFrame], many: int, merged: Callable[[list[pl.DataFrame]], pl.DataFrame]
+    blocks: list[Block], many: int, merged: Callable[[list[pl.DataFrame]], Block]
 ) -> None:
     """Merge the newest blocks once there are ``many``, with older ones that are not much larger.
 
@@ -50,4 +57,4 @@ def merge_newest(
     while first and blocks[first - 1].height <= lines:
         first -= 1
         lines += blocks[first].height
-    blocks[first:] = [merged(blocks[first:])]
+    blocks[first:] = [merged(list(frames_of(blocks[first:])))]

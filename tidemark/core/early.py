@@ -19,6 +19,7 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BLOCK, FIRES, PAIR, ROW, with_blocks
 from tidemark.core.operator import Changes
@@ -115,10 +116,10 @@ class EarlyAggregate:
     def _by(self) -> tuple[str, ...]:
         return (END, *self.inner.key)
 
-    def fresh(self) -> EarlyState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> EarlyState:
         """Return state that holds nothing."""
-        tallies = Tallies(self.inner.key, self.inner.allowed_lateness_ms)
-        return EarlyState(self.inner.fresh(), tallies)
+        tallies = Tallies(self.inner.key, self.inner.allowed_lateness_ms, store)
+        return EarlyState(self.inner.fresh(store), tallies)
 
     def record(self, state: EarlyState, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment: show what was not, once an interval is over."""

@@ -14,11 +14,13 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
-from tidemark.core.blocks import PIECE_LINES, total_bytes
+from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
+from tidemark.core.blocks import PIECE_LINES, frames_of, total_bytes
 from tidemark.core.early import EarlyAggregate
 from tidemark.core.keyed_runs import Numbers
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, ON_TIME, REVISION, TIMING, framed
+from tidemark.core.segment import FOREVER_MS
 from tidemark.core.windowed import WindowAggregate
 
 MOST = 1_000
@@ -36,14 +38,18 @@ class GapState:
 
     key: tuple[str, ...]
     windows: Any
-    blocks: list[pl.DataFrame] = field(default_factory=list)
+    store: BlockStore = IN_MEMORY
+    blocks: list[Block] = field(default_factory=list)
     added: list[pl.DataFrame] = field(default_factory=list)
 
     def of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the extents of keys, where they have one."""
         schema = {**keys.schema, _FIRST: pl.Int64(), _LAST: pl.Int64()}
         on = list(self.key)
-        found = [block.join(keys, on=on, how="semi", nulls_equal=True) for block in self.blocks]
+        found = [
+            block.join(keys, on=on, how="semi", nulls_equal=True)
+            for block in frames_of(self.blocks)
+        ]
         return self._newest([pl.DataFrame(schema=schema), *found])
 
     def put(self, extents: pl.DataFrame) -> None:
@@ -52,10 +58,11 @@ class GapState:
         self._keep(extents)
 
     def _keep(self, extents: pl.DataFrame) -> None:
-        self.blocks.append(extents)
+        self.blocks.append(self.store.put(FOREVER_MS, extents))
         # As with counting in binary, a line is merged again only with as many others.
         while len(self.blocks) > 1 and self.blocks[-2].height <= 2 * self.blocks[-1].height:
-            self.blocks[-2:] = [self._newest(self.blocks[-2:])]
+            newest = self._newest(list(frames_of(self.blocks[-2:])))
+            self.blocks[-2:] = [self.store.put(FOREVER_MS, newest)]
 
     def _newest(self, blocks: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return pl.concat(blocks).unique(list(self.key), keep="last", maintain_order=True)
@@ -67,7 +74,8 @@ class GapState:
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all state."""
-        every = self._newest(self.blocks).iter_slices(PIECE_LINES) if self.blocks else ()
+        blocks = [*frames_of(self.blocks)]
+        every = self._newest(blocks).iter_slices(PIECE_LINES) if blocks else ()
         return chain(self.windows.snapshot(), ({EXTENTS: extents} for extents in every))
 
     def size_bytes(self) -> int:
@@ -88,7 +96,7 @@ class GapState:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         self.windows.validate()
-        for block in self.blocks:
+        for block in frames_of(self.blocks):
             assert (block[_FIRST] <= block[_LAST]).all(), "a key's last window is before its first"
 
 
@@ -102,9 +110,9 @@ class GapFilled:
     def _windows(self) -> WindowAggregate:
         return self.inner.inner if isinstance(self.inner, EarlyAggregate) else self.inner
 
-    def fresh(self) -> GapState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> GapState:
         """Return state that holds nothing."""
-        return GapState(self._windows.key, self.inner.fresh())
+        return GapState(self._windows.key, self.inner.fresh(store), store)
 
     def record(self, state: GapState, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment."""

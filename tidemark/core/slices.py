@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
-from tidemark.core.blocks import in_pieces, merge_newest, stacked, total_bytes
+from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
+from tidemark.core.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -34,8 +35,8 @@ _MANY = 32
 class Slice:
     """The blocks of one slice, oldest first."""
 
-    ahead: list[pl.DataFrame] = field(default_factory=list)
-    behind: list[pl.DataFrame] = field(default_factory=list)
+    ahead: list[Block] = field(default_factory=list)
+    behind: list[Block] = field(default_factory=list)
 
 
 class WindowState:
@@ -47,12 +48,14 @@ class WindowState:
         aggregation: Aggregation,
         key: tuple[str, ...],
         allowed_lateness_ms: int,
+        store: BlockStore = IN_MEMORY,
     ) -> None:
-        """Start empty."""
+        """Start empty; ``store``: where blocks lie."""
         self.windows = windows
         self.aggregation = aggregation
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
+        self._store = store
         self._slices: dict[int, Slice] = {}
         self._starts: list[int] = []
         self._added: list[pl.DataFrame] = []
@@ -107,7 +110,7 @@ class WindowState:
         return [*ahead, *(unmarked(block.filter(behind)) for block in marked)]
 
     def _of_windows(
-        self, ends: list[int], blocks_of: Callable[[Slice], list[pl.DataFrame]]
+        self, ends: list[int], blocks_of: Callable[[Slice], list[Block]]
     ) -> list[pl.DataFrame]:
         """Return blocks of windows as one frame with an END column, or none."""
         blocks: list[pl.DataFrame] = []
@@ -117,7 +120,7 @@ class WindowState:
             low = bisect_left(self._starts, start_ms)
             high = bisect_left(self._starts, end_ms)
             found = [b for start in self._starts[low:high] for b in blocks_of(self._slices[start])]
-            blocks += found
+            blocks += frames_of(found)
             counts.append(sum(block.height for block in found))
         if not blocks:
             return []
@@ -125,15 +128,23 @@ class WindowState:
 
     def _keep_ahead(self, blocks: pl.DataFrame) -> None:
         for start, block in self._by_slice(blocks):
-            kept = self._slice(start).ahead
-            kept.append(block)
-            self._merge(kept, self.key)
+            self._append(self._slice(start).ahead, start, block, self.key)
 
     def _keep_behind(self, blocks: pl.DataFrame) -> None:
+        by = (*self.key, PASSED, CLOSED)
         for start, block in self._by_slice(blocks):
-            kept = self._slice(start).behind
-            kept.append(block)
-            self._merge(kept, (*self.key, PASSED, CLOSED))
+            self._append(self._slice(start).behind, start, block, by)
+
+    def _append(
+        self, kept: list[Block], start: int, block: pl.DataFrame, by: tuple[str, ...]
+    ) -> None:
+        """Add a block to those of a slice, and merge them as they become many."""
+
+        def stored(block: pl.DataFrame) -> Block:
+            return self._store.put(start + self.windows.longest_ms, block)
+
+        kept.append(stored(block))
+        merge_newest(kept, _MANY, lambda newest: stored(self.aggregation.combine(newest, by)))
 
     def _by_slice(self, blocks: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
         parts = blocks.partition_by(SLICE, as_dict=True, include_key=False)
@@ -145,9 +156,6 @@ class WindowState:
             found = self._slices[start] = Slice()
             insort(self._starts, start)
         return found
-
-    def _merge(self, blocks: list[pl.DataFrame], by: tuple[str, ...]) -> None:
-        merge_newest(blocks, _MANY, lambda newest: self.aggregation.combine(newest, by))
 
     def changes(self) -> Changes:
         """Return the blocks added since the last call, less those purged meanwhile.
@@ -167,7 +175,7 @@ class WindowState:
         blocks = (
             block.with_columns(pl.lit(start, pl.Int64).alias(SLICE))
             for start, found in held
-            for block in found
+            for block in frames_of(found)
         )
         return map(self._framed, in_pieces(blocks))
 
@@ -209,7 +217,7 @@ class WindowState:
         assert self._starts == sorted(self._slices), "slices and their order differ"
         for start, part in self._slices.items():
             assert part.ahead or part.behind, f"slice {start} is empty"
-            for block in part.behind:
+            for block in frames_of(part.behind):
                 assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
 
 

@@ -27,6 +27,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_runs import Mask, Numbers, keys_of
 from tidemark.core.operator import missed
@@ -100,9 +101,11 @@ class SlidingAggregate:
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
 
-    def fresh(self) -> SlidingState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> SlidingState:
         """Return state that holds nothing."""
-        return SlidingState(self.windows, self.aggregation, self.key, self.allowed_lateness_ms)
+        return SlidingState(
+            self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
+        )
 
     def fold(self, rows: pl.DataFrame, state: SlidingState) -> pl.DataFrame:
         """Add rows to the lines; return those late for every window they could be in."""

@@ -7,11 +7,13 @@ window that has them.  The others are *behind*.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from functools import partial
 
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
-from tidemark.core.blocks import in_pieces, merge_newest, stacked, total_bytes
+from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
+from tidemark.core.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.operator import Changes
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.window import Sliding, floor_to_grid
@@ -37,14 +39,16 @@ class SlidingState:
         aggregation: Aggregation,
         key: tuple[str, ...],
         allowed_lateness_ms: int,
+        store: BlockStore = IN_MEMORY,
     ) -> None:
-        """Start empty."""
+        """Start empty; ``store``: where lines lie."""
         self.aggregation = aggregation
         self.by = (*key, EVENT_TIME, WATERMARK)
         self._slice_ms = max(windows.longest_ms, allowed_lateness_ms // _SLICES)
         # A line is looked at until the window after it (see ``sliding``) takes no more rows.
         self._kept_ms = windows.longest_ms + 1 + allowed_lateness_ms
-        self._slices: dict[int, list[pl.DataFrame]] = {}
+        self._store = store
+        self._slices: dict[int, list[Block]] = {}
         self._starts: list[int] = []
         self._added: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
@@ -67,8 +71,8 @@ class SlidingState:
         low = bisect_right(self._starts, first_ms - self._slice_ms)
         high = bisect_right(self._starts, last_ms)
         inside = pl.col(EVENT_TIME).is_between(max(first_ms, NEVER_MS), last_ms)
-        blocks = [block for start in self._starts[low:high] for block in self._slices[start]]
-        found = (block.filter(inside) for block in blocks)
+        blocks = (block for start in self._starts[low:high] for block in self._slices[start])
+        found = (block.frame().filter(inside) for block in blocks)
         return [block for block in found if block.height]
 
     def _keep(self, lines: pl.DataFrame) -> None:
@@ -79,11 +83,14 @@ class SlidingState:
             if blocks is None:
                 blocks = self._slices[start] = []
                 insort(self._starts, start)
-            blocks.append(block)
-            merge_newest(blocks, _MANY, self._merged)
+            blocks.append(self._stored(start, block))
+            merge_newest(blocks, _MANY, partial(self._merged, start))
 
-    def _merged(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
-        return self.aggregation.combine(blocks, self.by)
+    def _merged(self, start: int, blocks: list[pl.DataFrame]) -> Block:
+        return self._stored(start, self.aggregation.combine(blocks, self.by))
+
+    def _stored(self, start: int, lines: pl.DataFrame) -> Block:
+        return self._store.put(start + self._slice_ms + self._kept_ms, lines)
 
     def changes(self) -> Changes:
         """Return the lines added since the last call, less those purged meanwhile."""
@@ -94,7 +101,7 @@ class SlidingState:
     def snapshot(self) -> Iterator[Changes]:
         """Return all lines."""
         held = [block for start in self._starts for block in self._slices[start]]
-        return map(_framed, in_pieces(held))
+        return map(_framed, in_pieces(frames_of(held)))
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
@@ -120,7 +127,7 @@ class SlidingState:
         assert self._starts == sorted(self._slices), "slices and their order differ"
         for start, blocks in self._slices.items():
             assert blocks, f"slice {start} is empty"
-            for block in blocks:
+            for block in frames_of(blocks):
                 at_ms = block[EVENT_TIME]
                 assert (at_ms >= start).all(), f"slice {start}: a line before it"
                 assert (at_ms < start + self._slice_ms).all(), f"slice {start}: a line after it"

@@ -6,10 +6,12 @@ line also holds the partial aggregates of the rows that no pane has shown yet.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import polars as pl
 
-from tidemark.core.blocks import in_pieces, merge_newest, stacked, total_bytes
+from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
+from tidemark.core.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -28,11 +30,14 @@ _MANY = 16
 class Tallies:
     """The lines of every window, by its end."""
 
-    def __init__(self, key: tuple[str, ...], allowed_lateness_ms: int) -> None:
-        """Start empty."""
+    def __init__(
+        self, key: tuple[str, ...], allowed_lateness_ms: int, store: BlockStore = IN_MEMORY
+    ) -> None:
+        """Start empty; ``store``: where lines lie."""
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
-        self._blocks: dict[int, list[pl.DataFrame]] = {}
+        self._store = store
+        self._blocks: dict[int, list[Block]] = {}
         self._added: list[pl.DataFrame] = []
         self._purged_ms = NEVER_MS
 
@@ -54,7 +59,7 @@ class Tallies:
         return self._newest(blocks).filter(pl.col(SHOWN) < pl.col(TOTAL)) if blocks else None
 
     def _of_ends(self, ends: list[int]) -> list[pl.DataFrame]:
-        return [block for end in ends for block in self._blocks.get(end, ())]
+        return [frame for end in ends for frame in frames_of(self._blocks.get(end, ()))]
 
     def _newest(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
         return stacked(blocks).unique([END, *self.key], keep="last", maintain_order=True)
@@ -62,8 +67,14 @@ class Tallies:
     def _keep(self, lines: pl.DataFrame) -> None:
         for (end,), block in lines.partition_by(END, as_dict=True, maintain_order=True).items():
             blocks = self._blocks.setdefault(end, [])
-            blocks.append(block)
-            merge_newest(blocks, _MANY, self._newest)
+            blocks.append(self._stored(end, block))
+            merge_newest(blocks, _MANY, partial(self._merged, end))
+
+    def _merged(self, end: int, blocks: list[pl.DataFrame]) -> Block:
+        return self._stored(end, self._newest(blocks))
+
+    def _stored(self, end: int, lines: pl.DataFrame) -> Block:
+        return self._store.put(end + self.allowed_lateness_ms, lines)
 
     def changes(self) -> Changes:
         """Return the lines added since the last call, less those purged meanwhile."""
@@ -74,7 +85,8 @@ class Tallies:
     def snapshot(self) -> Iterator[Changes]:
         """Return the newest line of every key and window."""
         held = [list(blocks) for _, blocks in sorted(self._blocks.items())]
-        return map(self._framed, in_pieces(map(self._newest, held)))
+        newest = (self._newest(list(frames_of(blocks))) for blocks in held)
+        return map(self._framed, in_pieces(newest))
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
@@ -97,5 +109,5 @@ class Tallies:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         for end, blocks in self._blocks.items():
-            for block in blocks:
+            for block in frames_of(blocks):
                 assert (block[SHOWN] <= block[TOTAL]).all(), f"{end}: more shown than came"

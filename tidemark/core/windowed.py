@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
@@ -56,9 +57,11 @@ class WindowAggregate:
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
 
-    def fresh(self) -> WindowState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> WindowState:
         """Return state that holds nothing."""
-        return WindowState(self.windows, self.aggregation, self.key, self.allowed_lateness_ms)
+        return WindowState(
+            self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
+        )
 
     def fold(self, rows: pl.DataFrame, state: WindowState) -> pl.DataFrame:
         """Add each row's share to its slice; return the rows late for all their windows."""

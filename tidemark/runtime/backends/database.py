@@ -30,7 +30,7 @@ class Database:
         except Exception as error:
             raise self._failed(error) from error
         how = WriteOptions()
-        how.disable_wal = not survives
+        how.disable_wal = not survives  # type: ignore[method-assign, assignment]  # no method
         self._rocks.set_write_options(how)
 
     def get(self, key: bytes) -> bytes | None:

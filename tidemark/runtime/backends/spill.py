@@ -27,12 +27,13 @@ _SIGN = 2**63
 class _Spilled:
     """A block that is in memory, in the database, or in both."""
 
-    __slots__ = ("_key", "_store", "height")
+    __slots__ = ("_key", "_store", "height", "size_bytes")
 
-    def __init__(self, store: "SpillingBlocks", key: bytes, height: int) -> None:
+    def __init__(self, store: "SpillingBlocks", key: bytes, height: int, size_bytes: int) -> None:
         self._store = store
         self._key = key
         self.height = height
+        self.size_bytes = size_bytes
 
     def frame(self) -> pl.DataFrame:
         """Return the frame, from the database if need be."""
@@ -71,8 +72,7 @@ class SpillingBlocks:
         self._number += 1
         due = min(max(due_ms, -_SIGN), _SIGN - 1) + _SIGN  # so that bytes sort as numbers do
         key = due.to_bytes(8, "big") + self._number.to_bytes(8, "big")
-        self._hold(key, frame)
-        return _Spilled(self, key, frame.height)
+        return _Spilled(self, key, frame.height, self._hold(key, frame))
 
     def frame(self, key: bytes) -> pl.DataFrame:
         """Return a block's frame.
@@ -99,12 +99,14 @@ class SpillingBlocks:
         if database is not None:
             database.abandon()
 
-    def _hold(self, key: bytes, frame: pl.DataFrame) -> None:
+    def _hold(self, key: bytes, frame: pl.DataFrame) -> int:
+        """Keep a frame in memory for now; return its bytes."""
         size = int(frame.estimated_size())
         self._frames[key], self._sizes[key] = frame, size
         self.resident_bytes += size
         if self.resident_bytes > self.memory_bytes:
             self._make_room()
+        return size
 
     def _make_room(self) -> None:
         """Take blocks out of memory, the ones used least lately first."""
