@@ -74,9 +74,9 @@ class GapState:
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all state."""
-        blocks = [*frames_of(self.blocks)]
-        every = self._newest(blocks).iter_slices(PIECE_LINES) if blocks else ()
-        return chain(self.windows.snapshot(), ({EXTENTS: extents} for extents in every))
+        newest = self._newest([*frames_of(self.blocks)]) if self.blocks else pl.DataFrame()
+        parts = (newest[at : at + PIECE_LINES] for at in range(0, newest.height, PIECE_LINES))
+        return chain(self.windows.snapshot(), ({EXTENTS: part} for part in parts))
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
