@@ -216,7 +216,8 @@ def _body(output: Output) -> Body:
         sessions = SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
         return sessions if late_only else EarlySessionAggregate(sessions)
     if isinstance(windowed.window, Sliding):
-        return SlidingAggregate(windowed.window, *common)
+        sliding = SlidingAggregate(windowed.window, *common, discarding)
+        return sliding if late_only else EarlyAggregate(sliding)
     windows = WindowAggregate(windowed.window, *common, discarding)
     body = windows if late_only else EarlyAggregate(windows)
     return GapFilled(body) if windowed.empty else body

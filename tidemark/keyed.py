@@ -16,7 +16,7 @@ from tidemark.core.calendar import Calendar
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
-from tidemark.core.window import Hopping, Session, Sliding
+from tidemark.core.window import Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.logical import (
     Accumulation,
@@ -81,8 +81,6 @@ class KeyedStream:
         _require_lateness(window, lateness)
         if isinstance(window, Session):
             _require_by_rows(trigger)
-        if isinstance(window, Sliding):
-            _require_plain(trigger, accumulation)
         return WindowedStream(
             self.dataflow,
             Windowed(
@@ -164,13 +162,6 @@ def _require_by_rows(trigger: Trigger | None) -> None:
             f"window(trigger): early panes of sessions go by rows, got {trigger}; use "
             "every(rows=...)"
         )
-
-
-def _require_plain(trigger: Trigger | None, accumulation: Accumulation) -> None:
-    if trigger not in (None, OnClose(), OnFinal()):
-        raise PipelineError(f"window(trigger): sliding windows have no early panes, got {trigger}")
-    if accumulation != "accumulating":
-        raise PipelineError("window(accumulation): the panes of sliding windows are accumulating")
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:

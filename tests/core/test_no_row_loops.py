@@ -13,7 +13,7 @@ import pytest
 
 CORE = Path(__file__).parents[2] / "tidemark" / "core"
 HOT = (
-    *("windowed.py", "slices.py", "tallies.py", "early.py", "early_session.py", "firing.py"),
+    *("windowed.py", "slices.py", "tallies.py", "early*.py", "firing.py"),
     *("session.py", "session_fold.py", "session_runs.py", "session_state.py", "keyed_runs.py"),
     *("sliding*.py", "arrival*.py", "prefixes.py", "gap_filled.py", "aggregate*.py", "exact_*.py"),
 )
@@ -52,6 +52,7 @@ ALLOWED = {
     ("exact_sum.py", "_of_block"): "places of limbs, at most 66",
     ("exact_squares.py", "_of_block"): "places of limbs, at most 132",
     ("slices.py", "_of_windows"): "windows that are due",
+    ("tallies.py", "of"): "places of windows, of which keys share each",
     ("session_state.py", "_by_run"): "runs",
 }
 """Functions that may loop over Python objects of a column; and of what."""

@@ -10,10 +10,11 @@ import pytest
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.aggregates import count
 from tidemark.core.aggregates import sum as total
+from tidemark.core.early import EarlyAggregate
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.sliding import SlidingAggregate
 from tidemark.core.sliding_state import LINES
-from tidemark.core.trigger import on_close, on_final
+from tidemark.core.trigger import every, on_close, on_final, on_update
 from tidemark.core.window import Sliding
 from tidemark.errors import PipelineError
 
@@ -24,10 +25,13 @@ SUM = Aggregation({"total": total("value"), "n": count()}, COLUMNS)
 class Stream:
     """One operator fed by hand: rows, then the clock; values count up from 1."""
 
-    def __init__(self, reach_ms=10, lateness_ms=0, trigger=None):
-        self.body = SlidingAggregate(
-            Sliding(reach_ms), SUM, ("key",), COLUMNS, lateness_ms, trigger or on_close()
+    def __init__(self, reach_ms=10, lateness_ms=0, trigger=None, *, discarding=False):
+        trigger = trigger or on_close()
+        windows = SlidingAggregate(
+            Sliding(reach_ms), SUM, ("key",), COLUMNS, lateness_ms, trigger, discarding
         )
+        plain = trigger in (on_close(), on_final())
+        self.body = windows if plain else EarlyAggregate(windows)
         self.state = self.body.fresh()
         self.clock_ms, self.value = NEVER_MS, 0
 
@@ -55,7 +59,7 @@ class Stream:
 
 
 def _shown(pane):
-    timing = " late" if pane["timing"] == "late" else ""
+    timing = "" if pane["timing"] == "on_time" else f" {pane['timing']}"
     final = "!" if pane["final"] else ""
     where = f"{pane['key']} [{pane['start']},{pane['end']})"
     return f"{where} {pane['total']} r{pane['revision']}{timing}{final}"
@@ -157,3 +161,48 @@ def test_blocks_stay_few_whatever_the_number_of_segments():
 def test_a_window_without_reach_is_refused():
     with pytest.raises(PipelineError, match="size must be positive, got 0 ms"):
         Sliding(0)
+
+
+UPDATES = [
+    ["[0,11) 1 r1"],
+    ["[4,15) 3 r2", "[11,22) 2 r1"],
+    ["[12,23) 5 r2", "[15,26) 3 r1"],
+    ["[2,13) 5 r2", "[4,15) 7 r3", "[11,22) 6 r2", "[12,23) 9 r3", "[13,24) 5 r2"],
+]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (on_update(), UPDATES),
+        (on_close(every(rows=1)), UPDATES),
+        (
+            on_close(every(rows=2)),
+            [[], UPDATES[1][:1], UPDATES[2][:1], ["[2,13) 5 r2", "[11,22) 6 r2", "[13,24) 5 r2"]],
+        ),
+    ],
+    ids=str,
+)
+def test_early_panes_come_as_the_timeline_of_the_specification_says(trigger, expected):
+    #  values 1, 2, 3, 4 at 10, 14, 22 and then 12; nothing closes
+    stream = Stream(10, trigger=trigger)
+    rows = ("a 10 @-5", "a 14 @0", "a 22 @4", "a 12 @12")
+    assert [stream.rows(row) for row in rows] == [
+        [f"a {pane} early" for pane in panes] for panes in expected
+    ]
+
+
+def test_discarding_panes_hold_what_none_has_shown():
+    #  [0,11): the rows 1 and 2 early, 3 on time, and 4 behind
+    stream = Stream(10, lateness_ms=20, trigger=on_close(every(rows=2)), discarding=True)
+    assert stream.rows("a 10, a 10, a 10") == ["a [0,11) 3 r2 early"]
+    assert stream.clock(11) == ["a [0,11) 3 r3"]
+    assert "a [0,11) 4 r4 late" in stream.rows("a 5 @12")
+
+
+def test_discarding_a_window_made_behind_shows_all_its_rows_first():
+    #  13 comes behind [3,14), which it makes, with the rows at 10 and 12
+    stream = Stream(10, lateness_ms=20, discarding=True)
+    assert stream.rows("a 10, a 12", 20)[-1] == "a [2,13) 3 r2"
+    assert "a [3,14) 6 r3 late" in stream.rows("a 13 @20")
+    assert "a [3,14) 4 r4 late" in stream.rows("a 11 @20")

@@ -95,8 +95,6 @@ def _sliding(case: Case) -> str | None:
         return "D9"
     if any(element["ts"] < case.window["difference_ms"] for element in case.elements()):
         return "D10"
-    if case.emit == "on_update":
-        return "sliding updates"
     return "D9" if _forgets_rows(case) else None
 
 

@@ -30,7 +30,6 @@ RULES: dict[str, str] = {
     "chaining": "operators downstream read final panes only",
     "held updates": "corrections are published as they come, one per segment; on_final publishes"
     " once",
-    "sliding updates": "sliding windows have no early panes; on_close and on_final publish them",
     "evictors": "a count window holds the rows of its window; there are no evictors",
     "idleness": "a source is idle when it was read to its end for idle_after, as the broker tells",
     "last rows": "rows that no pane of every() has shown are published when the window is final",

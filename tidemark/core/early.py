@@ -1,7 +1,7 @@
 """Early panes of windows: published before the clock reaches the end, at exact rows.
 
-See docs/semantics.md, "Early panes".  ``EarlyAggregate`` stands around a ``WindowAggregate``, which
-keeps the partials and publishes what is due; it adds the panes that fire before that:
+See docs/semantics.md, "Early panes".  ``EarlyAggregate`` stands around aligned or sliding windows,
+which keep the partials and publish what is due; it adds the panes that fire before that:
 
 * ``on_close(early=every(...))``: of the rows that are on time for a window.  Those behind wait for
   the close, as ever.
@@ -11,89 +11,92 @@ keeps the partials and publishes what is due; it adds the panes that fire before
 State: that of the windows, and a tally of each key and window (``tallies``).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
 import polars as pl
 
+from tidemark.core.aggregate import Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
-from tidemark.core.firing import BLOCK, FIRES, PAIR, ROW, with_blocks
-from tidemark.core.operator import Changes
+from tidemark.core.early_state import EarlyState
+from tidemark.core.firing import BEHIND, BLOCK, COUNTS, FIRES, PAIR, ROW, with_blocks
 from tidemark.core.pane import EARLY, END, LATE, ON_TIME, REVISION, TIMING
 from tidemark.core.prefixes import prefixes
-from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import WindowState
+from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.tallies import HIGHEST, SHOWN, TOTAL, Tallies
-from tidemark.core.trigger import Every, EveryProcessingTime, OnClose, OnFinal
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.trigger import Every, EveryProcessingTime, OnClose, OnFinal, Trigger
 
-_BEHIND = "@behind"
 _OPEN = "@open"
 _PAIR_BLOCK = (PAIR, BLOCK)
 
 
-@dataclass
-class EarlyState:
-    """State of windows, tallies, and panes that this segment's rows fired."""
+class Windowed(Protocol):
+    """Windows that early panes can be of.  Panes travel as partials by END and key."""
 
-    windows: WindowState
-    tallies: Tallies
-    fired: list[pl.DataFrame] = field(default_factory=list)
-    now_ms: int = NEVER_MS  # processing time of the segment
-    _looked_ms: int | None = None
+    @property
+    def aggregation(self) -> Aggregation:
+        """What panes show."""
 
-    def turns(self, interval_ms: int, now_ms: int) -> bool:
-        """Take the processing time of a segment; whether it is in another interval than before."""
-        looked_ms, self.now_ms, self._looked_ms = self._looked_ms, now_ms, now_ms
-        return looked_ms is None or looked_ms // interval_ms != now_ms // interval_ms
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the key's columns."""
 
-    def take_fired(self) -> list[pl.DataFrame]:
-        """Return the panes that fired, once."""
-        fired, self.fired = self.fired, []
-        return fired
+    @property
+    def allowed_lateness_ms(self) -> int:
+        """How long after its end a window takes rows."""
 
-    def changes(self) -> Changes:
-        """Return what was added since the last call."""
-        return {**self.windows.changes(), **self.tallies.changes()}
+    @property
+    def trigger(self) -> Trigger:
+        """When panes are published."""
 
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state."""
-        return chain(self.windows.snapshot(), self.tallies.snapshot())
+    @property
+    def discarding(self) -> bool:
+        """Whether panes hold only what none before has shown."""
 
-    def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
-        return self.windows.size_bytes() + self.tallies.size_bytes()
+    @property
+    def grid_ms(self) -> int:
+        """How far apart windows are whose tallies lie together."""
 
-    def apply(self, changes: Changes) -> None:
-        """Add one piece."""
-        self.windows.apply(changes)
-        self.tallies.apply(changes)
+    def fresh(self, store: BlockStore, /) -> Any:
+        """Return state that holds nothing."""
 
-    def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach any more."""
-        self.windows.purge(clock_ms)
-        self.tallies.purge(clock_ms)
+    def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
+        """Add rows; return late ones."""
 
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        assert not self.fired, "panes that fired were not published"
-        self.windows.validate()
-        self.tallies.validate()
+    def counts(self, rows: pl.DataFrame, state: Any, wait_ms: int, /) -> pl.DataFrame | None:
+        """Return END, key, ROW, EVENT_TIME, BEHIND, COUNTS and THERE of rows that are to come.
+
+        One line for each window that a row counts in, or makes, with W less than ``wait_ms`` past
+        its end.
+        """
+
+    def before(self, state: Any, windows: pl.DataFrame, wait_ms: int, /) -> pl.DataFrame | None:
+        """Return END, key, TOTAL, HIGHEST and partials of windows that hold rows untallied."""
+
+    def counted(self, state: Any, windows: pl.DataFrame, *, behind: bool) -> list[pl.DataFrame]:
+        """Return what counts in windows so far, with REVISION and TIMING; as asked, rows behind."""
+
+    def due(self, state: Any, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
+        """Return what the clock made due, and corrections, with REVISION and TIMING."""
+
+    def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
+        """Return partials as panes, in their order."""
+
+
+Inner = TypeVar("Inner", bound=Windowed)
 
 
 @dataclass(frozen=True)
-class EarlyAggregate:
+class EarlyAggregate(Generic[Inner]):
     """Windows of aggregates with panes before their close.
 
     The work of a segment grows with its rows times the windows of each, and with the state of the
     windows that they are in.
     """
 
-    inner: WindowAggregate
+    inner: Inner
 
     @cached_property
     def _every(self) -> Every:
@@ -118,8 +121,9 @@ class EarlyAggregate:
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> EarlyState:
         """Return state that holds nothing."""
-        tallies = Tallies(self.inner.key, self.inner.allowed_lateness_ms, store)
-        return EarlyState(self.inner.fresh(store), tallies)
+        inner = self.inner
+        tallies = Tallies(inner.key, inner.allowed_lateness_ms, inner.grid_ms, store)
+        return EarlyState(inner.fresh(store), tallies)
 
     def record(self, state: EarlyState, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment: show what was not, once an interval is over."""
@@ -128,12 +132,9 @@ class EarlyAggregate:
         interval_ms = self._every.interval_ms
         if not state.turns(interval_ms, now_ms):
             return
-        lines = state.tallies.unshown()
+        lines = state.tallies.unshown(max(NEVER_MS, clock_ms - self._wait_ms), FOREVER_MS)
         if lines is not None:
-            over = lines.filter(
-                pl.col(HIGHEST) // interval_ms < now_ms // interval_ms,
-                pl.col(END) + self._wait_ms > clock_ms,
-            )
+            over = lines.filter(pl.col(HIGHEST) // interval_ms < now_ms // interval_ms)
             panes = self._shown(state, over)
             state.fired += [
                 part.with_columns(pl.col(TIMING).replace(ON_TIME, EARLY)) for part in panes
@@ -146,44 +147,25 @@ class EarlyAggregate:
             parts += self._closing(state, self.inner.due(state.windows, before_ms, clock_ms))
             return self.inner.panes(parts, clock_ms)
         state.windows.take_touched()
-        lateness_ms = self.inner.allowed_lateness_ms
-        ends = state.windows.due(before_ms - lateness_ms, clock_ms - lateness_ms)
-        rest = state.tallies.unshown(ends)
+        wait_ms = self._wait_ms
+        rest = state.tallies.unshown(max(NEVER_MS, before_ms - wait_ms), clock_ms - wait_ms)
         if rest is not None:
             parts += self._shown(state, rest)
         return self.inner.panes(parts, clock_ms)
 
     def fold(self, rows: pl.DataFrame, state: EarlyState) -> pl.DataFrame:
         """Fire early panes, then add each row's share to its windows; return late rows."""
-        counts = self._counts(rows)
+        counts = self.inner.counts(rows, state.windows, self._wait_ms)
         if counts is not None:
             self._fire(rows, counts, state)
         return self.inner.fold(rows, state.windows)
 
-    def _counts(self, rows: pl.DataFrame) -> pl.DataFrame | None:
-        """Return END, key, ROW, EVENT_TIME and whether it is behind, of rows in windows."""
-        starts = self.inner.windows.slice_start(rows[EVENT_TIME].to_numpy())
-        watermark_ms = rows[WATERMARK].to_numpy()
-        parts = []
-        columns = rows.select(*self.inner.key, EVENT_TIME)
-        for end_ms in self.inner.windows.ends_of(starts).T:
-            row = np.flatnonzero((end_ms > starts) & (end_ms + self._wait_ms > watermark_ms))
-            if row.size:
-                parts.append(
-                    columns[row].with_columns(
-                        pl.Series(END, end_ms[row]),
-                        pl.Series(ROW, row),
-                        pl.Series(_BEHIND, end_ms[row] <= watermark_ms[row]),
-                    )
-                )
-        return pl.concat(parts) if parts else None
-
     def _fire(self, rows: pl.DataFrame, counts: pl.DataFrame, state: EarlyState) -> None:
         """Keep the panes that counts fire, and the tallies after them."""
-        pairs = self._pairs(counts, state.tallies)
+        pairs = self._pairs(counts, state)
         if isinstance(self._every, EveryProcessingTime):
             counts = counts.with_columns(pl.lit(state.now_ms, pl.Int64).alias(EVENT_TIME))
-        counts = self._joined(counts, pairs.select(*self._by, PAIR, TOTAL, HIGHEST))
+        counts = self._joined(counts, pairs.select(*self._by, PAIR, TOTAL, SHOWN, HIGHEST))
         counts = with_blocks(counts.sort(PAIR, ROW), self._every)
         tallies = self._tallies(counts, pairs)
         blocks = self._blocks(rows, counts, pairs, tallies, state)
@@ -192,7 +174,8 @@ class EarlyAggregate:
             if self.inner.discarding:
                 rest = blocks.join(tallies.select(PAIR, BLOCK), on=(PAIR, BLOCK), how="semi")
                 tallies = tallies.join(rest.drop(BLOCK), on=PAIR, how="left")
-        state.tallies.add(tallies.drop(PAIR, BLOCK))
+        # Windows that a row made may hold none yet.
+        state.tallies.add(tallies.filter(pl.col(TOTAL) > 0).drop(PAIR, BLOCK))
 
     def _blocks(
         self,
@@ -209,15 +192,14 @@ class EarlyAggregate:
             counts = counts.join(shown, on=PAIR, how="left").filter(pl.col(BLOCK) < pl.col(_OPEN))
         if counts.is_empty():
             return None
-        of_rows = rows[counts[ROW]].hstack(counts.select(PAIR, BLOCK))
-        blocks = [self.inner.aggregation.partials(of_rows, _PAIR_BLOCK)]
+        blocks = self._of_rows(rows, counts.filter(COUNTS))
         if self.inner.discarding:
             open_ = pairs.filter(pl.col(SHOWN) < pl.col(TOTAL))
             if not open_.is_empty():
                 blocks.append(_partials(open_, self._by).with_columns(_block(1)))
-            return self.inner.aggregation.combine(blocks, _PAIR_BLOCK)
+            return self.inner.aggregation.combine(blocks, _PAIR_BLOCK) if blocks else None
         firing = pairs.join(counts.select(PAIR), on=PAIR, how="semi").filter(pl.col(TOTAL) > 0)
-        for part in self._counted(state.windows, firing):
+        for part in self._counted(state, firing):
             before = part.join(firing.select(*self._by, PAIR), on=self._by, nulls_equal=True)
             blocks.append(_partials(before, self._by).with_columns(_block(0)))
         lines = stacked(blocks).sort(_PAIR_BLOCK)
@@ -225,28 +207,35 @@ class EarlyAggregate:
         sums = prefixes(self.inner.aggregation, lines.drop(_PAIR_BLOCK), of[PAIR].to_numpy())
         return sums.hstack(of)
 
+    def _of_rows(self, rows: pl.DataFrame, counts: pl.DataFrame) -> list[pl.DataFrame]:
+        """Return partials of the rows that count, by PAIR and BLOCK."""
+        if counts.is_empty():
+            return []
+        of_rows = rows[counts[ROW]].hstack(counts.select(_PAIR_BLOCK))
+        return [self.inner.aggregation.partials(of_rows, _PAIR_BLOCK)]
+
     def _fired(self, blocks: pl.DataFrame, counts: pl.DataFrame) -> pl.DataFrame:
         """Return the panes of the blocks whose last count fired."""
-        late = pl.when(_BEHIND).then(pl.lit(LATE)).otherwise(pl.lit(EARLY))
+        late = pl.when(BEHIND).then(pl.lit(LATE)).otherwise(pl.lit(EARLY))
         fired = counts.filter(FIRES).select(
             *self._by, PAIR, BLOCK, pl.col(TOTAL).alias(REVISION), late.alias(TIMING)
         )
-        return fired.join(blocks, on=_PAIR_BLOCK, how="inner").drop(PAIR, BLOCK)
+        # A row that makes a window without being in it adds no block: what was there is shown.
+        held = fired.sort(BLOCK).join_asof(
+            blocks.sort(BLOCK), on=BLOCK, by=PAIR, strategy="backward", check_sortedness=False
+        )
+        return held.drop(PAIR, BLOCK)
 
-    def _counted(self, state: WindowState, windows: pl.DataFrame) -> list[pl.DataFrame]:
+    def _counted(self, state: EarlyState, windows: pl.DataFrame) -> list[pl.DataFrame]:
         """Return what counts in some keys and windows so far, as panes."""
         if windows.is_empty():
             return []
-        ends = windows[END].unique().sort().to_list()
-        if self._closes:
-            parts = self.inner.on_time(state, ends)
-        else:
-            parts = self.inner.complete(state, ends)
-        return [part.join(windows, on=self._by, how="semi", nulls_equal=True) for part in parts]
+        asked = windows.select(self._by)
+        return self.inner.counted(state.windows, asked, behind=not self._closes)
 
     def _shown(self, state: EarlyState, lines: pl.DataFrame) -> list[pl.DataFrame]:
         """Return panes of what tallies say was not shown, and note that it is."""
-        panes = self._counted(state.windows, lines)
+        panes = self._counted(state, lines)
         if not panes:
             return []
         if self.inner.discarding:
@@ -275,18 +264,27 @@ class EarlyAggregate:
         found = self._joined(panes, lines.drop(TOTAL, SHOWN, HIGHEST))
         return self.inner.aggregation.with_nothing(found)
 
-    def _pairs(self, counts: pl.DataFrame, tallies: Tallies) -> pl.DataFrame:
+    def _pairs(self, counts: pl.DataFrame, state: EarlyState) -> pl.DataFrame:
         """Number the keys and windows of counts, and tell what is known of each."""
         pairs = counts.select(self._by).unique(maintain_order=True)
         pairs = pairs.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(PAIR))
-        known = tallies.of(pairs.select(self._by))
-        if known is None:
-            nothing = {TOTAL: 0, SHOWN: 0, HIGHEST: NEVER_MS}
+        new, known = pairs.select(self._by), state.tallies.of(pairs.select(self._by))
+        if known is not None:
+            new = new.join(known, on=self._by, how="anti", nulls_equal=True)
+        before = None if new.is_empty() else self.inner.before(state.windows, new, self._wait_ms)
+        nothing = {TOTAL: 0, SHOWN: 0, HIGHEST: NEVER_MS}
+        told = [part for part in (known, before) if part is not None]
+        if not told:
             return pairs.with_columns(
                 pl.lit(value, pl.Int64).alias(name) for name, value in nothing.items()
             )
-        return self._joined(pairs, known).with_columns(
-            pl.col(TOTAL, SHOWN).fill_null(0), pl.col(HIGHEST).fill_null(NEVER_MS)
+        found = stacked(told)
+        if not self.inner.discarding:
+            found = found.select(*self._by, *(name for name in nothing if name in found.columns))
+        if SHOWN not in found.columns:
+            found = found.with_columns(pl.lit(0, pl.Int64).alias(SHOWN))
+        return self._joined(pairs, found).with_columns(
+            pl.col(name).fill_null(value) for name, value in nothing.items()
         )
 
     def _joined(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

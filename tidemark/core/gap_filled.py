@@ -104,7 +104,7 @@ class GapState:
 class GapFilled:
     """Windows of aggregates, with an on-time pane of zero rows for each gap between them."""
 
-    inner: WindowAggregate | EarlyAggregate
+    inner: WindowAggregate | EarlyAggregate[WindowAggregate]
 
     @property
     def _windows(self) -> WindowAggregate:

@@ -9,15 +9,9 @@ Both are half open here: their size is d + 1 ms.  A window holds every row in it
 for it, whoever made it and whenever.  So content and existence follow from the rows' times and W
 alone, and neither order nor cuts can show.
 
-A segment's publication looks at the keys that have a window due, or rows behind their W.  Their
-lines near those times are laid out by key and time; then a window is a stretch of lines.  Whole
-stretches are merged from blocks of 1, 2, 4 ... lines, each merged once, where every line counts:
-
-* lines ahead count in every window that has them;
-* lines behind by at most a *bound* count in every window that ends later than the bound after them.
-
-So of each window the rest is judged line by line: lines slightly behind in its last stretch, as
-long as the bound, and lines far behind in all of it.
+A segment's publication looks at the keys that have a window due, or rows behind their W: their
+lines near those times are laid out (``sliding_lines``).  Early panes (``early``) ask besides which
+windows each row of a segment met.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,61 +23,34 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
+from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.keyed_runs import Mask, Numbers, keys_of
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
+    EARLY,
     END,
     LATE,
     ON_TIME,
     REVISION,
+    TIMING,
     framed,
     pane_schema,
-    timing_where,
 )
-from tidemark.core.prefixes import grouped
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.sliding_fold import Timeline, Windows, any_of, windows_made
+from tidemark.core.sliding_fold import Windows, any_of, met_by_rows, windows_made
+from tidemark.core.sliding_lines import NUMBER, Layout, in_order, laid_out, rows_of, without
 from tidemark.core.sliding_state import SlidingState
+from tidemark.core.tallies import HIGHEST, TOTAL
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Sliding
-
-_NUMBER = "@number"
-
-_BOUND = 16
-"""The part of a window's size by which lines may be behind without being judged one by one."""
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """Some lines and their partials; those in [end - far_ms, end - near_ms) concern a window."""
-
-    timeline: Timeline
-    partials: pl.DataFrame
-    far_ms: int
-    near_ms: int = 0
 
 
 @dataclass(frozen=True)
 class _Near:
-    """The lines that a publication looks at: those that surely count, and those to be judged.
+    """The lines that a publication looks at, and the new ones among them that came behind."""
 
-    ``keys`` by number; ``every``: all lines; ``touched``: new lines behind.
-    """
-
-    keys: pl.DataFrame
-    every: Timeline
-    certain: tuple[_Lines, ...]
-    judged: tuple[_Lines, ...]
-    touched: Timeline
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """What to publish of windows: the rows with W before a limit, and under which timing."""
-
-    windows: Windows
-    limit_ms: Numbers
-    late: Mask
+    lines: Layout
+    touched: Layout
 
 
 @dataclass(frozen=True)
@@ -100,6 +67,7 @@ class SlidingAggregate:
     columns: Mapping[str, pl.DataType]
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
+    discarding: bool = False
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> SlidingState:
         """Return state that holds nothing."""
@@ -107,16 +75,26 @@ class SlidingAggregate:
             self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
         )
 
+    @property
+    def grid_ms(self) -> int:
+        """How far apart windows are whose tallies lie together: there may be one every ms."""
+        return self.windows.longest_ms
+
     def fold(self, rows: pl.DataFrame, state: SlidingState) -> pl.DataFrame:
         """Add rows to the lines; return those late for every window they could be in."""
-        at_ms = rows[EVENT_TIME].to_numpy()
-        # Before its own time W overtakes nothing.
-        watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
-        late = at_ms + self.windows.longest_ms + self.allowed_lateness_ms <= watermark_ms
-        kept = rows.with_columns(pl.Series(WATERMARK, watermark_ms)).filter(pl.Series(~late))
+        late, rows = self._judged(rows)
+        kept = rows.filter(pl.Series(~late))
         if kept.height:
             state.add(self.aggregation.partials(kept, (*self.key, EVENT_TIME, WATERMARK)))
         return self._late(rows.filter(pl.Series(late)))
+
+    def _judged(self, rows: pl.DataFrame) -> tuple[Mask, pl.DataFrame]:
+        """Return which rows are late, and rows with W never before their time."""
+        at_ms = rows[EVENT_TIME].to_numpy()
+        # Before its own time W overtakes nothing.
+        watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
+        late: Mask = at_ms + self.windows.longest_ms + self.allowed_lateness_ms <= watermark_ms
+        return late, rows.with_columns(pl.Series(WATERMARK, watermark_ms))
 
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         start_ms = rows[EVENT_TIME].to_numpy()
@@ -125,23 +103,25 @@ class SlidingAggregate:
 
     def publish(self, state: SlidingState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""
+        return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
+
+    def due(self, state: SlidingState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
+        """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
+
+        An on-time pane holds the rows with W < end; what came behind follows in a second pane: with
+        everything or, discarding, with what none has shown.
+        """
         wait_ms = self.allowed_lateness_ms if isinstance(self.trigger, OnFinal) else 0
         touched = stacked([self._no_lines(), *state.take_touched()])
         # A line is in no window that ended before it; on_final nothing follows what it published.
         touched = touched.filter(pl.lit(wait_ms == 0) & (pl.col(EVENT_TIME) < before_ms))
         after_ms, until_ms = max(NEVER_MS, before_ms - wait_ms), max(NEVER_MS, clock_ms - wait_ms)
-        lines = self._near(state, touched, after_ms, until_ms)
-        if lines is None:
-            schema = pane_schema(self.key, self.columns, self.aggregation.types)
-            return pl.DataFrame(schema=schema)
-        shown = list(self._shown(lines, after_ms, until_ms))
-        return self._panes(
-            lines.keys, [self._merged(lines, each) for each in shown], shown, clock_ms
-        )
+        near = self._near(state, touched, after_ms, until_ms)
+        return [] if near is None else list(self._due(near, after_ms, until_ms))
 
     def _no_lines(self) -> pl.DataFrame:
         key = {name: self.columns[name] for name in self.key}
-        return pl.DataFrame(schema={**key, EVENT_TIME: pl.Int64(), WATERMARK: pl.Int64()})
+        return self.aggregation.empty({**key, EVENT_TIME: pl.Int64(), WATERMARK: pl.Int64()})
 
     def _near(
         self, state: SlidingState, touched: pl.DataFrame, after_ms: int, until_ms: int
@@ -166,117 +146,167 @@ class SlidingAggregate:
         number, of_touched = number[: found.height], number[found.height :]
         wanted[number[due]] = True
         picked = np.flatnonzero(wanted[number])
-        every = _sorted_lines(found[picked], number[picked])
-        fresh = _sorted_lines(touched, of_touched)[1]
-        return _Near(keys, every[1], *self._split(*every), fresh)
+        lines = laid_out(self.aggregation, keys, found[picked], number[picked], size_ms)
+        return _Near(lines, laid_out(self.aggregation, keys, touched, of_touched, size_ms))
 
-    def _split(
-        self, lines: pl.DataFrame, every: Timeline
-    ) -> tuple[tuple[_Lines, ...], tuple[_Lines, ...]]:
-        """Return the lines that surely count, and those to be judged."""
-        size_ms = self.windows.longest_ms
-        bound_ms = size_ms // _BOUND
-        partials = lines.drop(*self.key, EVENT_TIME, WATERMARK)
-        behind_ms = every.watermark_ms - every.at_ms
-        slight = (behind_ms > 0) & (behind_ms <= bound_ms)
-
-        def part(mask: Mask, far_ms: int, near_ms: int = 0) -> _Lines:
-            return _Lines(every.where(mask), partials.filter(pl.Series(mask)), far_ms, near_ms)
-
-        settled = part(behind_ms <= bound_ms, size_ms, bound_ms)
-        recent = part(behind_ms == 0, bound_ms)
-        return (settled, recent), (part(slight, bound_ms), part(behind_ms > bound_ms, size_ms))
-
-    def _shown(self, lines: _Near, after_ms: int, until_ms: int) -> Iterator[_Shown]:
+    def _due(self, near: _Near, after_ms: int, until_ms: int) -> Iterator[pl.DataFrame]:
         """Yield what is due, and corrections of what was due before."""
-        size_ms, lateness_ms = self.windows.longest_ms, self.allowed_lateness_ms
-        made = windows_made(lines.every, size_ms, lateness_ms)
+        lines, lateness_ms = near.lines, self.allowed_lateness_ms
+        made = windows_made(lines.every, self.windows.longest_ms, lateness_ms)
         due = made.where(_within(made.end_ms, after_ms, until_ms))
-        late = ~due.on_time
-        for part in lines.judged:
-            window, line = part.timeline.pairs(due, part.far_ms)
-            watermark_ms, end_ms = part.timeline.watermark_ms[line], due.end_ms[window]
-            counts = (watermark_ms >= end_ms) & (watermark_ms < end_ms + lateness_ms)
-            late |= any_of(late.size, window[counts])
+        limit_ms = due.end_ms + lateness_ms
+        late = ~due.on_time | lines.behind(due, limit_ms)
         if isinstance(self.trigger, OnFinal):
-            yield _Shown(due, due.end_ms + lateness_ms, late)
+            yield self._part(lines, due, lines.merged(due, limit_ms), late)
             return
         on_time = due.where(due.on_time)
-        yield _Shown(on_time, on_time.end_ms, np.zeros(on_time.key.size, np.bool_))
-        again = [due.where(late), self._touched(lines, made.where(made.end_ms <= after_ms))]
-        for windows in again:
-            yield _Shown(windows, windows.end_ms + lateness_ms, np.ones(windows.key.size, np.bool_))
+        yield self._part(lines, on_time, lines.merged(on_time, on_time.end_ms))
+        touched = self._touched(near, made.where(made.end_ms <= after_ms))
+        if not self.discarding:
+            for windows in (due.where(late), touched):
+                yield self._corrections(lines, windows, lines)
+            return
+        new = ~touched.on_time & ~touched.among(self._made_before(near))
+        yield self._corrections(lines, due.where(~due.on_time), lines)
+        yield self._corrections(lines, due.where(late & due.on_time), lines, behind=True)
+        yield self._corrections(lines, touched.where(new), lines)
+        yield self._corrections(lines, touched.where(~new), near.touched, behind=True)
 
-    def _touched(self, lines: _Near, published: Windows) -> Windows:
+    def _corrections(
+        self, lines: Layout, windows: Windows, held: Layout, *, behind: bool = False
+    ) -> pl.DataFrame:
+        """Return late panes of all accepted rows; or only of those ``behind`` that are held."""
+        limit_ms = windows.end_ms + self.allowed_lateness_ms
+        partials = held.merged(windows, limit_ms, windows.end_ms if behind else None)
+        late = np.ones(windows.key.size, np.bool_)
+        if not behind:
+            return self._part(lines, windows, partials, late)
+        rows = rows_of(lines.merged(windows, limit_ms), windows.key.size)
+        return self._part(lines, windows, partials, late, rows)
+
+    def _touched(self, near: _Near, published: Windows) -> Windows:
         """Return the windows in which new rows behind count, or which they made."""
-        size_ms, touched = self.windows.longest_ms, lines.touched
+        size_ms, touched = self.windows.longest_ms, near.touched.every
         window, line = touched.pairs(published, size_ms)
         counts = touched.watermark_ms[line] < published.end_ms[window] + self.allowed_lateness_ms
         follows = touched.has(published.key, published.end_ms - size_ms - 1)
         met = any_of(published.key.size, window[counts])
         return published.where(met | (follows & ~published.on_time))
 
-    def _merged(self, lines: _Near, shown: _Shown) -> pl.DataFrame:
-        """Return the merged partials of each window that holds a row, with its number."""
-        parts: list[pl.DataFrame] = []
-        for part in lines.certain:
-            begin, end = part.timeline.inside(shown.windows, part.far_ms, part.near_ms)
-            parts += self._stretches(part.partials, begin, end)
-        for part in lines.judged:
-            window, line = part.timeline.pairs(shown.windows, part.far_ms)
-            counts = part.timeline.watermark_ms[line] < shown.limit_ms[window]
-            parts.append(_numbered(part.partials[line[counts]], window[counts]))
-        return self.aggregation.combine(parts, (_NUMBER,))
+    def _made_before(self, near: _Near) -> Windows:
+        """Return the windows that lines made before the new ones came."""
+        older = without(near.lines, near.touched)
+        return windows_made(older, self.windows.longest_ms, self.allowed_lateness_ms)
 
-    def _stretches(
-        self, lines: pl.DataFrame, begin: Numbers, end: Numbers
-    ) -> Iterator[pl.DataFrame]:
-        """Yield blocks of lines that together make the stretches, with the stretch's number."""
-        number = np.arange(begin.size)
-        while (begin < end).any():
-            odd = (begin < end) & (begin % 2 == 1)
-            yield _numbered(lines[begin[odd]], number[odd])
-            begin = begin + odd
-            odd = (begin < end) & (end % 2 == 1)
-            end = end - odd
-            yield _numbered(lines[end[odd]], number[odd])
-            begin, end = begin // 2, end // 2
-            if (begin < end).any():
-                lines = grouped(self.aggregation, lines, np.arange(lines.height) // 2)
-
-    def _panes(
-        self, keys: pl.DataFrame, merged: list[pl.DataFrame], shown: list[_Shown], clock_ms: int
+    def _part(
+        self,
+        lines: Layout,
+        windows: Windows,
+        partials: pl.DataFrame,
+        late: Mask | None = None,
+        rows: Numbers | None = None,
     ) -> pl.DataFrame:
-        heads = []
-        for partials, each in zip(merged, shown, strict=True):
-            number = partials[_NUMBER].to_numpy()
-            end_ms = each.windows.end_ms[number]
-            head = framed(
-                keys[each.windows.key[number]],
-                end_ms - self.windows.longest_ms,
-                end_ms,
-                partials[ROWS],
-                timing_where(each.late[number], LATE, ON_TIME),
-                end_ms <= clock_ms - self.allowed_lateness_ms,
-            )
-            heads.append(head)
-        values = self.aggregation.values(stacked(merged))
-        panes: pl.DataFrame = pl.concat(heads).hstack(values)
-        return panes.sort(END, *self.key, REVISION)
+        """Name the windows of partials; ``rows``: how many they have, if not those of partials."""
+        number = partials[NUMBER].to_numpy()
+        keys = lines.keys[windows.key[number]]
+        revision = partials[ROWS] if rows is None else pl.Series(rows[number])
+        timing = (
+            np.full(number.size, ON_TIME) if late is None else np.where(late, LATE, ON_TIME)[number]
+        )
+        head = keys.with_columns(
+            pl.Series(END, windows.end_ms[number]),
+            revision.alias(REVISION),
+            pl.Series(TIMING, timing, pl.String()),
+        )
+        part: pl.DataFrame = head.hstack(partials.drop(NUMBER))
+        return part
 
+    def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
+        """Return partials as panes, in their order."""
+        if not parts:
+            schema = pane_schema(self.key, self.columns, self.aggregation.types)
+            return pl.DataFrame(schema=schema)
+        merged = stacked(parts)
+        end_ms = merged[END].to_numpy()
+        # What follows an early pane is not known yet, wherever the clock stands.
+        known = (merged[TIMING] != EARLY).to_numpy()
+        panes = framed(
+            merged.select(self.key),
+            end_ms - self.windows.longest_ms,
+            end_ms,
+            merged[REVISION],
+            merged[TIMING],
+            known & (end_ms <= clock_ms - self.allowed_lateness_ms),
+        ).hstack(self.aggregation.values(merged))
+        # Of the same rows, a pane that is early comes before the one on time.
+        return panes.sort(END, *self.key, REVISION, TIMING)
 
-def _sorted_lines(lines: pl.DataFrame, number: Numbers) -> tuple[pl.DataFrame, Timeline]:
-    """Return lines in order of key and time."""
-    at_ms = lines[EVENT_TIME].to_numpy()
-    order = np.lexsort((at_ms, number))
-    watermark_ms = lines[WATERMARK].to_numpy()[order]
-    return lines[order], Timeline(number[order], at_ms[order], watermark_ms)
+    def counts(self, rows: pl.DataFrame, state: SlidingState, wait_ms: int) -> pl.DataFrame | None:
+        """Return which rows count in which windows, or make them, as ``early`` asks for it."""
+        late, rows = self._judged(rows)
+        row = np.flatnonzero(~late)
+        if not row.size:
+            return None
+        rows, size_ms = rows[row], self.windows.longest_ms
+        at_ms = rows[EVENT_TIME].to_numpy()
+        near = state.between(int(at_ms.min()) - size_ms - 1, int(at_ms.max()) + size_ms + 1)
+        columns = (*self.key, EVENT_TIME, WATERMARK)
+        known = stacked([self._no_lines(), *near]).select(columns)
+        every = pl.concat([known, rows.select(columns)])
+        keys, _, number = keys_of(every, self.key)
+        ours = any_of(keys.height, number[known.height :])[number[: known.height]]
+        lines, _ = in_order(known.filter(pl.Series(ours)), number[: known.height][ours])
+        new, order = in_order(rows, number[known.height :])
+        met = met_by_rows(lines, new, row[order], size_ms, wait_ms)
+        of = np.searchsorted(row, met.row)
+        return keys[met.windows.key].with_columns(
+            pl.Series(END, met.windows.end_ms),
+            pl.Series(ROW, met.row),
+            pl.Series(EVENT_TIME, np.where(met.counts, at_ms[of], NEVER_MS)),
+            pl.Series(BEHIND, met.windows.end_ms <= rows[WATERMARK].to_numpy()[of]),
+            pl.Series(COUNTS, met.counts),
+            pl.Series(THERE, met.there),
+        )
+
+    def before(
+        self, state: SlidingState, windows: pl.DataFrame, wait_ms: int
+    ) -> pl.DataFrame | None:
+        """Return END, key, TOTAL, HIGHEST and partials of windows that rows are about to make."""
+        lines, asked = self._laid_out(state, windows)
+        limit_ms = asked.end_ms + wait_ms
+        partials = lines.merged(asked, limit_ms)
+        if partials.is_empty():
+            return None
+        part = self._part(lines, asked, partials).drop(TIMING).rename({REVISION: TOTAL})
+        highest_ms = lines.highest(asked, limit_ms)[partials[NUMBER].to_numpy()]
+        return part.with_columns(pl.Series(HIGHEST, highest_ms))
+
+    def counted(
+        self, state: SlidingState, windows: pl.DataFrame, *, behind: bool
+    ) -> list[pl.DataFrame]:
+        """Return what counts in some windows of keys so far, the rows behind them too if asked."""
+        lines, asked = self._laid_out(state, windows)
+        limit_ms = asked.end_ms + (self.allowed_lateness_ms if behind else 0)
+        late = None
+        if behind:
+            made = windows_made(lines.every, self.windows.longest_ms, self.allowed_lateness_ms)
+            late = ~asked.among(made.where(made.on_time)) | lines.behind(asked, limit_ms)
+        return [self._part(lines, asked, lines.merged(asked, limit_ms), late)]
+
+    def _laid_out(self, state: SlidingState, windows: pl.DataFrame) -> tuple[Layout, Windows]:
+        """Lay out the lines that windows of keys, by END, look at."""
+        end_ms, size_ms = windows[END].to_numpy(), self.windows.longest_ms
+        near = state.between(int(end_ms.min()) - size_ms - 1, int(end_ms.max()))
+        found = stacked([self._no_lines(), *near])
+        keys, _, number = keys_of(
+            pl.concat([found.select(self.key), windows.select(self.key)]), self.key
+        )
+        of_line, of_window = number[: found.height], number[found.height :]
+        picked = np.flatnonzero(any_of(keys.height, of_window)[of_line])
+        lines = laid_out(self.aggregation, keys, found[picked], of_line[picked], size_ms)
+        return lines, Windows(of_window, end_ms, np.ones(end_ms.size, np.bool_))
 
 
 def _within(end_ms: Numbers, after_ms: int, until_ms: int) -> Mask:
     within: Mask = (end_ms > after_ms) & (end_ms <= until_ms)
     return within
-
-
-def _numbered(partials: pl.DataFrame, number: Numbers) -> pl.DataFrame:
-    return partials.hstack([pl.Series(_NUMBER, number, pl.Int64())])

@@ -23,7 +23,33 @@ class Windows:
 
     def where(self, mask: Mask) -> "Windows":
         """Return some of them."""
-        return Windows(self.key[mask], self.end_ms[mask], self.on_time[mask])
+        return self.at(np.flatnonzero(mask))
+
+    def at(self, index: Numbers) -> "Windows":
+        """Return some of them, in the order of ``index``."""
+        return Windows(self.key[index], self.end_ms[index], self.on_time[index])
+
+    def among(self, others: "Windows") -> Mask:
+        """Tell which are among others."""
+        ends = np.unique(np.concatenate((self.end_ms, others.end_ms)))
+        ours, theirs = (
+            each.key * ends.size + np.searchsorted(ends, each.end_ms) for each in (self, others)
+        )
+        return np.isin(ours, theirs)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Windows and the rows that count in them or made them: a window's end, and a row, per line.
+
+    ``counts``: whether the row counts in the window, else it just made it.  ``there``: whether the
+    window was made by then.
+    """
+
+    windows: Windows
+    row: Numbers
+    counts: Mask
+    there: Mask
 
 
 class Timeline:
@@ -72,16 +98,49 @@ def windows_made(lines: Timeline, size_ms: int, allowed_lateness_ms: int) -> Win
     A line that is late for the window that ends with it does not make it.  Windows that follow may
     turn out to be empty.
     """
-    key = np.tile(lines.key, 2)
-    end_ms = np.concatenate((lines.at_ms + 1, lines.at_ms + 1 + size_ms))
-    watermark_ms = np.tile(lines.watermark_ms, 2)
+    key, end_ms, watermark_ms = _ends(lines, size_ms)
     late = watermark_ms >= end_ms
-    order = np.lexsort((late, end_ms, key))
-    order = order[watermark_ms[order] < end_ms[order] + allowed_lateness_ms]
+    first = _firsts(key, end_ms, late, watermark_ms < end_ms + allowed_lateness_ms)
+    return Windows(key[first], end_ms[first], ~late[first])
+
+
+def met_by_rows(lines: Timeline, rows: Timeline, row: Numbers, size_ms: int, wait_ms: int) -> Met:
+    """Return which rows count in, or make, which windows; ``lines`` came before them.
+
+    ``row`` numbers the rows in the order in which they came.  Only those with W less than
+    ``wait_ms`` past a window's end matter to it.
+    """
+    known, new = _ends(lines, size_ms), _ends(rows, size_ms)
+    key, end_ms, watermark_ms = (np.concatenate(pair) for pair in zip(known, new, strict=True))
+    made_by = np.concatenate((np.full(2 * lines.key.size, -1), np.tile(row, 2)))
+    first = _firsts(key, end_ms, made_by, watermark_ms < end_ms + wait_ms)
+    made_by, some = made_by[first], np.ones(first.size, np.bool_)
+    windows = Windows(key[first], end_ms[first], some)
+    window, place = rows.pairs(windows, size_ms)
+    counts = rows.watermark_ms[place] < windows.end_ms[window] + wait_ms
+    window, met = window[counts], row[place[counts]]
+    made = np.flatnonzero(made_by >= 0)
+    most = int(row.max()) + 1
+    made = made[~np.isin(made * most + made_by[made], window * most + met)]
+    window, met = np.concatenate((window, made)), np.concatenate((met, made_by[made]))
+    just_made = np.arange(window.size) >= window.size - made.size
+    return Met(windows.at(window), met, ~just_made, met >= made_by[window])
+
+
+def _ends(lines: Timeline, size_ms: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return key, end and W of the windows that lines end, then of those that they precede."""
+    end_ms = np.concatenate((lines.at_ms + 1, lines.at_ms + 1 + size_ms))
+    return np.tile(lines.key, 2), end_ms, np.tile(lines.watermark_ms, 2)
+
+
+def _firsts(key: Numbers, end_ms: Numbers, rank: Numbers | Mask, counts: Mask) -> Numbers:
+    """Return of each key and end that counts the place of the lowest rank."""
+    order = np.lexsort((rank, end_ms, key))
+    order = order[counts[order]]
     key, end_ms = key[order], end_ms[order]
     first = np.ones(order.size, np.bool_)
     first[1:] = (key[1:] != key[:-1]) | (end_ms[1:] != end_ms[:-1])
-    return Windows(key[first], end_ms[first], ~late[order][first])
+    return order[first]
 
 
 def any_of(size: int, members: Numbers) -> Mask:

@@ -58,11 +58,11 @@ class SlidingState:
         """Add the lines of a segment's rows."""
         self._added.append(lines)
         behind = lines.filter(pl.col(WATERMARK) > pl.col(EVENT_TIME))
-        self._touched.append(behind.select(self.by))
+        self._touched.append(behind)
         self._keep(lines)
 
     def take_touched(self) -> list[pl.DataFrame]:
-        """Return key, EVENT_TIME and WATERMARK of what came behind since this was last asked."""
+        """Return the lines that came behind since this was last asked."""
         touched, self._touched = self._touched, []
         return touched
 

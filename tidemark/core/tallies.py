@@ -23,19 +23,26 @@ HIGHEST = "@highest"  # ms: their highest event time; with processing time, when
 TALLIES = "tallies"
 """Name of the frame in the state's changes."""
 
+_PLACE = "@place"
+
 _MANY = 16
-"""Blocks of a window that are merged into fewer, so that their number stays bounded."""
+"""Blocks of a place that are merged into fewer, so that their number stays bounded."""
 
 
 class Tallies:
-    """The lines of every window, by its end."""
+    """The lines of every window, by its end; those within ``grid_ms`` lie together."""
 
     def __init__(
-        self, key: tuple[str, ...], allowed_lateness_ms: int, store: BlockStore = IN_MEMORY
+        self,
+        key: tuple[str, ...],
+        allowed_lateness_ms: int,
+        grid_ms: int,
+        store: BlockStore = IN_MEMORY,
     ) -> None:
         """Start empty; ``store``: where lines lie."""
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
+        self.grid_ms = grid_ms
         self._store = store
         self._blocks: dict[int, list[Block]] = {}
         self._added: list[pl.DataFrame] = []
@@ -48,33 +55,41 @@ class Tallies:
 
     def of(self, windows: pl.DataFrame) -> pl.DataFrame | None:
         """Return the lines of some keys and windows, where there are any."""
-        blocks = self._of_ends(windows[END].unique().to_list())
+        places = (windows[END] // self.grid_ms).unique().to_list()
+        blocks = [frame for place in places for frame in frames_of(self._blocks.get(place, ()))]
         on = [END, *self.key]
         found = [block.join(windows, on=on, how="semi", nulls_equal=True) for block in blocks]
         return self._newest(found) if found else None
 
-    def unshown(self, ends: list[int] | None = None) -> pl.DataFrame | None:
-        """Return the lines with rows that no pane has shown, of some windows or of all."""
-        blocks = self._of_ends(list(self._blocks) if ends is None else ends)
-        return self._newest(blocks).filter(pl.col(SHOWN) < pl.col(TOTAL)) if blocks else None
+    def unshown(self, after_ms: int, until_ms: int) -> pl.DataFrame | None:
+        """Return the lines with rows that no pane has shown, of windows that end in between.
 
-    def _of_ends(self, ends: list[int]) -> list[pl.DataFrame]:
-        return [frame for end in ends for frame in frames_of(self._blocks.get(end, ()))]
+        That is in (after_ms, until_ms].
+        """
+        low, high = after_ms // self.grid_ms, until_ms // self.grid_ms
+        held = [b for place, of in self._blocks.items() if low <= place <= high for b in of]
+        if not held:
+            return None
+        ended = pl.col(END).is_between(after_ms, until_ms, closed="right")
+        newest = self._newest(list(frames_of(held)))
+        return newest.filter(ended, pl.col(SHOWN) < pl.col(TOTAL))
 
     def _newest(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
         return stacked(blocks).unique([END, *self.key], keep="last", maintain_order=True)
 
     def _keep(self, lines: pl.DataFrame) -> None:
-        for (end,), block in lines.partition_by(END, as_dict=True, maintain_order=True).items():
-            blocks = self._blocks.setdefault(end, [])
-            blocks.append(self._stored(end, block))
-            merge_newest(blocks, _MANY, partial(self._merged, end))
+        placed = lines.with_columns((pl.col(END) // self.grid_ms).alias(_PLACE))
+        parts = placed.partition_by(_PLACE, as_dict=True, maintain_order=True, include_key=False)
+        for (place,), block in parts.items():
+            blocks = self._blocks.setdefault(place, [])
+            blocks.append(self._stored(place, block))
+            merge_newest(blocks, _MANY, partial(self._merged, place))
 
-    def _merged(self, end: int, blocks: list[pl.DataFrame]) -> Block:
-        return self._stored(end, self._newest(blocks))
+    def _merged(self, place: int, blocks: list[pl.DataFrame]) -> Block:
+        return self._stored(place, self._newest(blocks))
 
-    def _stored(self, end: int, lines: pl.DataFrame) -> Block:
-        return self._store.put(end + self.allowed_lateness_ms, lines)
+    def _stored(self, place: int, lines: pl.DataFrame) -> Block:
+        return self._store.put(place * self.grid_ms + self.allowed_lateness_ms, lines)
 
     def changes(self) -> Changes:
         """Return the lines added since the last call, less those purged meanwhile."""
@@ -103,11 +118,12 @@ class Tallies:
     def purge(self, clock_ms: int) -> None:
         """Drop the windows that no row can reach any more."""
         self._purged_ms = max(self._purged_ms, clock_ms - self.allowed_lateness_ms)
-        for end in [end for end in self._blocks if end <= self._purged_ms]:
-            del self._blocks[end]
+        for place in [p for p in self._blocks if (p + 1) * self.grid_ms <= self._purged_ms + 1]:
+            del self._blocks[place]
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
-        for end, blocks in self._blocks.items():
+        for place, blocks in self._blocks.items():
             for block in frames_of(blocks):
-                assert (block[SHOWN] <= block[TOTAL]).all(), f"{end}: more shown than came"
+                assert (block[END] // self.grid_ms == place).all(), f"{place}: a line elsewhere"
+                assert (block[SHOWN] <= block[TOTAL]).all(), f"{place}: more shown than came"

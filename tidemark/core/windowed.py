@@ -24,6 +24,7 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
+from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
     EARLY,
@@ -62,6 +63,11 @@ class WindowAggregate:
         return WindowState(
             self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
         )
+
+    @property
+    def grid_ms(self) -> int:
+        """All keys share the windows, so the tallies of each lie apart from others."""
+        return 1
 
     def fold(self, rows: pl.DataFrame, state: WindowState) -> pl.DataFrame:
         """Add each row's share to its slice; return the rows late for all their windows."""
@@ -111,17 +117,49 @@ class WindowAggregate:
         touched = state.take_touched()
         if isinstance(self.trigger, OnFinal):
             lateness_ms = self.allowed_lateness_ms
-            return self.complete(state, state.due(before_ms - lateness_ms, clock_ms - lateness_ms))
+            return self._complete(state, state.due(before_ms - lateness_ms, clock_ms - lateness_ms))
         ends = state.due(before_ms, clock_ms)
         behind = [*self._published(touched, before_ms), *state.behind(ends)]
-        parts = self.on_time(state, ends)
+        parts = self._on_time(state, ends)
         return [*parts, *self._corrections(state, behind)] if behind else parts
 
-    def on_time(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+    def counted(
+        self, state: WindowState, windows: pl.DataFrame, *, behind: bool
+    ) -> list[pl.DataFrame]:
+        """Return what counts in some windows of keys so far, the rows behind them too if asked."""
+        ends = windows[END].unique().sort().to_list()
+        parts = self._complete(state, ends) if behind else self._on_time(state, ends)
+        by = [END, *self.key]
+        return [part.join(windows, on=by, how="semi", nulls_equal=True) for part in parts]
+
+    def counts(self, rows: pl.DataFrame, _state: WindowState, wait_ms: int) -> pl.DataFrame | None:
+        """Return which rows count in which windows, as ``early`` asks for it."""
+        starts = self.windows.slice_start(rows[EVENT_TIME].to_numpy())
+        watermark_ms = rows[WATERMARK].to_numpy()
+        parts = []
+        columns = rows.select(*self.key, EVENT_TIME)
+        for end_ms in self.windows.ends_of(starts).T:
+            row = np.flatnonzero((end_ms > starts) & (end_ms + wait_ms > watermark_ms))
+            if row.size:
+                parts.append(
+                    columns[row].with_columns(
+                        pl.Series(END, end_ms[row]),
+                        pl.Series(ROW, row),
+                        pl.Series(BEHIND, end_ms[row] <= watermark_ms[row]),
+                        pl.lit(value=True).alias(COUNTS),
+                        pl.lit(value=True).alias(THERE),
+                    )
+                )
+        return pl.concat(parts) if parts else None
+
+    def before(self, _state: WindowState, _windows: pl.DataFrame, _wait_ms: int) -> None:
+        """Return nothing: of each window that has rows there is a tally."""
+
+    def _on_time(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
         """Return the rows that are on time for windows, as far as they have come."""
         return self._merged(state.on_time(ends), ON_TIME)
 
-    def complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+    def _complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
         """Return everything accepted for windows, late where a row of the key was behind."""
         parts = self._merged(state.accepted(ends), ON_TIME)
         behind = state.behind(ends)
