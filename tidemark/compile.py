@@ -189,6 +189,7 @@ def _operator(
         values=output.aggregation.types,
         horizon_ms=_horizon_ms(windowed),
         description=_described(output),
+        parts=_parts(output, stream),
         identity=WINDOW if isinstance(windowed.window, Arrival) else START,
         discarding=windowed.accumulation == "discarding",
     )
@@ -233,9 +234,22 @@ def _arrival_body(output: Output, windows: Arrival) -> Body:
 
 
 def _described(output: Output) -> str:
-    windowed = output.windowed
-    values = ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
-    return f"{values} in {_windows_text(windowed)}"
+    return f"{_aggregates_text(output)} in {_windows_text(output.windowed)}"
+
+
+def _parts(output: Output, stream: StreamPlan) -> dict[str, str]:
+    """Return what state depends on; not the other columns of the stream, which may come and go."""
+    return {
+        "stream": stream.name,
+        "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
+        "windows": _windows_text(output.windowed),
+        "aggregates": _aggregates_text(output),
+        "types": ", ".join(f"{name}: {dtype}" for name, dtype in output.aggregation.types.items()),
+    }
+
+
+def _aggregates_text(output: Output) -> str:
+    return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
 
 
 def _windows_text(windowed: Windowed) -> str:

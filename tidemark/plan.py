@@ -87,7 +87,8 @@ class OperatorPlan:
     """One operator, the service that runs it, and its topics.
 
     ``horizon_ms``: how long after a row its last pane may still be due, in event time.
-    ``description``: the operator in words.  ``identity``: the column of its panes that, with the
+    ``description``: the operator in words.  ``parts``: by name, what its state depends on: state
+    that was made with others does not fit.  ``identity``: the column of its panes that, with the
     key, says which window a pane is of.  ``discarding``: whether a pane holds only what came since
     the one before, so that all of them are wanted.
     """
@@ -102,6 +103,7 @@ class OperatorPlan:
     values: Mapping[str, pl.DataType]
     horizon_ms: int
     description: str
+    parts: Mapping[str, str]
     identity: str = START
     discarding: bool = False
 

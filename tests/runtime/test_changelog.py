@@ -1,199 +1,395 @@
 """State goes into a changelog in pieces and comes back the same, whatever compaction left."""
 
-from collections.abc import Iterable
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 import pytest
 
+from tidemark.core import blocks
 from tidemark.errors import StateError
 from tidemark.runtime import changelog as changelog_module
-from tidemark.runtime.changelog import Changelog, Journal, Record, SnapshotRule
-from tidemark.runtime.serde.changelog import Commit
+from tidemark.runtime.changelog import Changelog, Record, SnapshotRule
+from tidemark.runtime.journal import Journal
+from tidemark.runtime.restore import Rebuilding
+from tidemark.runtime.serde.changelog import NO_COMMIT, Commit, Piece
 
 NEVER = SnapshotRule(commits=10**9, bytes=10**12)
+PARTS = {"key": "player: String", "aggregates": "pops=count()"}
+HERE = "game.pops.changelog/0"
 
 
 def clocks(ms: int) -> pl.DataFrame:
     return pl.DataFrame({"source": ["moves/0"], "clock_ms": [ms]})
 
 
-def block(*values: int) -> dict[str, pl.DataFrame]:
-    return {"blocks": pl.DataFrame({"value": list(values)})}
+class State:
+    """Numbers, of which some are added and some expire at each commit."""
+
+    def __init__(self, bytes_each: int = 8) -> None:
+        self.held: list[int] = []
+        self.added: list[int] = []
+        self.bytes_each = bytes_each
+
+    def add(self, *values: int) -> "State":
+        self.held += values
+        self.added += values
+        return self
+
+    def changes(self):
+        added, self.added = self.added, []
+        return self._frames(added)
+
+    def _frames(self, values):
+        if not values:
+            return {}
+        pad = ["x" * (self.bytes_each - 8)] * len(values)
+        return {"blocks": pl.DataFrame({"value": values, "pad": pad})}
+
+    def snapshot(self):
+        held = list(self.held)
+        step = max(1, blocks.PIECE_BYTES // self.bytes_each)
+        return (self._frames(held[at : at + step]) for at in range(0, len(held), step))
+
+    def size_bytes(self) -> int:
+        return len(self.held) * self.bytes_each
+
+    def apply(self, changes) -> None:
+        if changes:
+            self.held += changes["blocks"]["value"].to_list()
+
+
+class Clocks:
+    def apply(self, clocks) -> None:
+        self.ms = clocks["clock_ms"].item()
+
+
+def commit(log: Changelog, state: State, at: int = 0) -> list[Record]:
+    return log.commit(state, clocks(at), next_offset=at)
+
+
+def journal_of(records: Iterable[Record], snapshot: int | None = None, parts=PARTS) -> Journal:
+    journal = Journal(HERE, "pops", parts, snapshot)
+    for key, value in records:
+        journal.add(key, value)
+    return journal
 
 
 def read(
-    records: Iterable[Record], committed: int, writer: str = "w"
+    records: Iterable[Record], committed: int, snapshot: int | None = None, writer: str = "w"
 ) -> list[tuple[str, int, list[int]]]:
-    journal = Journal("game.pops.changelog/0")
-    for key, value in records:
-        journal.add(key, value)
+    return shown(journal_of(records, snapshot).rest(Commit(committed, writer)))
+
+
+def shown(pieces: Iterable[Piece]) -> list[tuple[str, int, list[int]]]:
     return [
-        (p.kind, p.sequence, p.changes["blocks"]["value"].to_list() if p.changes else [])
-        for p in journal.pieces(Commit(committed, writer))
+        (p.kind, p.commit.sequence, p.changes["blocks"]["value"].to_list() if p.changes else [])
+        for p in pieces
     ]
 
 
-def test_deltas_come_back_in_order_with_their_clocks():
-    log = Changelog(NEVER, "w")
-    records = [*log.delta(block(1), clocks(10)), *log.delta(block(2, 3), clocks(20))]
+def compacted(records: Iterable[Record]) -> dict[bytes, bytes]:
+    return {key: value for key, value in dict(records).items() if value is not None}
+
+
+def test_deltas_come_back_in_order_with_what_they_are_of():
+    log, state = Changelog(NEVER, "w", PARTS), State()
+    records = [*commit(log, state.add(1), 10), *commit(log, state.add(2, 3), 20)]
 
     assert read(records, committed=2) == [("delta", 1, [1]), ("delta", 2, [2, 3])]
+    pieces = list(journal_of(records).rest(Commit(2, "w")))
+    assert [piece.next_offset for piece in pieces] == [10, 20]
+    assert [piece.clocks["clock_ms"].item() for piece in pieces] == [10, 20]
 
 
 def test_a_commit_that_only_moved_the_clock_has_a_delta_too():
-    log = Changelog(NEVER, "w")
-    assert read(log.delta({}, clocks(10)), committed=1) == [("delta", 1, [])]
+    log = Changelog(NEVER, "w", PARTS)
+    assert read(commit(log, State()), committed=1) == [("delta", 1, [])]
 
 
 def test_nothing_written_is_the_state_of_no_commit():
-    assert read([], committed=0) == []
+    assert read([], committed=0, writer="") == []
 
 
-def test_a_commit_that_is_not_in_the_changelog_stops():
-    log = Changelog(NEVER, "w")
-    records = [*log.delta(block(1), clocks(10)), *log.delta(block(2), clocks(20))]
+@pytest.mark.parametrize("snapshot", [None, 0])
+def test_a_commit_that_is_not_in_the_changelog_stops(snapshot):
+    log, state = Changelog(NEVER, "w", PARTS), State()
+    records = [*commit(log, state.add(1)), *commit(log, state.add(2))]
 
-    with pytest.raises(StateError, match=r"game.pops.changelog/0.*lacks commit 3,.*with 3;"):
-        read(records, committed=3)
-    with pytest.raises(StateError, match="lacks commit 2"):
-        read(records, committed=2, writer="another")
+    with pytest.raises(StateError, match=f"{HERE}.*lacks commit 3, .*with 3.*tidemark reset"):
+        read(records, 3, snapshot)
+    with pytest.raises(StateError, match="lacks commit"):
+        read(records, 2, snapshot, writer="another")
 
 
 def test_what_nobody_committed_means_nothing():
     """Two processes write commit 2 after the same commit 1; a third goes on after the second's."""
-    first = Changelog(NEVER, "w")
-    begin = list(first.delta(block(1), clocks(10)))
+    first, state = Changelog(SnapshotRule(commits=3, bytes=10**12), "w", PARTS), State()
+    begin = list(commit(first, state.add(1)))
     second, third = resumed(begin, "v"), resumed(begin, "x")
-    lost = [*first.delta(block(5, 6), clocks(15)), *first.delta(block(7), clocks(16))]
-    first.snapshot([block(1, 5, 6, 7)], clocks(16))
-    lost += first.snapshot_records()
-    records = [
-        *begin,
-        *second.delta(block(2), clocks(20)),
-        *lost,
-        *third.delta(block(9), clocks(9)),
-    ]
-    records += second.delta(block(3), clocks(30))
+    lost = [*commit(first, state.add(5, 6)), *commit(first, state.add(7))]
+    assert lost[-1][0] == b"snapshot/3/w/0"
+    records = [*begin, *commit(second, State().add(2)), *lost, *commit(third, State().add(9))]
+    records += commit(second, State().add(3))
 
     assert read(records, committed=3, writer="v") == [
         ("delta", 1, [1]), ("delta", 2, [2]), ("delta", 3, [3]),
     ]  # fmt: skip
-    after = resumed(records, "u", Commit(3, "v"))
-    records += after.delta(block(4), clocks(40))
-    after.snapshot([block(1, 2, 3, 4)], clocks(40))
-    records += [*after.snapshot_records(), *after.snapshot_records()]
+    after = resumed(records, "u", Commit(3, "v"), SnapshotRule(commits=1, bytes=10**12))
+    records += commit(after, State().add(4))
+    records += [each for each in commit(after, State()) if each[1] is None]
     left = {key for key, value in dict(records).items() if value is not None}
-    assert left == {b"snapshot/4/u/0"}
+    assert left == {b"operator", b"snapshot/4/u/0"}
 
 
-def resumed(records: Iterable[Record], writer: str, commit: Commit = Commit(1, "w")) -> Changelog:  # noqa: B008
-    journal = Journal("here")
-    for key, value in records:
-        journal.add(key, value)
-    list(journal.pieces(commit))
-    log = Changelog(NEVER, writer)
-    log.resume(journal)
+def resumed(
+    records: Iterable[Record],
+    writer: str,
+    last: Commit = Commit(1, "w"),  # noqa: B008
+    rule: SnapshotRule = NEVER,
+) -> Changelog:
+    journal = journal_of(records)
+    list(journal.rest(last))
+    log = Changelog(rule, writer, PARTS)
+    journal.resume(log)
     return log
 
 
 def test_a_commit_is_there_when_all_of_it_is(monkeypatch):
     monkeypatch.setattr(changelog_module, "CHUNK_BYTES", 1_000)
-    log = Changelog(NEVER, "w")
-    records = list(log.delta(block(*range(1_000)), clocks(10)))
-    journal = Journal("here")
-    assert journal.has(Commit())
-    for key, value in records[:-1]:
-        journal.add(key, value)
+    log = Changelog(NEVER, "w", PARTS)
+    records = commit(log, State().add(*range(1_000)))
+    journal = journal_of(records[:-1])
+    assert journal.has(NO_COMMIT)
     assert not journal.has(log.last)
     journal.add(*records[-1])
     assert journal.has(log.last)
 
 
+@pytest.mark.parametrize("place", [1, 3])
+def test_two_histories_where_none_can_be_stop(place):
+    log, state = Changelog(NEVER, "w", PARTS), State()
+    records = [r for n in range(3) for r in commit(log, state.add(n))]
+    other = resumed(records[:2], "v", Commit(1, "w"))
+    records[place:place] = commit(other, State())
+    with pytest.raises(StateError, match=f"{HERE}.*commit . was written by two processes"):
+        read(records, committed=3, snapshot=0)
+
+
 def test_a_missing_delta_stops():
-    log = Changelog(NEVER, "w")
-    records = [r for n in range(3) for r in log.delta(block(n), clocks(n))]
+    log, state = Changelog(NEVER, "w", PARTS), State()
+    records = [r for n in range(3) for r in commit(log, state.add(n)) if r[0] != b"delta/2/w/0"]
     with pytest.raises(StateError, match="lacks commit 2"):
-        read([records[0], records[2]], committed=3)
+        read(records, committed=3)
+
+
+def test_an_empty_changelog_of_a_log_that_was_committed_stops():
+    with pytest.raises(StateError, match=f"{HERE}.*'pops' is empty, but commit 7"):
+        read([], committed=7)
+
+
+def test_a_foreign_record_stops():
+    with pytest.raises(StateError, match=f"{HERE}.*b'x' is not of a changelog"):
+        journal_of([(b"x", b"")])
+
+
+@pytest.mark.parametrize("snapshot", [None, 0])
+def test_state_of_another_operator_stops_with_what_changed(snapshot):
+    log, state = Changelog(NEVER, "w", PARTS), State()
+    records = commit(log, state.add(1))
+    journal = journal_of(records, snapshot, {**PARTS, "aggregates": "pops=sum(score)"})
+
+    assert list(journal.pieces()) == []
+    with pytest.raises(StateError) as stopped:
+        list(journal.rest(Commit(1, "w")))
+    text = str(stopped.value)
+    assert "'pops'" in text
+    assert "aggregates 'pops=count()' is now 'pops=sum(score)'" in text
+    assert "player" not in text
+    assert "tidemark reset" in text
 
 
 def test_a_snapshot_replaces_what_came_before_and_is_followed_by_what_came_after():
-    log = Changelog(SnapshotRule(commits=2, bytes=10**12), "w")
-    records = [*log.delta(block(1), clocks(10)), *log.delta(block(2), clocks(20))]
-    assert log.snapshot_due
-    log.snapshot([block(1, 2)], clocks(20))
-    records += log.snapshot_records()
-    assert not log.snapshot_due
-    records += log.delta(block(3), clocks(30))
+    log, state = Changelog(SnapshotRule(commits=2, bytes=10**12), "w", PARTS), State()
+    records = [*commit(log, state.add(1)), *commit(log, state.add(2))]
+    assert log.snapshot == 2
+    assert None not in dict(records).values()  # until the snapshot is committed
+    records += commit(log, state.add(3))
 
     expected = [("snapshot", 2, [1, 2]), ("delta", 3, [3])]
-    assert read(records, committed=3) == expected
-    assert None not in dict(records).values()  # until the snapshot is committed
-    records += log.snapshot_records()
-    assert read(records, committed=3) == expected
+    for hint in (None, 2):
+        assert read(records, committed=3, snapshot=hint) == expected
     tombstones = [key for key, value in records if value is None]
     assert tombstones == [b"delta/1/w/0", b"delta/2/w/0"]
     without_tombstones = [record for record in records if record[1] is not None]
-    assert read(without_tombstones, committed=3) == expected
+    for hint in (None, 2):
+        assert read(without_tombstones, committed=3, snapshot=hint) == expected
+    assert read(compacted(records).items(), committed=3) == expected
 
 
 def test_the_next_snapshot_replaces_the_last_one():
-    log = Changelog(NEVER, "w")
-    records = list(log.delta(block(1), clocks(10)))
-    log.snapshot([block(1)], clocks(10))
-    records += log.snapshot_records()
-    records += log.delta(block(2), clocks(20))
-    log.snapshot([block(1, 2)], clocks(20))
-    records += [*log.snapshot_records(), *log.snapshot_records()]
+    log, state = Changelog(SnapshotRule(commits=2, bytes=10**12), "w", PARTS), State()
+    records = [record for n in range(5) for record in commit(log, state.add(n))]
 
-    left = {key for key, value in dict(records).items() if value is not None}
-    assert left == {b"snapshot/2/w/0"}
-    assert read(records, committed=2) == [("snapshot", 2, [1, 2])]
+    assert set(compacted(records)) == {b"operator", b"snapshot/4/w/0", b"delta/5/w/0"}
+    assert read(records, committed=5) == [("snapshot", 4, [0, 1, 2, 3]), ("delta", 5, [4])]
 
 
-def test_a_snapshot_that_is_not_whole_means_nothing(monkeypatch):
-    monkeypatch.setattr(changelog_module, "CHUNK_BYTES", 64)
-    monkeypatch.setattr(changelog_module, "_BYTES_PER_COMMIT", 1)
-    log = Changelog(NEVER, "w")
-    records = list(log.delta(block(*range(30)), clocks(10)))
-    log.snapshot([block(*range(30))], clocks(10))
-    records += log.snapshot_records()  # one chunk of several
-    records += log.delta(block(99), clocks(20))
-
-    assert [(kind, n) for kind, n, _ in read(records, committed=2)] == [("delta", 1), ("delta", 2)]
-
-    chunks = 0
-    while more := list(log.snapshot_records()):
-        records += more
-        chunks += 1
-    assert chunks > 1
-    whole = [("snapshot", 1, list(range(30))), ("delta", 2, [99])]
-    assert read(records, committed=2) == whole
+@pytest.fixture
+def tiny_chunks(monkeypatch):
+    """Ten numbers in each chunk of a snapshot, of which few fit in a commit."""
+    monkeypatch.setattr(changelog_module, "CHUNK_BYTES", 250)
+    monkeypatch.setattr(blocks, "PIECE_BYTES", 80)
 
 
-def test_large_frames_are_cut_into_chunks_and_joined_again(monkeypatch):
+IN_TWO = SnapshotRule(commits=32, bytes=10**12)
+
+
+def until_a_snapshot_begins(log: Changelog, state: State) -> list[Record]:
+    """Add 80 numbers in 32 commits."""
+    records = commit(log, state.add(*range(49)))
+    return records + [r for n in range(49, 80) for r in commit(log, state.add(n))]
+
+
+def test_a_snapshot_that_is_not_whole_means_nothing(tiny_chunks):
+    log, state = Changelog(IN_TWO, "w", PARTS), State()
+    records = until_a_snapshot_begins(log, state)
+
+    assert log.snapshot == 0
+    assert {b"snapshot/32/w/0", b"snapshot/32/w/1"} < set(compacted(records))
+    assert {kind for kind, _, _ in read(records, committed=32)} == {"delta"}
+    records += commit(log, state.add(80))
+    assert log.snapshot == 32
+    expected = [("snapshot", 32, list(range(n, n + 10))) for n in range(0, 80, 10)]
+    for hint in (None, 32):
+        assert read(records, committed=33, snapshot=hint) == [*expected, ("delta", 33, [80])]
+
+
+def test_pieces_apply_as_they_come_where_the_snapshot_is_known(tiny_chunks):
+    log, state = Changelog(IN_TWO, "w", PARTS), State()
+    records = [*until_a_snapshot_begins(log, state), *commit(log, state.add(80))]
+    journal = Journal(HERE, "pops", PARTS, snapshot=32)
+    seen = []
+    for key, value in records:
+        journal.add(key, value)
+        seen += [(key, piece.kind, piece.chunk) for piece in journal.pieces()]
+        assert len(journal._held) <= 1  # the delta between two chunks of the snapshot
+    assert seen == [
+        *((b"snapshot/32/w/%d" % n, "snapshot", n) for n in range(8)),
+        (b"snapshot/32/w/7", "delta", 0),
+    ]
+    assert list(journal.rest(Commit(33, "w"))) == []
+
+
+def test_what_is_left_of_a_snapshot_never_finished_is_dropped_with_the_next(tiny_chunks):
+    first, state = Changelog(IN_TWO, "w", PARTS), State()
+    records = until_a_snapshot_begins(first, state)
+    assert b"snapshot/32/w/0" in compacted(records)
+
+    journal = journal_of(records, snapshot=0)
+    assert {kind for kind, _, _ in shown(journal.rest(Commit(32, "w")))} == {"delta"}
+    second = Changelog(IN_TWO, "w", PARTS)
+    journal.resume(second)
+    while second.snapshot == 0:
+        records += commit(second, state)
+    records += commit(second, state)
+    snapshots = {key.split(b"/")[1] for key in compacted(records) if key.startswith(b"snapshot")}
+    assert snapshots == {str(second.snapshot).encode()}
+
+
+def test_large_changes_are_cut_into_chunks_and_apply_as_one(monkeypatch):
     monkeypatch.setattr(changelog_module, "CHUNK_BYTES", 1_000)
-    log = Changelog(NEVER, "w")
-    records = list(log.delta(block(*range(1_000)), clocks(10)))
-
+    log, state = Changelog(NEVER, "w", PARTS), State()
+    records = commit(log, state.add(*range(1_000)))
     assert len(records) >= 8
-    assert read(records, committed=1) == [("delta", 1, list(range(1_000)))]
+
+    pieces = list(journal_of(records).rest(Commit(1, "w")))
+    assert [piece.continues for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    applied = []
+    restored = State()
+    restored.apply = lambda changes: applied.append(changes["blocks"]["value"].to_list())
+    rebuilding = Rebuilding(restored, Clocks())
+    for piece in pieces:
+        rebuilding.take(piece)
+    assert applied == [list(range(1_000))]
     with pytest.raises(StateError):
         read(records[:-1], committed=1)
 
 
 def test_a_writer_that_resumes_replaces_what_its_predecessor_wrote():
-    first = Changelog(NEVER, "w")
-    records = [r for n in range(3) for r in first.delta(block(n), clocks(n))]
-    journal = Journal("here")
-    for key, value in records:
-        journal.add(key, value)
-    assert [piece.sequence for piece in journal.pieces(Commit(3, "w"))] == [1, 2, 3]
+    first, state = Changelog(NEVER, "w", PARTS), State()
+    records = [r for n in range(3) for r in commit(first, state.add(n))]
+    journal = journal_of(records)
+    assert [sequence for _, sequence, _ in shown(journal.rest(Commit(3, "w")))] == [1, 2, 3]
 
-    second = Changelog(NEVER, "v")
-    second.resume(journal)
-    records += second.delta(block(9), clocks(9))
-    second.snapshot([block(0, 1, 2, 9)], clocks(9))
-    records += [*second.snapshot_records(), *second.snapshot_records()]
+    second = Changelog(SnapshotRule(commits=4, bytes=10**12), "v", PARTS)
+    journal.resume(second)
+    records += [*commit(second, state.add(9)), *commit(second, state.add(10))]
 
-    assert read(records, committed=4, writer="v") == [("snapshot", 4, [0, 1, 2, 9])]
-    assert {key for key, value in dict(records).items() if value is not None} == {b"snapshot/4/v/0"}
+    expected = [("snapshot", 4, [0, 1, 2, 9]), ("delta", 5, [10])]
+    assert read(records, committed=5, writer="v") == expected
+    assert set(compacted(records)) == {b"operator", b"snapshot/4/v/0", b"delta/5/v/0"}
+
+
+def lives(kind: str) -> Iterator[State]:
+    """Yield a state commit after commit: it is steady, comes and goes, grows, or is tiny."""
+    draw, state = random.Random(kind), State(bytes_each=2_000)
+    for n in range(1_500):
+        if kind == "steady":
+            state.add(*range(20))
+            del state.held[:-500]
+        elif kind == "swells and empties":
+            state.add(*range(draw.randrange(30)))
+            if n % 300 == 299:
+                state.held.clear()
+        elif kind == "grows":
+            state.add(*range(5))
+        elif kind == "bursts":
+            state.add(*range(5 if n % 300 else 600))
+            del state.held[:-800]
+        else:
+            state.add(n)
+            del state.held[:-3]
+        yield state
+
+
+FLOOR = 1_000_000
+CHUNK = 40_000
+
+
+@pytest.mark.parametrize("kind", ["steady", "swells and empties", "grows", "bursts", "tiny"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_live_stays_within_three_times_the_state(kind, restarts, monkeypatch):
+    """Of the largest state of the last 32 commits: the size is asked for in every sixteenth."""
+    monkeypatch.setattr(changelog_module, "CHUNK_BYTES", CHUNK)
+    monkeypatch.setattr(blocks, "PIECE_BYTES", CHUNK)
+    rule = SnapshotRule(commits=500, bytes=FLOOR // 2)
+    log, live = Changelog(rule, "w", PARTS), {}
+    written = deltas = 0
+    states: deque[int] = deque(maxlen=32)
+    for n, state in enumerate(lives(kind)):
+        records = commit(log, state)
+        delta_bytes = sum(len(v) for k, v in records if k.startswith(b"delta") and v)
+        commit_bytes = sum(len(value) for _, value in records if value)
+        assert commit_bytes <= 3 * delta_bytes + 3 * CHUNK
+        written, deltas = written + commit_bytes, deltas + delta_bytes
+        for key, value in records:
+            if value is None:
+                del live[key]
+            else:
+                live[key] = len(value)
+        states.append(state.size_bytes())
+        assert sum(live.values()) <= 3 * max(states) + FLOOR, f"commit {n}"
+        if restarts and n % 400 == 399:
+            log = restarted(log, rule, live)
+    assert written < 4 * deltas + FLOOR
+    assert log.snapshot > 0 or kind == "grows"  # there each byte is of the state
+
+
+def restarted(log: Changelog, rule: SnapshotRule, live: dict[bytes, int]) -> Changelog:
+    journal = journal_of((key, b"x" * size) for key, size in live.items() if key != b"operator")
+    journal.last, journal.snapshot = log.last, log.snapshot
+    again = Changelog(rule, "w", PARTS)
+    journal.resume(again)
+    return again

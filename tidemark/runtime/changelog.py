@@ -2,6 +2,7 @@
 
 Records, by key:
 
+* ``operator``: what the state depends on, such as key, windows and aggregates.
 * ``delta/SEQUENCE/WRITER/CHUNK``: what the commit with that sequence number changed.  Every commit
   has one, since every commit moves the clock.
 * ``snapshot/SEQUENCE/WRITER/CHUNK``: all state as it stood after that commit.  A snapshot is
@@ -10,32 +11,40 @@ Records, by key:
 * tombstones for what a whole snapshot replaces.  They save space and carry no meaning; they are
   written when the commits that wrote the snapshot are committed.
 
-Every piece names its writer and that of the commit before.  To restore: from the commit whose
-number and writer are committed with the offset back along its predecessors to a whole snapshot or
-to the beginning; then forward.  What is not on that way was written by a process that did not get
-to commit it, which only a transaction rules out (docs/operations.md, "Guarantees").
+Every piece names its writer and that of the commit before, so that what a process wrote and could
+not commit, which only a transaction rules out, is told apart (docs/operations.md, "Guarantees").
+Reading it back: runtime/journal.py.
+
+Bounds (docs/operations.md, "Changelogs").  A snapshot begins when what is live in the topic has
+reached one and a half times the size of the state, or a fixed size where the state is small.
+While it is written, twice the bytes of the deltas go into it at least, so that those are less than
+half of it, and all together never more than three times the state.  Each byte of a delta thus costs
+at most two of snapshots.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from tidemark.core.operator import Changes
-from tidemark.errors import StateError
+from tidemark.core.operator import Changes, State
 from tidemark.runtime.serde.changelog import (
     DELTA,
     NO_COMMIT,
     SNAPSHOT,
     Commit,
     Piece,
-    decode,
     encode,
+    encode_operator,
 )
 
 CHUNK_BYTES = 4 * 2**20
-_BYTES_PER_COMMIT = 16 * 2**20
+"""About the most in one record."""
+
+OPERATOR_KEY = b"operator"
+
+_ASKED_EVERY = 16  # commits between two looks at the size of the state, which may take a while
 
 Record = tuple[bytes, bytes | None]
 """Key and value of a changelog record; a tombstone has no value."""
@@ -43,154 +52,163 @@ Record = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True)
 class SnapshotRule:
-    """When a snapshot is due: after so many commits, or bytes of deltas (at least its own size)."""
+    """When a snapshot is worth its bytes.
+
+    ``bytes``: as long as the topic holds less, it is never for its size.  ``commits``: so many
+    deltas take as long to read back as ``bytes`` of state, however small they are.
+    """
 
     commits: int
     bytes: int
 
-
-@dataclass
-class Changelog:
-    """The writer's side; ``last`` is the last commit, ``writer`` names this process."""
-
-    rule: SnapshotRule
-    writer: str
-    last: Commit = NO_COMMIT
-    # Keys that stand for live state: replaced and not yet replaced by a snapshot.
-    _keys: deque[tuple[int, bytes]] = field(default_factory=deque)
-    _delta_commits: int = 0
-    _delta_bytes: int = 0
-    _snapshot_bytes: int = 0
-    _unwritten: deque[Piece] = field(default_factory=deque)
-    _written: Commit | None = None  # the snapshot whose last piece the last commit wrote
-
-    @property
-    def snapshot_due(self) -> bool:
-        """Whether the next call of ``snapshot`` is worth its bytes."""
-        least = max(self.rule.bytes, self._snapshot_bytes)
-        return not self._unwritten and (
-            self._delta_commits >= self.rule.commits or self._delta_bytes >= least
+    def is_due(self, live_bytes: int, deltas: int, state_bytes: int) -> bool:
+        """Say whether to begin one: for the size of the topic, or the number of deltas."""
+        worth_bytes = deltas * self.bytes // self.commits
+        return live_bytes >= max(self.bytes, state_bytes * 3 // 2) or worth_bytes >= max(
+            self.bytes, state_bytes
         )
 
-    def delta(self, changes: Changes, clocks: pl.DataFrame) -> Iterator[Record]:
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A record that stands for live state: replaced and not yet replaced by a snapshot."""
+
+    kind: str
+    sequence: int
+    key: bytes
+    size_bytes: int
+
+
+class Changelog:
+    """The writer's side; ``last`` is the last commit, ``writer`` names this process.
+
+    ``snapshot``: sequence number of the newest whole one, 0 where there is none, None where a
+    writer of unknown fate may have written one.
+    """
+
+    def __init__(self, rule: SnapshotRule, writer: str, parts: Mapping[str, str]) -> None:
+        """``parts``: what the state depends on, to be told once."""
+        self.rule = rule
+        self.writer = writer
+        self.last = NO_COMMIT
+        self.snapshot: int | None = 0
+        self._parts: Mapping[str, str] | None = parts
+        self._live: deque[Live] = deque()
+        self._live_bytes = 0
+        self._deltas = 0  # since the last snapshot began
+        self._unwritten: Iterator[Piece] | None = None
+        self._replacing = False  # whether the last commit finished a snapshot
+        self._begun_bytes = self._written_bytes = 0
+        self._ratio = 1.0  # of a snapshot's bytes to those that the state said
+
+    def commit(self, state: State, clocks: pl.DataFrame, next_offset: int) -> list[Record]:
         """Advance to the next commit and return its records."""
         self.last = Commit(self.last.sequence + 1, self.writer, self.last.writer)
-        self._delta_commits += 1
-        for piece in _pieces(DELTA, self.last, [changes], clocks):
-            key, value = _record(piece)
-            self._keys.append((piece.sequence, key))
-            self._delta_bytes += len(value)
+        records = [*self._told(), *self._replaced()]
+        before_bytes = self._live_bytes
+        pieces = chunks(DELTA, self.last, [state.changes()], clocks, next_offset)
+        records += map(self._record, pieces)
+        delta_bytes = self._live_bytes - before_bytes
+        self._deltas += 1
+        if self._is_due(state, delta_bytes):
+            records += self._begin(state, clocks, next_offset)
+        records += self._next_chunks(max(CHUNK_BYTES, 2 * delta_bytes))
+        return records
+
+    def _told(self) -> list[Record]:
+        parts, self._parts = self._parts, None
+        return [] if parts is None else [(OPERATOR_KEY, encode_operator(parts))]
+
+    def _replaced(self) -> Iterator[Record]:
+        """Return tombstones for what the snapshot stands for that the last commit finished."""
+        by, finished, self._replacing = self.snapshot or 0, self._replacing, False
+        if not finished:
+            return iter(())
+        return self._tombstones(
+            lambda it: it.sequence < by or (it.sequence == by and it.kind == DELTA)
+        )
+
+    def _is_due(self, state: State, delta_bytes: int) -> bool:
+        rule = self.rule
+        if not rule.is_due(self._live_bytes, self._deltas, 0) and self._unwritten is None:
+            return False
+        if self.last.sequence % min(_ASKED_EVERY, rule.commits) and delta_bytes < rule.bytes // 8:
+            return False
+        if self._unwritten is not None:  # of a state most of which is gone: not worth finishing
+            return state.size_bytes() < self._begun_bytes // 2
+        state_bytes = int(state.size_bytes() * self._ratio)
+        return rule.is_due(self._live_bytes, self._deltas, state_bytes)
+
+    def _begin(self, state: State, clocks: pl.DataFrame, next_offset: int) -> Iterator[Record]:
+        """Take a snapshot of the state, and drop what is left of one that was never finished."""
+        self._unwritten = chunks(SNAPSHOT, self.last, state.snapshot(), clocks, next_offset)
+        self._begun_bytes, self._written_bytes, self._deltas = state.size_bytes(), 0, 0
+        if self.snapshot is None:
+            return iter(())
+        return self._tombstones(lambda it: it.kind == SNAPSHOT and it.sequence != self.snapshot)
+
+    def _next_chunks(self, at_least_bytes: int) -> Iterator[Record]:
+        """Return what this commit writes of a snapshot under way."""
+        until_bytes = self._written_bytes + at_least_bytes
+        while self._unwritten is not None and self._written_bytes < until_bytes:
+            piece = next(self._unwritten)
+            key, value = self._record(piece)
+            self._written_bytes += len(value)
+            if piece.last:
+                self._finish(piece.commit.sequence)
             yield key, value
 
-    def snapshot(self, state: Iterable[Changes], clocks: pl.DataFrame) -> None:
-        """Begin a snapshot of the state after the last commit."""
-        self._unwritten.extend(_pieces(SNAPSHOT, self.last, state, clocks))
-        self._delta_commits = self._delta_bytes = self._snapshot_bytes = 0
+    def _finish(self, sequence: int) -> None:
+        self._unwritten, self.snapshot, self._replacing = None, sequence, True
+        if self._written_bytes >= CHUNK_BYTES:  # of less, most is overhead
+            self._ratio = self._written_bytes / max(1, self._begun_bytes)
 
-    def snapshot_records(self) -> Iterator[Record]:
-        """Return what this commit drops of what a snapshot replaced, and writes of the next."""
-        if self._written is not None:
-            yield from self._replaced(self._written)
-            self._written = None
-        written = 0
-        while self._unwritten and written < _BYTES_PER_COMMIT:
-            piece = self._unwritten.popleft()
-            key, value = _record(piece)
-            written += len(value)
-            self._snapshot_bytes += len(value)
-            self._keys.append((piece.sequence, key))
-            yield key, value
-            if not self._unwritten:
-                self._written = piece.commit
-
-    def _replaced(self, by: Commit) -> Iterator[Record]:
-        """Return tombstones for all that the snapshot of a commit stands for."""
-        kept: deque[tuple[int, bytes]] = deque()
-        for number, key in self._keys:
-            if number > by.sequence or key.startswith(_prefix(SNAPSHOT, by)):
-                kept.append((number, key))
+    def _tombstones(self, replaced: Callable[[Live], bool]) -> Iterator[Record]:
+        kept: deque[Live] = deque()
+        for live in self._live:
+            if replaced(live):
+                self._live_bytes -= live.size_bytes
+                yield live.key, None
             else:
-                yield key, None
-        self._keys = kept
+                kept.append(live)
+        self._live = kept
 
-    def resume(self, journal: "Journal") -> None:
-        """Go on after what was read back."""
-        self.last = journal.last
-        self._keys = deque(sorted((_sequence(key), key) for key in journal.records))
-        self._delta_commits = journal.deltas
-        self._delta_bytes = sum(map(len, journal.records.values()))
+    def _record(self, piece: Piece) -> tuple[bytes, bytes]:
+        key, value = record(piece)
+        self._live.append(Live(piece.kind, piece.commit.sequence, key, len(value)))
+        self._live_bytes += len(value)
+        return key, value
 
-
-@dataclass
-class Journal:
-    """The reader's side: the records of a changelog, the latest of each key."""
-
-    where: str
-    records: dict[bytes, bytes] = field(default_factory=dict)
-    last: Commit = NO_COMMIT
-    deltas: int = 0
-    _pieces: dict[str, dict[tuple[int, str], dict[int, Piece]]] | None = None
-
-    def add(self, key: bytes, value: bytes | None) -> None:
-        """Take the next record."""
-        self._pieces = None
-        if value is None:
-            self.records.pop(key, None)
-        else:
-            self.records[key] = value
-
-    def has(self, commit: Commit) -> bool:
-        """Whether the commit was written in full."""
-        return not commit.sequence or any(
-            _is_whole(found.get(commit[:2])) for found in self._by_kind().values()
-        )
-
-    def pieces(self, committed: Commit) -> Iterator[Piece]:
-        """Return whole pieces in the order in which they apply, up to the committed one."""
-        by_kind = self._by_kind()
-        way: list[Piece] = []
-        sequence, writer = committed[:2]
-        while sequence and not (way and way[-1].kind == SNAPSHOT):
-            found = next(
-                (
-                    by_kind[kind][sequence, writer]
-                    for kind in (SNAPSHOT, DELTA)
-                    if _is_whole(by_kind[kind].get((sequence, writer)))
-                ),
-                None,
-            )
-            if found is None:
-                raise self._broken(sequence, committed)
-            way.append(_joined(found))
-            sequence, writer = sequence - 1, way[-1].previous
-        self.last = way[0].commit if way else NO_COMMIT
-        self.deltas = sum(piece.kind == DELTA for piece in way)
-        return reversed(way)
-
-    def _by_kind(self) -> dict[str, dict[tuple[int, str], dict[int, Piece]]]:
-        if self._pieces is None:
-            self._pieces = {DELTA: {}, SNAPSHOT: {}}
-            for piece in map(decode, self.records.values()):
-                found = self._pieces[piece.kind].setdefault(piece.commit[:2], {})
-                found[piece.chunk] = piece
-        return self._pieces
-
-    def _broken(self, missing: int, committed: Commit) -> StateError:
-        return StateError(
-            f"{self.where}: the changelog lacks commit {missing}, the offset was committed with "
-            f"{committed.sequence}; start the pipeline afresh with 'tidemark reset'"
-        )
+    def resume(
+        self, last: Commit, snapshot: int | None, live: Iterable[Live], *, told: bool
+    ) -> None:
+        """Go on after what was read back; ``told``: what the state depends on is there."""
+        self.last, self.snapshot = last, snapshot
+        self._parts = None if told else self._parts
+        self._live = deque(live)
+        self._live_bytes = sum(each.size_bytes for each in self._live)
+        self._deltas = last.sequence - (snapshot or 0)
 
 
-def _pieces(
-    kind: str, commit: Commit, changes: Iterable[Changes], clocks: pl.DataFrame
-) -> list[Piece]:
-    """Cut named frames into pieces of at most about CHUNK_BYTES."""
-    cut = [frames for each in changes for frames in _cut(each)] or [{}]
-    return [
-        Piece(kind, commit.sequence, chunk, len(cut), clocks, frames, *commit[1:])
-        for chunk, frames in enumerate(cut)
-    ]
+def record(piece: Piece) -> tuple[bytes, bytes]:
+    """Return a piece as a record."""
+    sequence, writer, _ = piece.commit
+    return f"{piece.kind}/{sequence}/{writer}/{piece.chunk}".encode(), encode(piece)
+
+
+def chunks(
+    kind: str, commit: Commit, state: Iterable[Changes], clocks: pl.DataFrame, next_offset: int
+) -> Iterator[Piece]:
+    """Cut changes into chunks of about CHUNK_BYTES at most, each made when it is asked for."""
+    held = Piece(kind, commit, 0, next_offset, {})
+    for changes in state:
+        cut = list(_cut(changes))
+        for number, frames in enumerate(cut, 1):
+            if held.changes:
+                yield held
+                held = replace(held, chunk=held.chunk + 1)
+            held = replace(held, changes=frames, continues=number < len(cut))
+    yield replace(held, clocks=clocks, last=True)
 
 
 def _cut(changes: Changes) -> Iterator[dict[str, pl.DataFrame]]:
@@ -211,31 +229,3 @@ def _cut(changes: Changes) -> Iterator[dict[str, pl.DataFrame]]:
 def _slices(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     parts = int(frame.estimated_size()) // CHUNK_BYTES + 1
     return frame.iter_slices(max(1, -(-frame.height // parts)))
-
-
-def _joined(pieces: Mapping[int, Piece]) -> Piece:
-    ordered = [pieces[chunk] for chunk in sorted(pieces)]
-    names = dict.fromkeys(name for piece in ordered for name in piece.changes)
-    return replace(
-        ordered[-1],
-        changes={
-            name: pl.concat([p.changes[name] for p in ordered if name in p.changes], how="diagonal")
-            for name in names
-        },
-    )
-
-
-def _is_whole(pieces: Mapping[int, Piece] | None) -> bool:
-    return pieces is not None and len(pieces) == next(iter(pieces.values())).chunks
-
-
-def _record(piece: Piece) -> tuple[bytes, bytes]:
-    return _prefix(piece.kind, piece.commit) + str(piece.chunk).encode(), encode(piece)
-
-
-def _prefix(kind: str, commit: Commit) -> bytes:
-    return f"{kind}/{commit.sequence}/{commit.writer}/".encode()
-
-
-def _sequence(key: bytes) -> int:
-    return int(key.split(b"/")[1])

@@ -91,10 +91,10 @@ class Config(BaseSettings):
     )
     # The loop counts as stuck when one turn takes longer.
     stuck_after_ms: Millis = Field(default=60_000, validation_alias="TIDEMARK_STUCK_AFTER_MS")
-    # A snapshot is due after so many commits or bytes of changelog, whichever comes first.
+    # See SnapshotRule.  Two files of a changelog have twice as many bytes: more is seldom live.
     snapshot_commits: int = Field(default=1_000, validation_alias="TIDEMARK_SNAPSHOT_COMMITS", ge=1)
     snapshot_bytes: int = Field(
-        default=64 * 2**20, validation_alias="TIDEMARK_SNAPSHOT_BYTES", ge=1
+        default=16 * 2**20, validation_alias="TIDEMARK_SNAPSHOT_BYTES", ge=1
     )
     # -1: the broker's default.
     replication_factor: int = Field(

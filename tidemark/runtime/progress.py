@@ -12,7 +12,7 @@ from tidemark.core.segment import NEVER_MS
 from tidemark.errors import StateError
 
 VERSION = 1
-MAX_BYTES = 1024
+MAX_BYTES = 2048
 
 
 class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
@@ -35,6 +35,8 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
     ``sequence``, ``writer`` and ``previous`` name the commit of its changelogs.  ``ahead``: the
     offset was committed before them, so that they may have got no further than the commit before.
+    ``snapshots``: by operator the sequence number of the newest whole snapshot, where all since was
+    written in transactions; it saves a restore memory, and is left out where it has no room.
     """
 
     version: int
@@ -43,6 +45,7 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     writer: str = ""
     previous: str = ""
     ahead: bool = False
+    snapshots: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
@@ -51,6 +54,8 @@ AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
 def encode(progress: SourceProgress | LogProgress) -> str:
     """Return the metadata text of an offset."""
     text = msgspec.json.encode(progress).decode()
+    if len(text) > MAX_BYTES and isinstance(progress, LogProgress):
+        text = msgspec.json.encode(msgspec.structs.replace(progress, snapshots={})).decode()
     assert len(text) <= MAX_BYTES, f"offset metadata of {len(text)} bytes: {text}"
     return text
 

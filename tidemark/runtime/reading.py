@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
@@ -29,19 +29,32 @@ class RangeReader:
     whose end is not visible yet; committed ends would silently leave those out.
     """
 
-    def __init__(self, config: Config, ranges: Mapping[Partition, Range]) -> None:
-        """``ranges``: first offset and end of each partition."""
+    def __init__(
+        self, config: Config, ranges: Mapping[Partition, Range], patience_s: float | None = None
+    ) -> None:
+        """``ranges``: first offset and end of each partition.
+
+        ``patience_s``: how long nothing may come; by default as long as a transaction may live.
+        """
         self._ends = {at: end for at, (_, end) in ranges.items()}
         self._positions = {at: begin for at, (begin, _) in ranges.items()}
         self._consumer = plain_consumer(config)
         self._consumer.assign([TopicPartition(*at, begin) for at, begin in self._positions.items()])
         self._moved_s = self._warned_s = time.monotonic()
-        self._patience_s = config.transaction_timeout_ms / 1000 + _HANGING_S
+        longest_s = config.transaction_timeout_ms / 1000 + _HANGING_S
+        self._patience_s = longest_s if patience_s is None else patience_s
+        self.waits_for: list[Partition] = []
+        """Partitions with a transaction of another process that has been open for seconds."""
+
+    @property
+    def left_of(self) -> dict[Partition, int]:
+        """Return how many offsets of each partition are still to be read."""
+        return {at: max(0, end - self._positions[at]) for at, end in self._ends.items()}
 
     @property
     def left(self) -> int:
         """Count the offsets still to be read."""
-        return sum(max(0, end - self._positions[at]) for at, end in self._ends.items())
+        return sum(self.left_of.values())
 
     def read(self, timeout_s: float) -> list[Message]:
         """Return the next records, none when nothing came in time."""
@@ -55,6 +68,14 @@ class RangeReader:
         self._note_positions()
         return [message for message in messages if self._is_wanted(message)]
 
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """Read no more of some partitions."""
+        gone = [at for at in partitions if self._ends.pop(at, None) is not None]
+        for at in gone:
+            del self._positions[at]
+        if gone:
+            self._consumer.incremental_unassign([TopicPartition(*at) for at in gone])
+
     def _note_positions(self) -> None:
         before = self.left
         for position in self._consumer.position([TopicPartition(*at) for at in self._positions]):
@@ -63,10 +84,11 @@ class RangeReader:
         now_s = time.monotonic()
         if self.left < before:
             self._moved_s = self._warned_s = now_s
+            self.waits_for = []
         elif now_s - self._warned_s > _QUIET_S:
             self._warned_s = now_s
-            behind = [at for at, end in self._ends.items() if self._positions[at] < end]
-            self._report(behind, now_s - self._moved_s)
+            self.waits_for = [at for at, left in self.left_of.items() if left]
+            self._report(self.waits_for, now_s - self._moved_s)
 
     def _report(self, behind: Sequence[Partition], quiet_s: float) -> None:
         """Say what is waited for; stop where no transaction can be that old.
@@ -88,7 +110,7 @@ class RangeReader:
 
     def _is_wanted(self, message: Message) -> bool:
         at = Partition(message.topic() or "", message.partition() or 0)
-        return (message.offset() or 0) < self._ends[at]
+        return (message.offset() or 0) < self._ends.get(at, 0)
 
     def close(self) -> None:
         """Let go of the broker."""

@@ -4,76 +4,194 @@ The order matters.  ``committed`` has answered, so the offset is that of a finis
 only then the changelogs' ends are asked for, uncommitted ones.  What is between a committed end
 and those is either the commit itself, whose end is not visible yet, or a transaction still open:
 reading waits for both.  The names of commits prove that the state is that of the offset.
+
+Reading and applying go in steps of half a second, between which the group is polled, so a restore
+may take any time.  Pieces apply as they come: besides the state, only deltas that overtook the
+snapshot they follow are held, and what applies together.
 """
 
-import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import polars as pl
 from confluent_kafka.admin import AdminClient
 
-from tidemark.runtime.changelog import Journal
+from tidemark.core.clock import ClockTable
+from tidemark.core.operator import Changes
+from tidemark.errors import StateError
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.journal import Journal
 from tidemark.runtime.reading import RangeReader
-
-_log = logging.getLogger("tidemark")
+from tidemark.runtime.restore_progress import RestoreProgress, Shown
+from tidemark.runtime.serde.changelog import SNAPSHOT, Commit, Piece
 
 _STEP_S = 0.5
 _READ_S = 0.05
-_SHOW_S = 2.0
+_TOGETHER_BYTES = 32 * 2**20  # of a snapshot, applied at once
+
+
+class Rebuilding:
+    """State and clocks of one operator on one log partition, made from pieces."""
+
+    def __init__(self, state: Any, clocks: ClockTable) -> None:
+        """Start with what nothing was read into."""
+        self.state = state
+        self.clocks = clocks
+        self.next_offset = 0
+        self._held: list[Changes] = []
+        self._held_bytes = 0
+
+    def take(self, piece: Piece) -> None:
+        """Apply a piece, or hold it to apply it with the next ones."""
+        if piece.changes:
+            self._held.append(piece.changes)
+            self._held_bytes += sum(int(f.estimated_size()) for f in piece.changes.values())
+        if piece.clocks is not None:
+            self.clocks.apply(piece.clocks)
+            self.next_offset = piece.next_offset
+        enough = piece.kind != SNAPSHOT or self._held_bytes >= _TOGETHER_BYTES
+        if piece.last or (enough and not piece.continues):
+            self._apply()
+
+    def _apply(self) -> None:
+        if self._held:
+            self.state.apply(_joined(self._held))
+        self._held, self._held_bytes = [], 0
+
+
+def _joined(pieces: Sequence[Changes]) -> Changes:
+    if len(pieces) == 1:
+        return pieces[0]
+    names = dict.fromkeys(name for piece in pieces for name in piece)
+    return {
+        name: pl.concat([piece[name] for piece in pieces if name in piece], how="diagonal")
+        for name in names
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A changelog, and what is made of it."""
+
+    journal: Journal
+    rebuilding: Rebuilding
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A changelog to read for a log partition."""
+    """A log partition, where its last owner stood, and the changelogs of its operators.
+
+    ``offset``: the committed one, -1 where nothing is.  ``ahead``: it was committed before the
+    changelogs, which may have got no further than the commit before.
+    """
 
     log: Partition
-    changelog: Partition
+    offset: int
+    commit: Commit
+    ahead: bool
+    changelogs: Mapping[Partition, Reading]
+
+    def restorable(self) -> Commit:
+        """Return the commit to restore: the committed one, or the one before."""
+        journals = [reading.journal for reading in self.changelogs.values()]
+        if self.offset < 0 and any(not journal.is_empty for journal in journals):
+            raise StateError(
+                f"{self.log}: nothing is committed, but {journals[0].where} has state; the offsets "
+                "expired or were deleted. 'tidemark reset PIPELINE --service SERVICE' starts the "
+                "service afresh from its log"
+            )
+        if self.ahead and not all(journal.has(self.commit) for journal in journals):
+            return Commit(self.commit.sequence - 1, self.commit.previous)
+        return self.commit
 
 
 class Restore:
-    """The changelogs of newly assigned log partitions, read step by step."""
+    """The changelogs of newly assigned log partitions, read and applied step by step."""
 
-    def __init__(self, config: Config, admin: AdminClient, wanted: Sequence[Wanted]) -> None:
-        """Take the ends at once: everything committed before is below them."""
+    def __init__(
+        self,
+        config: Config,
+        admin: AdminClient,
+        wanted: Sequence[Wanted],
+        patience_s: float | None = None,
+    ) -> None:
+        """Take the ends at once: everything committed before is below them.
+
+        ``patience_s``: how long to wait for an open transaction; by default as long as it may live.
+        """
         self.wanted = list(wanted)
-        self.journals = {want.changelog: Journal(str(want.changelog)) for want in wanted}
-        ends = offsets(admin, self.journals, LATEST)
-        begins = offsets(admin, self.journals, EARLIEST)
-        self._total = sum(ends[at] - begins[at] for at in self.journals)
-        self._reader = RangeReader(config, {at: (begins[at], ends[at]) for at in self.journals})
-        self._begun_s = self._shown_s = time.monotonic()
-
-    @property
-    def done(self) -> bool:
-        """Whether everything was read."""
-        return self._reader.left == 0
+        self._readings = {at: each for want in wanted for at, each in want.changelogs.items()}
+        partitions = list(self._readings)
+        ends = offsets(admin, partitions, LATEST)
+        begins = offsets(admin, partitions, EARLIEST)
+        ranges = {at: (begins[at], ends[at]) for at in partitions}
+        self._reader = RangeReader(config, ranges, patience_s)
+        self._progress = RestoreProgress(
+            {at: ends[at] - begins[at] for at in partitions}, time.monotonic()
+        )
+        self._work = self._worked_off()
+        self.done = False
 
     def step(self) -> None:
-        """Read for a while."""
+        """Read and apply for a while."""
         stop_s = time.monotonic() + _STEP_S
         while not self.done and time.monotonic() < stop_s:
-            for message in self._reader.read(_READ_S):
-                at = Partition(message.topic() or "", message.partition() or 0)
-                self.journals[at].add(message.key() or b"", message.value())
-        self._show()
+            self.done = next(self._work, True)
+        self._progress.note(self._reader.left_of, time.monotonic(), done=self.done)
 
-    def _show(self) -> None:
-        now_s = time.monotonic()
-        if self.done and self._total:
-            took_s = now_s - self._begun_s
-            _log.info("restored %d changelogs in %.1f s", len(self.journals), took_s)
-        elif now_s - self._shown_s > _SHOW_S:
-            self._shown_s = now_s
-            read = self._total - self._reader.left
-            _log.info("restoring: %d of %d offsets", read, self._total)
+    def _worked_off(self) -> Iterator[bool]:
+        """Read and apply everything, with a pause after each piece, in which this is not done."""
+        while self._reader.left:
+            for at in self._read():
+                reading = self._readings[at]
+                yield from self._applied(at, reading, reading.journal.pieces())
+            yield False
+        for want in list(self.wanted):
+            commit = want.restorable()
+            for at, reading in want.changelogs.items():
+                yield from self._applied(at, reading, reading.journal.rest(commit))
+
+    def _read(self) -> set[Partition]:
+        """Read some records; return whose."""
+        messages = self._reader.read(_READ_S)
+        self._progress.read_bytes(sum(map(len, messages)))
+        touched = set()
+        for message in messages:
+            at = Partition(message.topic() or "", message.partition() or 0)
+            self._readings[at].journal.add(message.key() or b"", message.value())
+            touched.add(at)
+        return touched
+
+    def _applied(self, at: Partition, reading: Reading, pieces: Iterator[Piece]) -> Iterator[bool]:
+        for piece in pieces:
+            if at not in self._readings:
+                return  # it went to another owner in the pause
+            reading.rebuilding.take(piece)
+            yield False
+
+    @property
+    def shown(self) -> list[Shown]:
+        """Return how far each changelog is."""
+        return self._progress.shown()
+
+    @property
+    def waits_for(self) -> list[Partition]:
+        """Return the changelogs with an open transaction of another process that it waits for."""
+        return self._reader.waits_for
 
     def drop(self, log: Partition) -> None:
         """Leave out a log partition that went to another owner meanwhile."""
+        gone = [want for want in self.wanted if want.log == log]
         self.wanted = [want for want in self.wanted if want.log != log]
+        for at in [at for want in gone for at in want.changelogs]:
+            del self._readings[at]
+        self._reader.drop([at for want in gone for at in want.changelogs])
+        self._progress.keep(self._readings.keys())
 
     def close(self) -> None:
         """Let go of the broker."""
+        self._progress.close()
         self._reader.close()

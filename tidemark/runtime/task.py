@@ -23,15 +23,17 @@ from tidemark.core.clock import ClockTable
 from tidemark.core.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
-from tidemark.runtime.changelog import Changelog, Journal, SnapshotRule
+from tidemark.runtime.changelog import Changelog, SnapshotRule
 from tidemark.runtime.commit import Outbox
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
+from tidemark.runtime.journal import Journal
 from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
-from tidemark.runtime.restore import Restore, Wanted
+from tidemark.runtime.restore import Reading, Rebuilding, Restore, Wanted
+from tidemark.runtime.restore_progress import Shown
 from tidemark.runtime.serde.avro_results import AvroResults
-from tidemark.runtime.serde.changelog import NO_COMMIT, Commit
+from tidemark.runtime.serde.changelog import Commit
 from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
@@ -50,24 +52,43 @@ class Tally:
 
 
 class Running:
-    """One operator on one log partition: clocks, state, and their changelog."""
+    """One operator on one log partition: clocks, state, and their changelog.
+
+    ``next_offset``: what it takes next of the log; what lies before was taken already, when the
+    partition is read again for the sake of another operator.
+    """
 
     def __init__(self, plan: OperatorPlan, partition: int, rule: SnapshotRule, writer: str) -> None:
         """Start with nothing read; ``writer`` names this process in the changelog."""
         self.plan = plan
         self.clocks: ClockTable = plan.operator.clocks()
         self.state: Any = plan.operator.body.fresh()
+        self.next_offset = 0
         self._partition = partition
         self._results = results_of(plan)
-        self._changelog = Changelog(rule, writer)
+        self._changelog = Changelog(rule, writer, plan.parts)
 
-    def restore(self, journal: Journal, commit: Commit) -> Commit:
-        """Stand where a commit left off; return it with its predecessor."""
-        for piece in journal.pieces(commit):
-            self.state.apply(piece.changes)
-            self.clocks.apply(piece.clocks)
+    @property
+    def snapshot(self) -> int | None:
+        """Return the sequence number of the newest whole snapshot, if all since is committed."""
+        return self._changelog.snapshot
+
+    @property
+    def changelog(self) -> Partition:
+        """The changelog's partition."""
+        return Partition(self.plan.changelog, self._partition)
+
+    def reading(self, snapshot: int | None) -> Reading:
+        """Return what is to be read back; ``snapshot`` as in ``Journal``."""
+        name = self.plan.operator.name
+        journal = Journal(str(self.changelog), name, self.plan.parts, snapshot)
+        return Reading(journal, Rebuilding(self.state, self.clocks))
+
+    def restored(self, reading: Reading) -> Commit:
+        """Go on where what was read back ends; return that commit."""
         self.state.purge(self.clocks.clock_ms)
-        self._changelog.resume(journal)
+        self.next_offset = reading.rebuilding.next_offset
+        reading.journal.resume(self._changelog)
         return self._changelog.last
 
     def step(self, segment: Segment, outbox: Outbox, tally: Tally) -> None:
@@ -83,14 +104,11 @@ class Running:
             keys, values = self._results.late(output.late)
             outbox.write(self.plan.late, self._partition, keys, values)
 
-    def checkpoint(self, outbox: Outbox) -> Commit:
+    def checkpoint(self, outbox: Outbox, position: int) -> Commit:
         """Write what changed since the last commit; return the commit's name."""
-        clocks = self.clocks.state()
+        self.next_offset = max(self.next_offset, position)
         self.state.purge(self.clocks.clock_ms)
-        records = list(self._changelog.delta(self.state.changes(), clocks))
-        if self._changelog.snapshot_due:
-            self._changelog.snapshot(self.state.snapshot(), clocks)
-        records += self._changelog.snapshot_records()
+        records = self._changelog.commit(self.state, self.clocks.state(), self.next_offset)
         keys, values = zip(*records, strict=True)
         outbox.write(self.plan.changelog, self._partition, keys, values)
         return self._changelog.last
@@ -109,27 +127,34 @@ def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
 class _Log:
     """One log partition that this process owns."""
 
-    topic_id: str
     offset: int  # the committed one, -1 where nothing is
-    commit: Commit
-    ahead: bool  # of its changelogs, as committed
+    past: LogProgress
     running: Sequence[Running]
 
-    def metadata(self, *, ahead: bool) -> str:
-        """Return what the committed offset carries."""
-        return encode(LogProgress(VERSION, self.topic_id, *self.commit, ahead))
+    @property
+    def commit(self) -> Commit:
+        """The last commit of the changelogs."""
+        return Commit(self.past.sequence, self.past.writer, self.past.previous)
 
+    def passed(self, commit: Commit, *, ahead: bool, certain: bool) -> None:
+        """Stand after a commit; ``certain``: nothing is in the changelogs that is not committed."""
+        snapshots = {
+            running.plan.operator.name: running.snapshot
+            for running in self.running
+            if certain and running.snapshot is not None
+        }
+        self.past = LogProgress(VERSION, self.past.topic_id, *commit, ahead, snapshots)
 
-def _restorable(at: Partition, log: _Log, journals: Sequence[Journal]) -> Commit:
-    """Return the commit to restore: the committed one, or the one before if that was not to be."""
-    if log.offset < 0 and any(journal.records for journal in journals):
-        raise StateError(
-            f"{at}: nothing is committed, but {journals[0].where} has state; the offsets expired "
-            "or were deleted. Start the pipeline afresh with 'tidemark reset'"
-        )
-    if log.ahead and not all(journal.has(log.commit) for journal in journals):
-        return Commit(log.commit.sequence - 1, log.commit.previous)
-    return log.commit
+    def wanted(self, log: Partition) -> Wanted:
+        """Return what must be read back."""
+        fresh = self.offset < 0
+        changelogs = {
+            running.changelog: running.reading(
+                0 if fresh else self.past.snapshots.get(running.plan.operator.name)
+            )
+            for running in self.running
+        }
+        return Wanted(log, self.offset, self.commit, self.past.ahead, changelogs)
 
 
 @dataclass
@@ -152,18 +177,14 @@ class KeyedTask:
         self._rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
         self._writer = secrets.token_hex(6)
         self._ahead = self.config.guarantee == "at-most-once"
+        self._certain = self.config.guarantee == "exactly-once"
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Begin to restore new log partitions; they are not read until that is done."""
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
-        wanted: list[Wanted] = []
         for start in starts:
-            log = self._log(start, ids[start.partition.topic])
-            self._logs[start.partition] = log
-            wanted += (
-                Wanted(start.partition, Partition(running.plan.changelog, start.partition.number))
-                for running in log.running
-            )
+            self._logs[start.partition] = self._log(start, ids[start.partition.topic])
+        wanted = [self._logs[start.partition].wanted(start.partition) for start in starts]
         self.process.member.pause([start.partition for start in starts])
         self._restores.append(Restore(self.config, self.process.admin, wanted))
 
@@ -174,17 +195,8 @@ class KeyedTask:
             for plan in self.operators
             if plan.log == at.topic
         ]
-        if start.metadata is None:
-            return _Log(topic_id, -1, NO_COMMIT, ahead=False, running=running)
-        if not start.metadata:
-            raise StateError(
-                f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "
-                "which state belongs to it; start the pipeline afresh with 'tidemark reset'"
-            )
-        past = decode(start.metadata, LogProgress, str(at))
-        check_topic(past, topic_id, str(at))
-        commit = Commit(past.sequence, past.writer, past.previous)
-        return _Log(topic_id, start.offset, commit, past.ahead, running)
+        offset = -1 if start.metadata is None else start.offset
+        return _Log(offset, _past(start, topic_id), running)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget log partitions that others own now."""
@@ -197,8 +209,11 @@ class KeyedTask:
         """Run segments through the operators of their log."""
         for message in messages:
             at = Partition(message.topic() or "", message.partition() or 0)
+            offset = message.offset() or 0
             segment = decode_segment(message.value() or b"")
             for running in self._logs[at].running:
+                if offset < running.next_offset:
+                    continue
                 tally = self._tallies[running.plan.operator.name]
                 running.step(segment, self.process.outbox, tally)
             self._moved.add(at)
@@ -219,32 +234,40 @@ class KeyedTask:
 
     def _finish(self, restore: Restore) -> None:
         restore.close()
-        restored = {want.log for want in restore.wanted}
-        for at in restored:
-            log = self._logs[at]
-            journals = [
-                restore.journals[Partition(running.plan.changelog, at.number)]
-                for running in log.running
-            ]
-            commit = _restorable(at, log, journals)
-            for running, journal in zip(log.running, journals, strict=True):
-                log.commit = running.restore(journal, commit)
+        for want in restore.wanted:
+            log = self._logs[want.log]
+            (commit,) = {
+                running.restored(want.changelogs[running.changelog]) for running in log.running
+            }
+            log.passed(commit, ahead=False, certain=self._certain)
             if log.offset < 0:
-                self._stepped.add(at)
+                self._stepped.add(want.log)
         self.process.settle()
-        self.process.member.resume(restored)
+        self.process.member.resume([want.log for want in restore.wanted])
+
+    @property
+    def restoring(self) -> Sequence[Shown]:
+        """Return how far each changelog is that is being read back."""
+        return [shown for restore in self._restores for shown in restore.shown]
+
+    @property
+    def waits_for(self) -> Sequence[Partition]:
+        """Return the changelogs with an open transaction of another process that it waits for."""
+        return [at for restore in self._restores for at in restore.waits_for]
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write changelogs; return the offsets of the log partitions that moved."""
         for at in sorted(self._moved):
-            log = self._logs[at]
-            (log.commit,) = {running.checkpoint(self.process.outbox) for running in log.running}
+            log, position = self._logs[at], self.process.member.positions[at]
+            (commit,) = {
+                running.checkpoint(self.process.outbox, position) for running in log.running
+            }
+            log.passed(commit, ahead=self._ahead, certain=self._certain)
         offsets = []
         for at in sorted(self._moved | self._stepped):
             log = self._logs[at]
             log.offset = self.process.member.positions[at]
-            metadata = log.metadata(ahead=self._ahead)
-            offsets.append(TopicPartition(*at, log.offset, metadata=metadata))
+            offsets.append(TopicPartition(*at, log.offset, metadata=encode(log.past)))
         self._moved.clear()
         self._stepped.clear()
         return offsets
@@ -273,6 +296,22 @@ class KeyedTask:
             for running in log.running:
                 if running.plan.operator.name == name:
                     yield running.clocks.clock_ms
+
+
+def _past(start: Start, topic_id: str) -> LogProgress:
+    """Return how far the last owner of a log partition got."""
+    at = start.partition
+    if start.metadata is None:
+        return LogProgress(VERSION, topic_id)
+    if not start.metadata:
+        raise StateError(
+            f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "
+            "which state belongs to it; 'tidemark reset PIPELINE --service SERVICE' starts the "
+            "service afresh from its log"
+        )
+    past = decode(start.metadata, LogProgress, str(at))
+    check_topic(past, topic_id, str(at))
+    return past
 
 
 def _shown(clocks: Iterable[int]) -> str:

@@ -1,7 +1,8 @@
 """Pieces of keyed state as messages of a changelog topic: ``schemas/changelog.avsc``."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -18,6 +19,7 @@ DELTA = "delta"
 SNAPSHOT = "snapshot"
 
 _PIECE = AvroType.of_file("changelog")
+_OPERATOR = AvroType.of_file("operator")
 
 
 class Commit(NamedTuple):
@@ -38,24 +40,21 @@ NO_COMMIT = Commit()
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Chunk ``chunk`` of the ``chunks`` that a commit's changes, or all state after it, have.
+    """Chunk ``chunk`` of what a commit changed, or of all state after it.
 
-    ``clocks`` is the operator's clock table after the commit, as ``ClockTable.state`` gives it.
+    ``next_offset``: what the operator takes next of the log.  ``clocks``: its clock table after the
+    commit, as ``ClockTable.state`` gives it, in the last chunk.  ``continues``: the changes go on
+    in the next chunk.
     """
 
     kind: str  # DELTA | SNAPSHOT
-    sequence: int
+    commit: Commit
     chunk: int
-    chunks: int
-    clocks: pl.DataFrame
+    next_offset: int
     changes: Changes
-    writer: str = ""
-    previous: str = ""
-
-    @property
-    def commit(self) -> Commit:
-        """The commit that this is a piece of."""
-        return Commit(self.sequence, self.writer, self.previous)
+    clocks: pl.DataFrame | None = None
+    last: bool = False
+    continues: bool = False
 
 
 def encode(piece: Piece) -> bytes:
@@ -63,12 +62,12 @@ def encode(piece: Piece) -> bytes:
     return _PIECE.encode(
         {
             "kind": piece.kind,
-            "sequence": piece.sequence,
-            "writer": piece.writer,
-            "previous": piece.previous,
+            **piece.commit._asdict(),
             "chunk": piece.chunk,
-            "chunks": piece.chunks,
-            "clocks": encode_frame(piece.clocks),
+            "last": piece.last,
+            "continues": piece.continues,
+            "next_offset": piece.next_offset,
+            "clocks": None if piece.clocks is None else encode_frame(piece.clocks),
             "tables": encode_tables(piece.changes),
         }
     )
@@ -81,13 +80,39 @@ def decode(data: bytes) -> Piece:
         StateError: the bytes are no piece of this version, or damaged.
     """
     record = _PIECE.decode(data)
+    clocks = record["clocks"]
     return Piece(
         kind=record["kind"],
-        sequence=record["sequence"],
-        writer=record["writer"],
-        previous=record["previous"],
+        commit=_commit(record),
         chunk=record["chunk"],
-        chunks=record["chunks"],
-        clocks=decode_frame(record["clocks"], "ChangelogPiece, clocks"),
+        next_offset=record["next_offset"],
         changes=decode_tables(record["tables"], "ChangelogPiece"),
+        clocks=None if clocks is None else decode_frame(clocks, "ChangelogPiece, clocks"),
+        last=record["last"],
+        continues=record["continues"],
     )
+
+
+def decode_heading(data: bytes) -> tuple[Commit, bool]:
+    """Read only of which commit a piece is, and whether it is the last one."""
+    record = _PIECE.decode(data)
+    return _commit(record), record["last"]
+
+
+def _commit(record: dict[str, Any]) -> Commit:
+    return Commit(record["sequence"], record["writer"], record["previous"])
+
+
+def encode_operator(parts: Mapping[str, str]) -> bytes:
+    """Return what an operator's state depends on as the value of a changelog record."""
+    return _OPERATOR.encode({"parts": dict(parts)})
+
+
+def decode_operator(data: bytes) -> dict[str, str]:
+    """Read what an operator's state depends on.
+
+    Raises:
+        StateError: the bytes are something else, or damaged.
+    """
+    parts: dict[str, str] = _OPERATOR.decode(data)["parts"]
+    return parts
