@@ -24,10 +24,15 @@ _DRAW_EVERY_S = 0.1
 class Shown:
     """Of one changelog partition: offsets read, of how many, and how long the rest may take."""
 
-    partition: Partition
+    at: Partition
     done: int
     total: int
     eta_s: float | None
+
+    def __str__(self) -> str:
+        share = self.done / self.total if self.total else 1.0
+        left = "" if self.eta_s is None else f", {self.eta_s:.0f} s left"
+        return f"{self.at}: {share:.0%}{left}"
 
 
 class RestoreProgress:

@@ -250,11 +250,6 @@ class KeyedTask:
         """Return how far each changelog is that is being read back."""
         return [shown for restore in self._restores for shown in restore.shown]
 
-    @property
-    def waits_for(self) -> Sequence[Partition]:
-        """Return the changelogs with an open transaction of another process that it waits for."""
-        return [at for restore in self._restores for at in restore.waits_for]
-
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write changelogs; return the offsets of the log partitions that moved."""
         for at in sorted(self._moved):
@@ -273,9 +268,12 @@ class KeyedTask:
         return offsets
 
     def waits(self) -> Sequence[str]:
-        """Return which state is still to be restored."""
-        wanted = [want for restore in self._restores for want in restore.wanted]
-        return [f"restoring {want.changelog}" for want in wanted]
+        """Return which state is still to be restored, and how far it is."""
+        open_at = {at for restore in self._restores for at in restore.waits_for}
+        return [
+            f"restoring {shown}" + (", waiting for an open transaction" * (shown.at in open_at))
+            for shown in self.restoring
+        ]
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, the lag, and the lowest clock, per operator."""
