@@ -13,14 +13,14 @@ from tidemark import apply_frame
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.clock import ClockTable
-from tidemark.core.operator import Operator
+from tidemark.core.operator import Changes, Operator
 from tidemark.core.segment import Segment
 from tidemark.core.session import SessionAggregate
 from tidemark.core.window import Hopping, Session
 from tidemark.core.windowed import WindowAggregate
 from tidemark.errors import PipelineError
 from tidemark.runtime.serde.avro_results import AvroResults
-from tidemark.runtime.serde.changelog import DELTA, Piece, decode, encode
+from tidemark.runtime.serde.changelog import DELTA, Commit, Piece, decode, encode
 from tidemark.runtime.serde.json_results import JsonResults
 
 AGGREGATION = Aggregation(
@@ -54,19 +54,23 @@ def run(of: Operator, segments: Sequence[Segment], *, restore: bool) -> list[pl.
     """Run a log, restoring all state from the bytes of a changelog after each step where asked."""
     clocks, state = of.clocks(), of.body.fresh()
     panes, records = [], []
-    for step, segment in enumerate(segments):
+    for segment in segments:
         panes.append(of.step(segment, clocks, state).panes)
-        records.append(encode(Piece(DELTA, step, 0, 1, clocks.state(), state.changes())))
+        records.append(encoded(state.changes(), clocks))
         if restore:
             clocks, state = ClockTable(of.topics), of.body.fresh()
             for record in records:
                 state.apply(decode(record).changes)
             clocks.apply(decode(records[-1]).clocks)
             pieces = list(state.snapshot()) or [{}]
-            records = [encode(Piece(DELTA, step, 0, 1, clocks.state(), each)) for each in pieces]
+            records = [encoded(piece, clocks) for piece in pieces]
             state.changes()
     panes.append(of.finish(clocks, state).panes.drop("end_of_input"))
     return panes
+
+
+def encoded(changes: Changes, clocks: ClockTable) -> bytes:
+    return encode(Piece(DELTA, Commit(1, "w"), 0, 0, changes, clocks.state(), last=True))
 
 
 def lasts(panes: Sequence[pl.DataFrame]) -> dict[tuple[str | None, int], str]:
