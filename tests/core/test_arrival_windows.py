@@ -252,7 +252,7 @@ def test_changes_hold_only_the_keys_that_changed():
 
 
 def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
-    for module in ("keyed_runs", "arrival_state"):
+    for module in ("keyed_lines", "line_table", "arrival_state"):
         monkeypatch.setattr(
             f"tidemark.core.{module}.hashes_of", lambda keys: np.full(keys.height, 7, np.uint64)
         )

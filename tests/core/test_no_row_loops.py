@@ -14,7 +14,8 @@ import pytest
 CORE = Path(__file__).parents[2] / "tidemark" / "core"
 HOT = (
     *("windowed.py", "slices.py", "tallies.py", "early*.py", "firing.py"),
-    *("session.py", "session_fold.py", "session_runs.py", "session_state.py", "keyed_runs.py"),
+    *("session.py", "session_fold.py", "session_facts.py", "session_state.py", "keyed_lines.py"),
+    *("line_table.py", "line_blocks.py", "hash_index.py", "due_index.py", "blocks.py"),
     *("sliding*.py", "arrival*.py", "prefixes.py", "gap_filled.py", "aggregate*.py", "exact_*.py"),
 )
 MODULES = sorted(module for pattern in HOT for module in CORE.glob(pattern))
@@ -53,7 +54,8 @@ ALLOWED = {
     ("exact_squares.py", "_of_block"): "places of limbs, at most 132",
     ("slices.py", "_of_windows"): "windows that are due",
     ("tallies.py", "of"): "places of windows, of which keys share each",
-    ("session_state.py", "_by_run"): "runs",
+    ("line_blocks.py", "_read"): "blocks",
+    ("line_blocks.py", "drop"): "blocks",
 }
 """Functions that may loop over Python objects of a column; and of what."""
 

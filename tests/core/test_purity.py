@@ -47,7 +47,6 @@ WHOLE_NUMBERS = {
     ("aggregate.py", "additive"): "limbs and counters, Int64",
     ("firing.py", "with_blocks"): "counts rows that fire",
     ("firing.py", "_shows_rows"): "counts rows of windows that are there",
-    ("keyed_runs.py", "find"): "counts matches",
     ("row_size.py", "_value_bytes"): "bytes",
     ("session_fold.py", "_components"): "counts where a component begins",
     ("stateless.py", "_kill_oversized"): "bytes",

@@ -3,7 +3,8 @@
 import polars as pl
 
 from tests.core.session_stream import Stream
-from tidemark.core import keyed_runs, session_state
+from tidemark.core import keyed_lines, line_blocks, line_table, session_state
+from tidemark.core.window import Session
 
 
 def test_changes_tell_nothing_of_a_session_that_came_and_went_between_them():
@@ -45,7 +46,7 @@ def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
     def same(keys):
         return pl.Series([7] * keys.height, dtype=pl.UInt64).to_numpy()
 
-    for module in (keyed_runs, session_state):
+    for module in (keyed_lines, line_table, session_state):
         monkeypatch.setattr(module, "hashes_of", same)
     stream = Stream()
     stream.rows("a 0, b 1, - 2")
@@ -57,21 +58,44 @@ def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
     ]
 
 
-def test_small_segments_leave_few_runs_and_do_not_rewrite_large_ones():
+def test_small_segments_leave_few_blocks_and_do_not_rewrite_large_ones():
     stream = Stream()
     stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
-    large = stream.state.runs[0]
+    ((large, _),) = stream.state.lines.blocks.held()
     for n in range(100):
         stream.rows(",".join(f"k{n}-{m} 0" for m in range(20)))
-    assert stream.state.runs[0] is large
-    assert len(stream.state.runs) <= 3
+    blocks = [block for block, _ in stream.state.lines.blocks.held()]
+    assert blocks[0] is large
+    assert len(blocks) <= 3
 
 
-def test_a_session_that_was_taken_from_a_large_run_is_not_found_there_again():
+def test_a_session_that_was_taken_from_a_large_block_is_not_found_there_again():
     stream = Stream()
     stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
     for at_ms in (3, 6, 9):
         stream.rows(f"k5 {at_ms}")
-    assert len(stream.state.runs) == 2
+    assert len(stream.state.lines.blocks.held()) == 2
     assert stream.clock(19)[-1] == "k5 [0,19) r4 on_time final"
     assert stream.clock(99) == []
+
+
+def test_no_segment_copies_all_that_lives(monkeypatch):
+    monkeypatch.setattr(line_blocks, "_LARGE", 20_000)
+    stream = Stream(windows=Session(1_000_000))
+    most = 0
+    for n in range(60):
+        before = {id(block) for block, _ in stream.state.lines.blocks.held()}
+        stream.rows(",".join(f"k{n * 777 % 40_000 + m * 13} {n}" for m in range(3_000)))
+        made = [b for b, _ in stream.state.lines.blocks.held() if id(b) not in before]
+        most = max(most, sum(block.size for block in made))
+    assert stream.state.lines.live > 50_000
+    assert most <= 3_000 + 2 * 20_000
+
+
+def test_the_slots_and_lines_of_sessions_that_ended_are_used_again():
+    stream = Stream()
+    for n in range(50):
+        stream.rows(",".join(f"k{n}-{m} {n * 100}" for m in range(300)), clock=n * 100 + 50)
+        stream.state.purge(stream.clock_ms)
+    assert stream.state.lines.live == 0
+    assert stream.state.lines.alive.size <= 10_000

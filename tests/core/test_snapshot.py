@@ -19,7 +19,7 @@ from tidemark import (
     tumbling,
 )
 from tidemark import sum as total
-from tidemark.core import blocks, keyed_runs
+from tidemark.core import blocks, line_table
 from tidemark.core.operator import Changes
 from tidemark.core.segment import (
     ARRIVAL,
@@ -87,7 +87,7 @@ def content(pieces: Iterable[Changes]) -> dict[str, pl.DataFrame]:
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_a_snapshot_stays_as_it_was_and_its_pieces_apply_in_any_order(kind, monkeypatch):
     monkeypatch.setattr(blocks, "PIECE_BYTES", 500)
-    monkeypatch.setattr(keyed_runs, "PIECE_LINES", 9)
+    monkeypatch.setattr(line_table, "PIECE_LINES", 9)
     draw = random.Random(kind)
     operator = body_of(kind)
     body, state = operator.body, operator.body.fresh()

@@ -81,16 +81,18 @@ class Aggregation:
         """Whether some aggregate needs to know in which order rows arrived: ARRIVAL."""
         return any(getattr(kind, "by_arrival", False) for kind in self.aggregates.values())
 
-    def partials(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    def partials(
+        self, rows: pl.DataFrame, by: Sequence[str], others: Sequence[pl.DataFrame] = ()
+    ) -> pl.DataFrame:
         """Fold rows into one partial per group of ``by``: ``by``, ROWS, partial columns.
 
-        Groups come in no particular order.
+        ``others`` are partials to merge with them.  Groups come in no particular order.
         """
         columns = [rows[column] for column in by]
         columns.append(pl.Series(ROWS, np.ones(rows.height, np.int64)))
         for name, kind in self.aggregates.items():
             columns += kind.parts(name, rows)
-        return self._merged(pl.DataFrame(columns), by)
+        return self.combine([pl.DataFrame(columns), *others], by)
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Merge partials (whose partial columns may differ) into one per group of ``by``.

@@ -20,7 +20,7 @@ from tidemark.core.aggregate_kinds import Max, Min
 from tidemark.core.arrival_state import RECORDED, SHOWN, ArrivalState
 from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
 from tidemark.core.blocks import stacked
-from tidemark.core.keyed_runs import Facts, Hashes, Lines, Mask, Numbers, keys_of
+from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of, ranges
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
     EARLY,
@@ -250,7 +250,7 @@ class ArrivalAggregate:
         """Return the windows that closed: each a stretch of slices."""
         count = after - before
         key = np.repeat(np.arange(count.size), count)
-        window = _ranges(before, count)
+        window = ranges(before, count)
         lines = np.searchsorted(slices.key, np.arange(count.size))
         begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
         partials = stretches(self._timed, slices.partials, begin, self.windows.slices)
@@ -263,7 +263,7 @@ class ArrivalAggregate:
         low = np.maximum(self._closed(pieces.number), before[pieces.key])
         count = np.maximum(pieces.number // step + 1 - low, 0)
         piece = np.repeat(np.arange(count.size), count)
-        window = _ranges(low, count)
+        window = ranges(low, count)
         order = np.lexsort((piece, window, pieces.key[piece]))
         piece, window = piece[order], window[order]
         key, last = pieces.key[piece], pieces.last[piece]
@@ -321,12 +321,3 @@ def _complete(arrived: Arrived, cut: Cut) -> Numbers:
     last = _last(arrived)
     complete: Numbers = cut.number[last] + cut.completes[last]
     return complete
-
-
-def _ranges(begin: Numbers, count: Numbers) -> Numbers:
-    """Return ``begin``, ``begin`` + 1 and so on, ``count`` of each."""
-    total = np.add.accumulate(count)
-    ranges: Numbers = np.arange(total[-1] if total.size else 0) + np.repeat(
-        begin - total + count, count
-    )
-    return ranges

@@ -11,16 +11,8 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_window import NUMBER
-from tidemark.core.keyed_runs import (
-    Hashes,
-    Lines,
-    Numbers,
-    Run,
-    hashes_of,
-    joined,
-    levelled,
-    pieces_of,
-)
+from tidemark.core.keyed_lines import Hashes, Lines, Numbers, hashes_of
+from tidemark.core.line_table import LineTable
 from tidemark.core.operator import Changes
 from tidemark.core.segment import NEVER_MS
 
@@ -38,7 +30,7 @@ class ArrivalState:
         """Start empty; ``facts``: type of what is stored of a slice."""
         self.key = key
         self.facts = facts
-        self.runs: list[Run] = []
+        self.lines = LineTable(facts)
         self.now_ms = NEVER_MS
         self._panes: list[pl.DataFrame] = []
 
@@ -47,25 +39,17 @@ class ArrivalState:
 
         They come in order of key and number.
         """
-        taken, places = [], [np.empty(0, np.int64)]
-        for run in self.runs:
-            at, key = run.find(keys, hashes)
-            if at.size:
-                taken.append(run.lines.at(at))
-                places.append(key)
-                run.kill(at)
-        if not taken:
-            return None, places[0]
-        lines, place = joined(taken), np.concatenate(places)
-        order = np.lexsort((lines.facts[NUMBER], place))
-        return lines.at(order), place[order]
+        found = self.lines.find(keys, hashes)
+        if not found.slot.size:
+            return None, found.key
+        order = np.lexsort((found.facts[NUMBER], found.key))
+        lines = self.lines.lines(found.slot).at(order)
+        self.lines.take(found.slot)
+        return lines, found.key[order]
 
     def put(self, lines: Lines) -> None:
         """Add all lines of keys that have none, in order of hash."""
-        self._add(lines, fresh=True)
-
-    def _add(self, lines: Lines, *, fresh: bool) -> None:
-        self.runs = levelled([*self.runs, Run(lines, np.full(lines.facts.size, fresh))])
+        self.lines.put(lines, fresh=True)
 
     def record(self, now_ms: int, interval_ms: int) -> Lines | None:
         """Take the processing time of a segment; remove the slices that it shows.
@@ -75,15 +59,14 @@ class ArrivalState:
         before_ms, self.now_ms = self.now_ms, now_ms
         if before_ms // interval_ms == now_ms // interval_ms:
             return None
-        due = []
-        for run in self.runs:
-            facts = run.lines.facts
-            old = facts[RECORDED] // interval_ms < now_ms // interval_ms
-            at = np.flatnonzero(run.alive & old & (facts[SHOWN] < facts[ROWS]))
-            if at.size:
-                due.append(run.lines.at(at))
-                run.kill(at)
-        return joined(due).in_order() if due else None
+        facts = self.lines.facts
+        old = facts[RECORDED] // interval_ms < now_ms // interval_ms
+        slots = np.flatnonzero(self.lines.alive & old & (facts[SHOWN] < facts[ROWS]))
+        if not slots.size:
+            return None
+        due = self.lines.lines(slots).in_order()
+        self.lines.take(slots)
+        return due
 
     def add_panes(self, panes: pl.DataFrame) -> None:
         """Keep panes until they are published."""
@@ -96,21 +79,16 @@ class ArrivalState:
 
     def changes(self) -> Changes:
         """Return all lines of the keys that changed since the last call."""
-        changed = []
-        for run in self.runs:
-            at = np.flatnonzero(run.fresh & run.alive)
-            if at.size:
-                changed.append(run.lines.at(at))
-            run.fresh[:] = False
-        return {SLICES: joined(changed).frame()} if changed else {}
+        fresh = self.lines.take_fresh()
+        return {SLICES: self.lines.lines(fresh).frame()} if fresh.size else {}
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all lines."""
-        return pieces_of(self.runs, SLICES)
+        return ({SLICES: lines} for lines in self.lines.snapshot())
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
-        return sum(run.size_bytes() for run in self.runs)
+        return self.lines.size_bytes()
 
     def apply(self, changes: Changes) -> None:
         """Replace all lines of the keys that a piece has."""
@@ -119,7 +97,7 @@ class ArrivalState:
         lines = Lines.of_frame(changes[SLICES], self.key, self.facts).in_order()
         keys = lines.keys.unique(maintain_order=True)
         self.take(keys, hashes_of(keys))
-        self._add(lines, fresh=False)
+        self.lines.put(lines, fresh=False)
 
     def purge(self, _clock_ms: int) -> None:
         """Do nothing: no row is ever late here, so nothing passes its time."""
@@ -127,11 +105,10 @@ class ArrivalState:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert not self._panes, "panes were not published"
-        for run in self.runs:
-            run.validate()
-        live = [run.living() for run in self.runs if run.live]
+        self.lines.validate()
+        live = list(self.lines.snapshot())
         if live:
-            lines = joined(live).frame()
+            lines = pl.concat(live, how="diagonal")
             assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a slice is twice"
             open_slices = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
             empty = lines.filter(pl.col(ROWS) == 0)

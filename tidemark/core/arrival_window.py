@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS
 from tidemark.core.duration import duration_text
-from tidemark.core.keyed_runs import Facts, Mask, Numbers, running_highest
+from tidemark.core.keyed_lines import Facts, Mask, Numbers, running_highest
 from tidemark.core.segment import EVENT_TIME, NEVER_MS
 from tidemark.errors import PipelineError
 

@@ -58,3 +58,15 @@ def merge_newest(
         first -= 1
         lines += blocks[first].height
     blocks[first:] = [merged(list(frames_of(blocks[first:])))]
+
+
+def crowd(sizes: list[int], many: int, few: int) -> int | None:
+    """Find ``many`` neighbours of similar size, none of them over ``many`` times another.
+
+    ``sizes`` go down; below ``few`` all are alike.  Returns where the smallest such begin, or None
+    where there are none: then the number of sizes is logarithmic in their sum.
+    """
+    for begin in range(len(sizes) - many, -1, -1):
+        if sizes[begin] <= many * max(sizes[begin + many - 1], few // many):
+            return begin
+    return None

@@ -20,14 +20,14 @@ import polars as pl
 from tidemark.core.aggregate import ROWS
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BLOCK, PAIR, ROW
-from tidemark.core.keyed_runs import Lines, Mask, Numbers, keys_of, running_highest
+from tidemark.core.keyed_lines import Lines, Mask, Numbers, keys_of, running_highest
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, FINAL, LATE, RETRACTED, REVISION, START, TIMING
 from tidemark.core.prefixes import prefixes
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, WATERMARK
 from tidemark.core.session import STRICT, SessionAggregate
+from tidemark.core.session_facts import JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
 from tidemark.core.session_fold import NONE
-from tidemark.core.session_runs import JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
 from tidemark.core.session_state import SessionState
 from tidemark.core.trigger import EveryRows, OnClose
 

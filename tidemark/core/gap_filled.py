@@ -17,7 +17,7 @@ from tidemark.core.aggregate import ROWS
 from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.blocks import PIECE_LINES, frames_of, total_bytes
 from tidemark.core.early import EarlyAggregate
-from tidemark.core.keyed_runs import Numbers
+from tidemark.core.keyed_lines import Numbers
 from tidemark.core.operator import Changes
 from tidemark.core.pane import EARLY, END, ON_TIME, REVISION, TIMING, framed
 from tidemark.core.segment import FOREVER_MS

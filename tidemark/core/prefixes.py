@@ -13,7 +13,7 @@ import polars as pl
 
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.blocks import stacked
-from tidemark.core.keyed_runs import Mask, Numbers
+from tidemark.core.keyed_lines import Mask, Numbers
 
 _GROUP = "@group"
 

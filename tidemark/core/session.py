@@ -17,7 +17,8 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.blocks import stacked
-from tidemark.core.keyed_runs import Facts, Lines, Mask, Numbers, keys_of
+from tidemark.core.keyed_lines import Facts, Lines, Mask, Numbers, keys_of
+from tidemark.core.line_table import Found
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
     END,
@@ -30,9 +31,9 @@ from tidemark.core.pane import (
     timing_where,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.session_facts import FACTS, JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
 from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
-from tidemark.core.session_runs import FACTS, JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
-from tidemark.core.session_state import Found, SessionState
+from tidemark.core.session_state import SessionState
 from tidemark.core.trigger import OnClose, Trigger
 from tidemark.core.window import Session
 from tidemark.errors import PipelineError
@@ -129,12 +130,13 @@ class SessionAggregate:
         accepted: Mask = merged.of_row != NONE
         if not accepted.any():
             return Folded(merged.of_row, None)
-        partials = [self._partials(rows, merged.of_row, accepted)]
+        taken = []
         if touched.any():
-            partials += self._taken(found.where(touched), merged.of_stored[touched], merged, state)
+            taken = self._taken(found.where(touched), merged.of_stored[touched], merged, state)
+        partials = self._partials(rows, merged.of_row, accepted, taken)
         key = key_of_row[merged.first_row]
         facts = _facts(merged, found, discarding=self.discarding)
-        return Folded(merged.of_row, Lines(keys[key], hashes[key], facts, self._combined(partials)))
+        return Folded(merged.of_row, Lines(keys[key], hashes[key], facts, partials))
 
     def _taken(
         self, taken: Found, number: Numbers, merged: Merged, state: SessionState
@@ -168,16 +170,14 @@ class SessionAggregate:
         both = self.aggregation.with_nothing(stacked([held, none]))
         return both[np.argsort(np.concatenate([some, nothing]))]
 
-    def _partials(self, rows: pl.DataFrame, session: Numbers, accepted: Mask) -> pl.DataFrame:
+    def _partials(
+        self, rows: pl.DataFrame, session: Numbers, accepted: Mask, taken: Sequence[pl.DataFrame]
+    ) -> pl.DataFrame:
+        """Return the partials of new sessions, in order: of rows and of sessions taken."""
         rows = rows.hstack([pl.Series(_SESSION, session)])
         if not accepted.all():
             rows = rows.filter(pl.Series(accepted))
-        return self.aggregation.partials(rows, (_SESSION,))
-
-    def _combined(self, partials: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        folded = partials[0]
-        if len(partials) > 1:
-            folded = self.aggregation.combine(partials, (_SESSION,))
+        folded = self.aggregation.partials(rows, (_SESSION,), taken)
         return folded[np.argsort(folded[_SESSION].to_numpy())].drop(_SESSION)
 
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:

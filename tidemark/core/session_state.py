@@ -1,50 +1,27 @@
-"""Keyed state of sessions: few runs of live sessions, and what became of them.
+"""Keyed state of sessions: a table of live ones, what is due of them, and what became of them.
 
-A segment looks up its own keys in every run, takes the sessions it merges with and puts the results
-as one new run.  No Python object per key or session.
+A segment looks up its own keys, takes the sessions it merges with and puts the results.  When a
+session ends it is due; after that it waits to be dropped, unless more rows come.
 
 (key, start, end) identifies a live session.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 
-from tidemark.core.blocks import stacked
-from tidemark.core.keyed_runs import (
-    Facts,
-    Hashes,
-    Lines,
-    Mask,
-    Numbers,
-    hashes_of,
-    joined,
-    levelled,
-    pieces_of,
-)
+from tidemark.core.aggregate import ROWS
+from tidemark.core.due_index import DueIndex
+from tidemark.core.keyed_lines import Hashes, Lines, Mask, Numbers, hashes_of, joined
+from tidemark.core.line_table import Found, LineTable
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END, START
 from tidemark.core.segment import NEVER_MS
-from tidemark.core.session_runs import FACTS, SessionRun
+from tidemark.core.session_facts import FACTS, SHOWN_EARLY, STANDS, STANDS_END
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
 """Frames of the state's changes, in the order in which they apply."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Live sessions of some keys: number of the run, place in it, place of the key, facts."""
-
-    run: Numbers
-    at: Numbers
-    key: Numbers
-    facts: Facts
-
-    def where(self, mask: Mask) -> "Found":
-        """Return some of them."""
-        return Found(self.run[mask], self.at[mask], self.key[mask], self.facts[mask])
 
 
 class SessionState:
@@ -58,59 +35,49 @@ class SessionState:
         """Start empty."""
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
-        self.runs: list[SessionRun] = []
         self._withdrawn: list[Lines] = []
         self._told: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        self.lines = LineTable(FACTS)
+        self._due = DueIndex()  # by end, until the clock has passed it
+        self._passed = DueIndex()  # by end, from then on
 
     def find(self, keys: pl.DataFrame, hashes: Hashes) -> Found:
         """Return the live sessions of different keys; fastest with hashes in order."""
-        found = [run.find(keys, hashes) for run in self.runs]
-        none = np.empty(0, np.int64)
-        facts = [run.lines.facts.take(at) for run, (at, _) in zip(self.runs, found, strict=True)]
-        return Found(
-            np.repeat(np.arange(len(found)), [at.size for at, _ in found]),
-            np.concatenate([none, *(at for at, _ in found)]),
-            np.concatenate([none, *(key for _, key in found)]),
-            np.concatenate(facts) if facts else np.empty(0, FACTS),
-        )
-
-    def _by_run(self, found: Found) -> Iterable[tuple[SessionRun, Numbers]]:
-        bounds = np.searchsorted(found.run, np.arange(len(self.runs) + 1)).tolist()
-        for run, low, high in zip(self.runs, bounds[:-1], bounds[1:], strict=True):
-            if low < high:
-                yield run, found.at[low:high]
+        return self.lines.find(keys, hashes)
 
     def take(self, found: Found) -> pl.DataFrame:
         """Remove sessions that were found; return their partials, in the order of ``found``."""
-        taken = []
-        for run, at in self._by_run(found):
-            taken.append(run.lines.partials[at])
-            self._remove(run, at)
-        return stacked(taken)
+        partials = self.lines.partials(found.slot)
+        self._tell(REMOVED, found.slot, found.keys)
+        self.lines.take(found.slot)
+        return partials
 
-    def _remove(self, run: SessionRun, at: Numbers) -> None:
-        self._tell(REMOVED, run, at)
-        run.kill(at)
-
-    def _tell(self, what: str, run: SessionRun, at: Numbers) -> None:
+    def _tell(self, what: str, slots: Numbers, keys: pl.DataFrame) -> None:
         # Nobody needs to hear what became of a session that changes() and snapshot() never showed.
-        at = at if self._snapshot_taken else at[~run.fresh[at]]
-        if at.size:
-            facts = run.lines.facts[at]
+        if not self._snapshot_taken and self.lines.fresh[slots].any():
+            told = np.flatnonzero(~self.lines.fresh[slots])
+            slots, keys = slots[told], keys[told]
+        if slots.size:
+            facts = self.lines.facts.take(slots)
             bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
-            self._told[what].append(run.lines.keys[at].hstack(bounds))
+            self._told[what].append(keys.hstack(bounds))
 
     def put(self, sessions: Lines) -> None:
-        """Add sessions that are in no run, in order of hash."""
-        self._add(SessionRun(sessions, np.ones(sessions.facts.size, np.bool_)))
+        """Add sessions that are not there, in order of hash."""
+        self._add(sessions, fresh=True)
 
-    def _add(self, new: SessionRun) -> None:
-        self.runs = levelled([*self.runs, new])
+    def _add(self, sessions: Lines, *, fresh: bool) -> None:
+        slots = self.lines.put(sessions, fresh=fresh)
+        self._due.put(slots, sessions.facts[END])
 
     def withdraw(self, found: Found) -> None:
         """Keep sessions that were found, whose panes are to be withdrawn in this segment."""
-        self._withdrawn += [run.lines.at(at) for run, at in self._by_run(found)]
+        if found.slot.size:
+            self._withdrawn.append(self.lines.lines(found.slot))
 
     def take_withdrawn(self) -> Lines | None:
         """Return the sessions whose panes are to be withdrawn."""
@@ -122,26 +89,44 @@ class SessionState:
 
         They count as published; those that no row can reach any more are gone.
         """
-        due = []
-        for run in self.runs:
-            at = run.pass_due(end_ms)
-            if at.size:
-                due.append(run.lines.at(at))
-                final = due[-1].facts[END] + self.allowed_lateness_ms <= clock_ms
-                self._tell(PUBLISHED, run, at[~final])
-                run.publish(at[~final])
-                self._remove(run, at[final])
-        return joined(due) if due else None
+        slots = self._ended(self._due, end_ms)
+        facts = self.lines.facts.take(slots)
+        lacks = (facts[STANDS] < facts[ROWS]) | facts[SHOWN_EARLY]
+        final = facts[END] + self.allowed_lateness_ms <= clock_ms
+        waits = ~(lacks & final)
+        self._passed.put(slots[waits], facts[END][waits])
+        if not lacks.any():
+            return None
+        due = self.lines.lines(slots[lacks])
+        self._leave(due, slots[lacks], final[lacks])
+        return due
+
+    def _ended(self, index: DueIndex, end_ms: int) -> Numbers:
+        """Return the live sessions of an index that ended up to ``end_ms``, once."""
+        slots = index.pass_due(end_ms)
+        slots = slots[self.lines.alive[slots]]
+        ends_ms = self.lines.facts.take(slots)[END]
+        grown = ends_ms > end_ms
+        index.put(slots[grown], ends_ms[grown])
+        return slots[~grown]
+
+    def _leave(self, due: Lines, slots: Numbers, final: Mask) -> None:
+        """Note that panes of sessions went out; remove the final ones."""
+        stay, go = np.flatnonzero(~final), np.flatnonzero(final)
+        self._tell(PUBLISHED, slots[stay], due.keys[stay])
+        self._mark_published(slots[stay])
+        self._tell(REMOVED, slots[go], due.keys[go])
+        self.lines.drop(slots[go])
+
+    def _mark_published(self, slots: Numbers) -> None:
+        facts = self.lines.facts
+        facts[STANDS][slots], facts[STANDS_END][slots] = facts[ROWS][slots], facts[END][slots]
+        facts[SHOWN_EARLY][slots] = False
 
     def changes(self) -> Changes:
         """Return what was removed, published and put since the last call."""
-        put = []
-        for run in self.runs:
-            at = np.flatnonzero(run.fresh & run.alive)
-            if at.size:
-                put.append(run.lines.at(at).frame())
-            run.fresh[:] = False
-        frames = {**self._told, PUT: put}
+        fresh = self.lines.take_fresh()
+        frames = {**self._told, PUT: [self.lines.lines(fresh).frame()] if fresh.size else []}
         self._told = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
         return {name: pl.concat(made, how="diagonal") for name, made in frames.items() if made}
@@ -149,53 +134,47 @@ class SessionState:
     def snapshot(self) -> Iterator[Changes]:
         """Return all live sessions."""
         self._snapshot_taken = True
-        return pieces_of(self.runs, PUT)
+        return ({PUT: lines} for lines in self.lines.snapshot())
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
-        return sum(run.size_bytes() for run in self.runs)
-
-    def _living(self) -> pl.DataFrame | None:
-        live = [run.living() for run in self.runs if run.live]
-        return joined(live).frame() if live else None
+        return self.lines.size_bytes()
 
     def apply(self, changes: Changes) -> None:
         """Remove, mark, then put; a session that is put replaces itself."""
         if REMOVED in changes:
-            self._drop(changes[REMOVED])
+            self.lines.take(self._identified(changes[REMOVED]).slot)
         if PUBLISHED in changes:
-            for run, at in self._by_run(self._identified(changes[PUBLISHED])):
-                run.publish(at)
+            self._mark_published(self._identified(changes[PUBLISHED]).slot)
         if PUT in changes:
-            self._drop(changes[PUT])
-            sessions = Lines.of_frame(changes[PUT], self.key, FACTS).in_order()
-            self._add(SessionRun(sessions, np.zeros(sessions.facts.size, np.bool_)))
-
-    def _drop(self, sessions: pl.DataFrame) -> None:
-        for run, at in self._by_run(self._identified(sessions)):
-            run.kill(at)
+            self.lines.take(self._identified(changes[PUT]).slot)
+            self._add(Lines.of_frame(changes[PUT], self.key, FACTS).in_order(), fresh=False)
 
     def _identified(self, sessions: pl.DataFrame) -> Found:
         """Find sessions by key, start and end."""
         keys = sessions.select(self.key)
         found = self.find(keys, hashes_of(keys))
-        same = np.ones(found.at.size, np.bool_)
+        same = np.ones(found.slot.size, np.bool_)
         for name in (START, END):
             same &= found.facts[name] == sessions[name].to_numpy()[found.key]
         return found.where(same)
 
     def purge(self, clock_ms: int) -> None:
         """Drop the sessions that no row can reach any more; their panes went out."""
-        for run in self.runs:
-            run.purge(max(NEVER_MS, clock_ms - self.allowed_lateness_ms))
-        self.runs = [run for run in self.runs if run.live]
+        last_ms = max(NEVER_MS, clock_ms - self.allowed_lateness_ms)
+        self.lines.drop(self._ended(self._passed, last_ms))
+        self.lines.purge()
+        if not self.lines.live:
+            self._start_empty()
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert not self._withdrawn, "withdrawn panes were not published"
-        for run in self.runs:
-            run.validate()
-        live = self._living()
-        if live is not None:
-            identity = live.select(*self.key, START, END)
-            assert not identity.is_duplicated().any(), "a session is there twice"
+        self.lines.validate()
+        self._due.validate()
+        self._passed.validate()
+        facts = self.lines.facts[self.lines.alive]
+        assert bool((facts[STANDS] <= facts[ROWS]).all()), "a pane has more rows than its session"
+        assert bool((facts[START] < facts[END]).all()), "a session ends before it starts"
+        live = [lines.select(*self.key, START, END) for lines in self.lines.snapshot()]
+        assert not live or not pl.concat(live).is_duplicated().any(), "a session is there twice"

@@ -24,7 +24,7 @@ from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
-from tidemark.core.keyed_runs import Mask, Numbers, keys_of
+from tidemark.core.keyed_lines import Mask, Numbers, keys_of
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
     EARLY,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidemark.core.keyed_runs import Mask, Numbers
+from tidemark.core.keyed_lines import Mask, Numbers
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
-from tidemark.core.keyed_runs import Mask, Numbers
+from tidemark.core.keyed_lines import Mask, Numbers
 from tidemark.core.prefixes import grouped
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.sliding_fold import Timeline, Windows, any_of

@@ -1,0 +1,27 @@
+"""What is known of a session besides its key and partial aggregates."""
+
+import numpy as np
+
+from tidemark.core.aggregate import ROWS
+from tidemark.core.pane import END, START
+
+JOINED_LATE, STANDS, STANDS_END = "@joined_late", "@stands", "@stands_end"
+SHOWN_EARLY = "@shown_early"
+
+FACT_NAMES = (START, END, ROWS, JOINED_LATE, STANDS, STANDS_END, SHOWN_EARLY)
+
+_MARKS = (JOINED_LATE, SHOWN_EARLY)
+
+FACTS = np.dtype(
+    [(name, np.bool_ if name in _MARKS else np.int64) for name in FACT_NAMES], align=True
+)
+"""Facts of a session.
+
+* JOINED_LATE: some row joined after an end had passed, so timing is late.
+* STANDS: revision of the pane published under this start and not withdrawn, 0 without one; the
+  session is up to date when it equals ROWS.
+* STANDS_END: the end in that pane.
+* SHOWN_EARLY: that pane was early, and one of the same rows is to follow when the session closes.
+
+Discarding, STANDS counts the rows that panes have shown, under whatever start.
+"""
