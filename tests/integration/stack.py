@@ -150,8 +150,10 @@ class Stack:
             process.wait(timeout=15)
         return {replica: process.returncode for replica, process in ended.items()}
 
-    def produce(self, records: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
-        """Write (partition, key, value) to the raw topic."""
+    def produce(
+        self, records: Iterable[tuple[int, bytes | None, bytes | None]], topic: str | None = None
+    ) -> None:
+        """Write (partition, key, value) to a topic, by default the raw one."""
         servers = self.config.bootstrap_servers
         # Idempotent, or a batch that is sent again comes behind the next one.
         settings = {
@@ -161,7 +163,7 @@ class Stack:
         }
         producer = Producer({"bootstrap.servers": servers, **settings})
         for partition, key, value in records:
-            producer.produce(self.raw, value, key, partition)
+            producer.produce(topic or self.raw, value, key, partition)
             producer.poll(0)
         assert producer.flush(10) == 0
 

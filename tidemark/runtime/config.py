@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tidemark.errors import ConfigurationError
@@ -95,6 +95,11 @@ class Config(BaseSettings):
     snapshot_commits: int = Field(default=1_000, validation_alias="TIDEMARK_SNAPSHOT_COMMITS", ge=1)
     snapshot_bytes: int = Field(
         default=16 * 2**20, validation_alias="TIDEMARK_SNAPSHOT_BYTES", ge=1
+    )
+    # Where the sink service delivers to: see tidemark/sinks/open.py.  It may hold a password.
+    sink: SecretStr = Field(default=SecretStr(""), validation_alias="TIDEMARK_SINK")
+    sink_name: str = Field(
+        default="sink", validation_alias="TIDEMARK_SINK_NAME", pattern=r"^[A-Za-z0-9._-]{1,100}$"
     )
     # -1: the broker's default.
     replication_factor: int = Field(

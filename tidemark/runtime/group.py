@@ -7,7 +7,7 @@ messages that it will drop instead of handing them over.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -60,6 +60,9 @@ class PartitionsLostError(Exception):
 
 class Owner(Protocol):
     """Who is told of a member's assignments, always from inside ``consume`` or ``leave``."""
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Return where partitions start, given what the group has committed."""
 
     def settle(self) -> None:
         """Commit everything taken so far: the group is about to change or to wait."""
@@ -138,7 +141,11 @@ class Member:
             return
         self._owner.settle()  # the wait below may be long, and must not hold a transaction
         committed = self._committed(consumer, partitions)
-        starts = [self._start(tp) for tp in committed]
+        asked = [Partition(tp.topic, tp.partition) for tp in partitions]
+        low, high = (offsets(self._admin, asked, which) for which in (EARLIEST, LATEST))
+        starts = self._owner.starting([_start(tp, low) for tp in committed])
+        for start in starts:
+            _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         self._owner.assigned(starts)
@@ -159,19 +166,6 @@ class Member:
             else:
                 return committed
 
-    def _start(self, committed: TopicPartition) -> Start:
-        partition = Partition(committed.topic, committed.partition)
-        low = offsets(self._admin, [partition], EARLIEST)[partition]
-        high = offsets(self._admin, [partition], LATEST)[partition]
-        if committed.offset < 0:
-            return Start(partition, low, None)
-        if not low <= committed.offset <= high:
-            raise StateError(
-                f"{partition}: the committed offset {committed.offset} is outside of the topic's "
-                f"{low} to {high}; records are gone, start afresh with 'tidemark reset'"
-            )
-        return Start(partition, committed.offset, committed.metadata or "")
-
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
         self._owner.settle()
@@ -183,6 +177,21 @@ class Member:
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
         raise PartitionsLostError(f"the group took {names} away: this process was too slow")
+
+
+def _start(committed: TopicPartition, low: Mapping[Partition, int]) -> Start:
+    partition = Partition(committed.topic, committed.partition)
+    if committed.offset < 0:
+        return Start(partition, low[partition], None)
+    return Start(partition, committed.offset, committed.metadata or "")
+
+
+def _require_kept(start: Start, low: int, high: int) -> None:
+    if not low <= start.offset <= high:
+        raise StateError(
+            f"{start.partition}: the committed offset {start.offset} is outside of the topic's "
+            f"{low} to {high}; records are gone, start afresh with 'tidemark reset'"
+        )
 
 
 def offsets(

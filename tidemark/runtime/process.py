@@ -7,7 +7,7 @@ import gc
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
@@ -57,6 +57,14 @@ class Work(Protocol):
 
     def figures(self) -> Mapping[str, object]:
         """Return what a progress line shows."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """Work that knows by itself how far it got, whatever the group has committed."""
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Return where partitions start, given what the group has committed."""
 
 
 class Process:
@@ -154,6 +162,10 @@ class Process:
             self.outbox.commit(offsets, self.member.consumer)
             self._pace.committed(time.monotonic())
         assert not self.outbox.is_open, "output without offsets"
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Let work start where it knows that it stopped."""
+        return self._work.starting(starts) if isinstance(self._work, Remembering) else starts
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""

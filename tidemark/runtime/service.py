@@ -13,8 +13,11 @@ from tidemark.runtime import logs
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import STOPPED_BY_SETTINGS, explained
 from tidemark.runtime.group import PartitionsLostError
+from tidemark.sinks.sink import OvertakenError, RefusedError, UnavailableError
 
 _log = logging.getLogger("tidemark")
+
+_SINK = (OvertakenError, RefusedError, UnavailableError)
 
 
 def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
@@ -38,7 +41,7 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
         if not config.pipeline:
             raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
         run(config, load_pipeline(config.pipeline).plan())
-    except (KafkaException, PartitionsLostError) as error:
+    except (KafkaException, PartitionsLostError, *_SINK) as error:
         line, status = explained(error, config.user)
         _log.error("%s: %s", name, line)
         sys.exit(status)

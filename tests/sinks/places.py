@@ -1,0 +1,125 @@
+"""Sinks to test, and what a reader finds in each."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from tidemark.sinks.duck import DuckSink
+from tidemark.sinks.lines import LinesSink
+from tidemark.sinks.parquet import ParquetSink
+from tidemark.sinks.rows import decode
+from tidemark.sinks.sink import Sink
+from tidemark.sinks.sqlite import SqliteSink
+from tidemark.sinks.table import INSTANT, Table
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kind of sink: how to open it, to read a table of it, and to run SQL where there is any."""
+
+    open: Callable[[], Sink]
+    rows: Callable[[Table], list[Row]]
+    run: Callable[[str], list[tuple[Any, ...]]] | None = None
+
+
+def sqlite_place(folder: Path) -> Place:
+    path = folder / "results.db"
+
+    def run(statement: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(path)) as db, db:
+            return db.execute(statement).fetchall()
+
+    return Place(lambda: SqliteSink(path), partial(database_rows, run), run)
+
+
+def duck_place(folder: Path) -> Place:
+    path = folder / "results.duckdb"
+
+    def run(statement: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(path) as db:
+            return db.execute(statement).fetchall()
+
+    return Place(lambda: DuckSink(path), partial(database_rows, run), run)
+
+
+def parquet_place(folder: Path) -> Place:
+    def rows(table: Table) -> list[Row]:
+        files = sorted((folder / table.name).glob("*.parquet"), key=_begin)
+        frames = [pl.read_parquet(path) for path in files]
+        return plain(_held(pl.concat(frames), table), table)
+
+    return Place(lambda: ParquetSink(folder), rows)
+
+
+def lines_place(folder: Path) -> Place:
+    def rows(table: Table) -> list[Row]:
+        files = sorted(folder.glob(f"{table.name}-*.jsonl"))
+        frames = [decode(table, path.read_bytes().splitlines()).rows for path in files]
+        return plain(_held(pl.concat(frames), table), table)
+
+    return Place(lambda: LinesSink(folder), rows)
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {
+    "sqlite": sqlite_place,
+    "duckdb": duck_place,
+    "parquet": parquet_place,
+    "jsonl": lines_place,
+}
+
+
+def database_rows(run: Callable[[str], list[tuple[Any, ...]]], table: Table) -> list[Row]:
+    """Return the rows of a table in a database."""
+    names = list(table.columns)
+    columns = ", ".join(f'"{name}"' for name in names)
+    found = run(f'SELECT {columns} FROM "{table.name}"')
+    return plain([dict(zip(names, values, strict=True)) for values in found], table)
+
+
+def _begin(path: Path) -> tuple[int, int]:
+    partition, begin, _ = path.stem.split("-")
+    return int(partition), int(begin)
+
+
+def _held(rows: pl.DataFrame, table: Table) -> list[Row]:
+    """Return what counts of all panes ever written: the last of each key, but those withdrawn."""
+    held: dict[tuple[Any, ...], Row] = {}
+    for row in rows.iter_rows(named=True):
+        if row.pop("retracted"):
+            window = tuple(row[name] for name in table.window)
+            held = {k: r for k, r in held.items() if tuple(r[n] for n in table.window) != window}
+        else:
+            held[tuple(row[name] for name in table.key)] = row
+    return list(held.values())
+
+
+def plain(rows: Sequence[Row], table: Table) -> list[Row]:
+    """Return rows as every sink should give them back, in the order of their keys."""
+    made = [
+        {name: _value(row[name], dtype) for name, dtype in table.columns.items()} for row in rows
+    ]
+    return sorted(made, key=lambda row: tuple(str(row[name]) for name in table.key))
+
+
+def _value(value: Any, dtype: pl.DataType) -> Any:
+    if value is None:
+        return None
+    if dtype.is_nested():
+        return json.loads(value) if isinstance(value, str) else value
+    if dtype == INSTANT:
+        return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
+    if dtype == pl.Boolean:
+        return bool(value)
+    return Decimal(value) if isinstance(dtype, pl.Decimal) else value

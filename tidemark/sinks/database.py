@@ -1,0 +1,96 @@
+"""What sinks into SQL databases share: tables that fit, moves that only one process can make."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.group import Partition
+from tidemark.sinks import sql
+from tidemark.sinks.sink import Batch, OvertakenError, Position
+from tidemark.sinks.sql import Dialect, quoted
+from tidemark.sinks.table import Table
+
+
+class Database(Protocol):
+    """A connection, seen from the statements that all databases share."""
+
+    dialect: Dialect
+
+    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it has any."""
+
+    def change(self, statement: str, *values: object) -> int:
+        """Run a statement; return how many rows it changed."""
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        """Return a table's columns and their types; none where it does not exist."""
+
+    def key(self, table: str) -> list[str]:
+        """Return the columns of a table's primary key, in order."""
+
+
+def prepare(database: Database, tables: Sequence[Table]) -> list[Table]:
+    """Make what is missing; return the tables that were made or got columns.
+
+    Raises:
+        ConfigurationError: a table is there with another key, or a column with another type.
+    """
+    database.run(database.dialect.create_positions())
+    changed = [table for table in tables if _fit(database, table)]
+    for table in changed:
+        for name, query in sql.views(table).items():
+            database.run(f"DROP VIEW IF EXISTS {quoted(name)}")
+            database.run(f"CREATE VIEW {quoted(name)} AS {query}")
+    return changed
+
+
+def _fit(database: Database, table: Table) -> bool:
+    there = database.columns(table.name)
+    if not there:
+        database.run(database.dialect.create(table))
+        return True
+    _require_key(database, table)
+    missing = []
+    for name, dtype in table.columns.items():
+        wanted = database.dialect.type_of(name, dtype)
+        if name not in there:
+            missing.append(f"{quoted(name)} {wanted}")
+        elif there[name] != wanted:
+            raise ConfigurationError(
+                f"table {table.name} has column {name} as {there[name]}, wanted {wanted}: "
+                "rename the table or the output"
+            )
+    for column in missing:
+        database.run(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {column}")
+    return bool(missing)
+
+
+def _require_key(database: Database, table: Table) -> None:
+    key = database.key(table.name)
+    if key != list(table.key):
+        raise ConfigurationError(
+            f"table {table.name} has the primary key ({', '.join(key)}), wanted "
+            f"({', '.join(table.key)}): rename the table or the output"
+        )
+
+
+def positions(database: Database, partitions: Collection[Partition]) -> dict[Partition, Position]:
+    """Return how far each partition was written, for those that were."""
+    rows = database.run(f"SELECT topic, partition, next_offset, topic_id FROM {sql.POSITIONS}")
+    known = {Partition(topic, number): Position(end, of) for topic, number, end, of in rows}
+    return {at: known[at] for at in partitions if at in known}
+
+
+def move(database: Database, batch: Batch) -> None:
+    """Move a partition's position as a batch says.
+
+    Raises:
+        OvertakenError: it is not where the batch begins.
+    """
+    at, (begin, end, topic_id) = batch.partition, batch.move
+    if begin is None:
+        changed = database.change(database.dialect.insert_position(), *at, end, topic_id)
+    else:
+        changed = database.change(database.dialect.move_position(), end, topic_id, *at, begin)
+    if changed != 1:
+        raise OvertakenError(f"{at}: another process has written it beyond {begin or 'its start'}")

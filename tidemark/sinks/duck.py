@@ -1,0 +1,155 @@
+"""DuckDB: tables in one file, exactly once, written column by column.
+
+DuckDB gives the file to one process at a time: a second sink, or a reader, waits for the first.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from tidemark.core.pane import REVISION
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.group import Partition
+from tidemark.sinks import database, sql
+from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.sql import Dialect, quoted
+from tidemark.sinks.table import INSTANT, Table
+
+DIALECT = Dialect(
+    {
+        pl.String(): "VARCHAR",
+        pl.Boolean(): "BOOLEAN",
+        pl.Int64(): "BIGINT",
+        pl.Int32(): "INTEGER",
+        pl.Int16(): "SMALLINT",
+        pl.Int8(): "TINYINT",
+        pl.UInt64(): "UBIGINT",
+        pl.UInt32(): "UINTEGER",
+        pl.UInt16(): "USMALLINT",
+        pl.UInt8(): "UTINYINT",
+        pl.Float64(): "DOUBLE",
+        pl.Float32(): "FLOAT",
+        INSTANT: "TIMESTAMP WITH TIME ZONE",
+        pl.Date(): "DATE",
+    },
+    nested="JSON",
+    decimal=lambda dtype: f"DECIMAL({dtype.precision},{dtype.scale})",
+    parameter="?",
+)
+
+
+class DuckSink:
+    """A database file, made where there is none."""
+
+    every_ms = 0
+    dialect = DIALECT
+
+    def __init__(self, path: Path) -> None:
+        """Open the file at the first use."""
+        self._path = path
+        self._known: duckdb.DuckDBPyConnection | None = None
+
+    @property
+    def _db(self) -> duckdb.DuckDBPyConnection:
+        if self._known is None:
+            try:
+                self._known = duckdb.connect(self._path)
+            except duckdb.IOException as error:
+                raise UnavailableError(_line(error)) from error  # another process has it
+            except duckdb.Error as error:
+                raise ConfigurationError(f"DuckDB file {self._path}: {_line(error)}") from error
+        return self._known
+
+    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it has any."""
+        return self._db.execute(statement, values).fetchall()
+
+    def change(self, statement: str, *values: object) -> int:
+        """Run a statement; return how many rows it changed."""
+        return int(self.run(statement, *values)[0][0])
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        """Return a table's columns and their types."""
+        return dict(self.run(_COLUMNS, table))
+
+    def key(self, table: str) -> list[str]:
+        """Return the columns of a table's primary key, in order."""
+        found = self.run(_KEY, table)
+        return list(found[0][0]) if found else []
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Make the tables, add columns that are new, refuse tables of another shape."""
+        with self._transaction():
+            for table in database.prepare(self, tables):
+                comment = table.comment.replace("'", "''")
+                self.run(f"COMMENT ON TABLE {quoted(table.name)} IS '{comment}'")
+
+    def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
+        """Return how far each partition was written."""
+        return database.positions(self, partitions)
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Take all batches in one transaction."""
+        try:
+            with self._transaction():
+                for batch in batches:
+                    database.move(self, batch)
+                    self._rows(batch)
+        except (duckdb.DataError, duckdb.IntegrityError) as error:
+            raise RefusedError(_line(error)) from error
+        except duckdb.OperationalError as error:
+            raise UnavailableError(_line(error)) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.begin()
+        try:
+            yield
+        except BaseException:
+            self._db.rollback()
+            raise
+        self._db.commit()
+
+    def _rows(self, batch: Batch) -> None:
+        withdrawn, rows = batch.newest()
+        table = batch.table
+        ours, columns = quoted(table.name), list(table.columns)
+        if withdrawn.height:
+            same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in table.window)
+            with self._seen(withdrawn.select(*table.window, REVISION)):
+                self.run(
+                    f"DELETE FROM {ours} t USING {_ROWS} s "
+                    f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
+                )
+        with self._seen(rows.select(columns)):
+            self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {_ROWS}"))
+
+    @contextmanager
+    def _seen(self, rows: pl.DataFrame) -> Iterator[None]:
+        """Let statements read rows as a table."""
+        self._db.register(_ROWS, sql.json_texts(rows).to_arrow())
+        try:
+            yield
+        finally:
+            self._db.unregister(_ROWS)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._known is not None:
+            self._known.close()
+
+
+_ROWS = "tidemark_rows"
+_COLUMNS = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?"
+_KEY = """
+    SELECT constraint_column_names FROM duckdb_constraints()
+    WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'
+"""
+
+
+def _line(error: duckdb.Error) -> str:
+    return "DuckDB: " + " ".join(str(error).split())

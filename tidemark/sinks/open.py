@@ -1,0 +1,85 @@
+"""Which sink an address means."""
+
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tidemark.errors import ConfigurationError
+from tidemark.sinks.sink import Sink
+
+FORMS = (
+    "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, sqlite:PATH, duckdb:PATH, parquet:FOLDER, "
+    "jsonl:FOLDER, http://..., https://... or MODULE:CLASS of your own"
+)
+
+
+def open_sink(address: str) -> Sink:
+    """Return the sink of an address, whose forms are FORMS; a path may be relative.
+
+    Raises:
+        ConfigurationError: it has no such form, or its client is not installed.
+    """
+    try:
+        return _open(address)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"TIDEMARK_SINK: {_shown(address)} needs the module {error.name}: pip install "
+            "'tidemark[sinks]'"
+        ) from error
+
+
+def _open(address: str) -> Sink:
+    # Imported where needed: only one of the clients has to be installed.
+    scheme, _, rest = address.partition(":")
+    match scheme:
+        case "postgresql" | "postgres":
+            from tidemark.sinks.postgres import PostgresSink
+
+            return PostgresSink(address)
+        case "http" | "https":
+            from tidemark.sinks.webhook import WebhookSink
+
+            return WebhookSink(address)
+        case "sqlite":
+            from tidemark.sinks.sqlite import SqliteSink
+
+            return SqliteSink(_path(address, rest))
+        case "duckdb":
+            from tidemark.sinks.duck import DuckSink
+
+            return DuckSink(_path(address, rest))
+        case "parquet":
+            from tidemark.sinks.parquet import ParquetSink
+
+            return ParquetSink(_path(address, rest))
+        case "jsonl":
+            from tidemark.sinks.lines import LinesSink
+
+            return LinesSink(_path(address, rest))
+    return _own(address, scheme, rest)
+
+
+def _path(address: str, rest: str) -> Path:
+    path = unquote(rest.removeprefix("//"))
+    if not path:
+        raise ConfigurationError(f"TIDEMARK_SINK={address}: names no path; its forms are {FORMS}")
+    return Path(path)
+
+
+def _own(address: str, module: str, name: str) -> Sink:
+    """Make a user's own sink, of a class or function without arguments."""
+    if not name.isidentifier():
+        raise ConfigurationError(
+            f"TIDEMARK_SINK={_shown(address)}: no known form; there are {FORMS}"
+        )
+    made = getattr(import_module(module), name, None)
+    if not callable(made):
+        raise ConfigurationError(f"TIDEMARK_SINK={address}: {module} has no class {name}")
+    sink: Sink = made()
+    return sink
+
+
+def _shown(address: str) -> str:
+    """Return an address without its password."""
+    password = urlsplit(address).password
+    return address.replace(f":{password}@", ":***@") if password else address

@@ -1,0 +1,206 @@
+"""PostgreSQL: tables in a database, exactly once.
+
+Rows of a batch come by COPY into a temporary table, from there by one INSERT ... ON CONFLICT; with
+the positions that is one transaction.  Lists and structs are jsonb.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import psycopg
+from psycopg import sql as text
+
+from tidemark.core.pane import REVISION
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.group import Partition
+from tidemark.sinks import database, sql
+from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.sql import Dialect, quoted
+from tidemark.sinks.table import INSTANT, Table
+
+_TIMEOUTS = "-c lock_timeout=20s -c statement_timeout=60s -c timezone=UTC"
+_CONNECT_S = 10
+_INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
+_NULL = r"\N"
+
+# Of these PostgreSQL says: try again.  Connections, resources, an operator, locks, deadlocks.
+_BUSY = ("08", "53", "57", "55P03", "40")
+_REFUSED = ("22", "23")
+
+DIALECT = Dialect(
+    {
+        pl.String(): "text",
+        pl.Boolean(): "boolean",
+        pl.Int64(): "bigint",
+        pl.Int32(): "integer",
+        pl.Int16(): "smallint",
+        pl.Int8(): "smallint",
+        pl.UInt32(): "bigint",
+        pl.UInt16(): "integer",
+        pl.UInt8(): "smallint",
+        pl.UInt64(): "numeric(20,0)",
+        pl.Float64(): "double precision",
+        pl.Float32(): "real",
+        INSTANT: "timestamp with time zone",
+        pl.Date(): "date",
+    },
+    nested="jsonb",
+    decimal=lambda dtype: f"numeric({dtype.precision},{dtype.scale})",
+    parameter="%s",
+)
+
+
+class PostgresSink:
+    """The tables of a database, in the schema that the connection has first in its path."""
+
+    every_ms = 0
+    dialect = DIALECT
+
+    def __init__(self, url: str) -> None:
+        """Connect at the first use; ``url`` is libpq's."""
+        self._url = url
+        self._known: psycopg.Connection | None = None
+        self._staged: set[str] = set()
+
+    @property
+    def _db(self) -> psycopg.Connection:
+        if self._known is None or self._known.closed:
+            self._staged.clear()
+            self._known = psycopg.connect(
+                self._url,
+                autocommit=True,
+                client_encoding="utf8",
+                connect_timeout=_CONNECT_S,
+                options=_TIMEOUTS,
+            )
+        return self._known
+
+    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it has any."""
+        done = self._execute(statement, values)
+        return done.fetchall() if done.description else []
+
+    def change(self, statement: str, *values: object) -> int:
+        """Run a statement; return how many rows it changed."""
+        return self._execute(statement, values).rowcount
+
+    def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor:
+        return self._db.execute(statement, values or None)
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        """Return a table's columns and their types."""
+        return dict(self.run(_COLUMNS, quoted(table)))
+
+    def key(self, table: str) -> list[str]:
+        """Return the columns of a table's primary key, in order."""
+        return [name for (name,) in self.run(_KEY, quoted(table))]
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Make the tables, add columns that are new, refuse tables of another shape."""
+        try:
+            with self._db.transaction():
+                # Of services that start together one makes the tables, the others find them.
+                self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
+                for table in database.prepare(self, tables):
+                    self._describe(table)
+        except psycopg.Error as error:
+            known = _named(error)
+            raise (known if isinstance(known, UnavailableError) else _refused(error)) from error
+
+    def _describe(self, table: Table) -> None:
+        """Say what table and columns are."""
+        self._comment(f"TABLE {quoted(table.name)}", table.comment)
+        for column in table.columns:
+            if comment := table.comment_of(column):
+                self._comment(f"COLUMN {quoted(table.name)}.{quoted(column)}", comment)
+
+    def _comment(self, on: str, comment: str) -> None:
+        self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
+
+    def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
+        """Return how far each partition was written."""
+        try:
+            return database.positions(self, partitions)
+        except psycopg.Error as error:
+            raise _named(error) from error
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Take all batches in one transaction."""
+        try:
+            with self._db.transaction():
+                for batch in batches:
+                    database.move(self, batch)
+                    self._rows(batch)
+        except psycopg.Error as error:
+            raise _named(error) from error
+
+    def _rows(self, batch: Batch) -> None:
+        withdrawn, rows = batch.newest()
+        table = batch.table
+        ours, columns = quoted(table.name), list(table.columns)
+        if withdrawn.height:
+            staged = self._stage(table, withdrawn.select(*table.window, REVISION))
+            same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in table.window)
+            self.run(
+                f"DELETE FROM {ours} t USING {staged} s "
+                f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
+            )
+            self.run(f"TRUNCATE {staged}")
+        if rows.height:
+            staged = self._stage(table, rows.select(columns).sort(table.key))
+            self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {staged}"))
+
+    def _stage(self, table: Table, rows: pl.DataFrame) -> str:
+        """Copy rows into the table's temporary twin, which is empty at each transaction's start."""
+        staged = quoted(f"staged_{table.name}"[:63])
+        if table.name not in self._staged:
+            columns = ", ".join(
+                f"{quoted(name)} {DIALECT.type_of(name, dtype)}"
+                for name, dtype in table.columns.items()
+            )
+            self.run(f"CREATE TEMP TABLE {staged} ({columns}) ON COMMIT DELETE ROWS")
+            self._staged.add(table.name)
+        options = f"FORMAT csv, NULL '{_NULL}'"
+        statement = f"COPY {staged} ({sql.names(rows.columns)}) FROM STDIN ({options})"
+        with self._db.cursor().copy(statement) as copy:
+            copy.write(_csv(rows))
+        return staged
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._known is not None:
+            self._known.close()
+
+
+_COLUMNS = """
+    SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+"""
+_KEY = """
+    SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (number, place)
+    JOIN pg_attribute ON attnum = number
+    WHERE indrelid = to_regclass(%s) AND attrelid = indrelid AND indisprimary ORDER BY place
+"""
+
+
+def _csv(rows: pl.DataFrame) -> str:
+    texts = sql.instants(sql.json_texts(rows), _INSTANT)
+    # Every text is quoted, so that none is taken for NULL.
+    return texts.write_csv(include_header=False, null_value=_NULL, quote_style="non_numeric")
+
+
+def _named(error: psycopg.Error) -> Exception:
+    state = error.sqlstate or "08"  # a connection that broke says nothing
+    line = f"PostgreSQL: {_line(error)}"
+    if state.startswith(_BUSY):
+        return UnavailableError(line)
+    return RefusedError(line) if state.startswith(_REFUSED) else error
+
+
+def _refused(error: psycopg.Error) -> ConfigurationError:
+    return ConfigurationError(f"PostgreSQL: {_line(error)}")
+
+
+def _line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,121 @@
+"""Records of a topic as rows of its table.
+
+A batch is decoded as a whole; where anything in it is no record of its table, one by one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core.pane import RETRACTED
+from tidemark.errors import StateError
+from tidemark.runtime.serde.json_records import instance
+from tidemark.sinks.table import INSTANT, RENAMED, ROW, Table
+
+_TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
+_LONGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows in the order of their records.
+
+    ``rows``: the table's columns, and for panes RETRACTED.  ``good``: the records they come from,
+    by index.  ``bad``: index and reason of each record that is none of the table.
+    """
+
+    rows: pl.DataFrame
+    good: Sequence[int]
+    bad: Sequence[tuple[int, str]]
+
+
+def decode(table: Table, values: Sequence[bytes | None]) -> Decoded:
+    """Decode the records of a table's topic."""
+    try:
+        return Decoded(_rows(table, values), range(len(values)), ())
+    except _TEXTS:
+        return _one_by_one(table, values)
+
+
+def _one_by_one(table: Table, values: Sequence[bytes | None]) -> Decoded:
+    rows, good, bad = [_rows(table, ())], [], []
+    for index, value in enumerate(values):
+        try:
+            rows.append(_rows(table, [value]))
+            good.append(index)
+        except _TEXTS as error:
+            bad.append((index, " ".join(str(error).split())))
+    return Decoded(pl.concat(rows), good, bad)
+
+
+def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
+    """Return rows, one a record.
+
+    Raises:
+        StateError, PolarsError, UnicodeDecodeError: some value is no record of the table.
+    """
+    if any(value is None for value in values):
+        raise StateError("a record without a value")
+    schema = _record_schema(table)
+    present = [value for value in values if value is not None]
+    records = _avro(table, present, schema) if table.avro else _json(present, schema)
+    if records.height != len(values):
+        raise StateError(f"{len(values)} records hold {records.height} objects")
+    rows = records.select(_column(table, name, dtype) for name, dtype in table.columns.items())
+    for name in table.key:
+        if rows[name].null_count():
+            raise StateError(f"column {name} is null")
+    if table.has_panes:
+        rows = rows.hstack([records[RETRACTED].fill_null(value=False)])
+    return rows
+
+
+def _record_schema(table: Table) -> dict[str, pl.DataType]:
+    """Return the members of a table's records, and their types there."""
+    schema: dict[str, pl.DataType] = {}
+    for name, dtype in table.columns.items():
+        # A sum of integers may be longer than its column: then that is what must be said of it.
+        held = pl.Int128() if dtype == pl.Int64 else dtype
+        schema[RENAMED.get(name, name)] = (
+            pl.Int64() if name in RENAMED and dtype == INSTANT else held
+        )
+    if table.raw_row is not None:
+        schema[ROW] = table.raw_row
+    if table.has_panes:
+        schema[RETRACTED] = pl.Boolean()
+    return schema
+
+
+def _json(values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    text = b"\n".join(values)
+    text.decode()
+    if not text:
+        return pl.DataFrame(schema=schema)
+    if any(map(_holds_decimals, schema.values())):  # read_ndjson knows none, and is faster
+        lines = pl.Series(values, dtype=pl.Binary).cast(pl.String)
+        return lines.str.json_decode(pl.Struct(schema)).struct.unnest()
+    return pl.read_ndjson(text, schema=schema)
+
+
+def _holds_decimals(dtype: pl.DataType) -> bool:
+    if isinstance(dtype, pl.List):
+        return _holds_decimals(instance(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_decimals(instance(field.dtype)) for field in dtype.fields)
+    return isinstance(dtype, pl.Decimal)
+
+
+def _avro(table: Table, values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    assert table.avro is not None
+    return pl.DataFrame([table.avro.decode(value) for value in values], schema=schema)
+
+
+def _column(table: Table, name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return a column of the table, from the members of its records."""
+    member = pl.col(RENAMED.get(name, name))
+    if dtype == INSTANT:
+        return member.cast(INSTANT).alias(name)
+    if name == ROW and table.raw_row is not None:
+        return member.struct.json_encode().alias(name)
+    return member.cast(dtype).alias(name)

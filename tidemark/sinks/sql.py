@@ -1,0 +1,145 @@
+"""The SQL that databases share: tables, views and statements of a sink, from a ``Table``.
+
+One row of POSITIONS is one partition of a topic and how far it was written, kept in the same
+transaction as the rows.  Its old value is part of every move, so that of two processes that write
+the same partition the second changes nothing (``OvertakenError``).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core.pane import FINAL, REVISION, WINDOW
+from tidemark.errors import ConfigurationError
+from tidemark.sinks.table import INSTANT, WINDOW_START, Table
+
+POSITIONS = "tidemark_positions"
+_VIEWS = ("latest", "final")
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes any name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between databases: column types by polars type, and the mark of a parameter."""
+
+    types: Mapping[pl.DataType, str]
+    nested: str
+    decimal: Callable[[pl.Decimal], str]
+    parameter: str
+
+    def type_of(self, column: str, dtype: pl.DataType) -> str:
+        """Return the type of a column.
+
+        Raises:
+            ConfigurationError: a type that no column of a database holds.
+        """
+        if dtype.is_nested():
+            return self.nested
+        if isinstance(dtype, pl.Decimal):
+            return self.decimal(dtype)
+        if dtype not in self.types:
+            raise ConfigurationError(f"column {column!r}: a database has no type for {dtype}")
+        return self.types[dtype]
+
+    def create(self, table: Table) -> str:
+        """Return the statement that makes a table."""
+        columns = [
+            f"{quoted(name)} {self.type_of(name, dtype)}{' NOT NULL' * (name in table.key)}"
+            for name, dtype in table.columns.items()
+        ]
+        return (
+            f"CREATE TABLE {quoted(table.name)} ({', '.join(columns)}, "
+            f"PRIMARY KEY ({names(table.key)}))"
+        )
+
+    def create_positions(self) -> str:
+        """Return the statement that makes the table of positions."""
+        text, integer = self.types[pl.String()], self.types[pl.Int64()]
+        return (
+            f"CREATE TABLE IF NOT EXISTS {POSITIONS} (topic {text} NOT NULL, "
+            f"partition {integer} NOT NULL, next_offset {integer} NOT NULL, "
+            f"topic_id {text} NOT NULL, PRIMARY KEY (topic, partition))"
+        )
+
+    def insert_position(self) -> str:
+        """Return the statement for a partition's first move: topic, partition, end, topic id."""
+        values = ", ".join([self.parameter] * 4)
+        return f"INSERT INTO {POSITIONS} VALUES ({values}) ON CONFLICT DO NOTHING"
+
+    def move_position(self) -> str:
+        """Return the statement for a move: end, topic id, topic, partition, begin."""
+        at = self.parameter
+        return (
+            f"UPDATE {POSITIONS} SET next_offset = {at}, topic_id = {at} "
+            f"WHERE topic = {at} AND partition = {at} AND next_offset = {at}"
+        )
+
+
+def names(columns: Sequence[str]) -> str:
+    """Return names between commas."""
+    return ", ".join(map(quoted, columns))
+
+
+def upsert(table: Table, rows: str) -> str:
+    """Return the statement that puts rows; ``rows`` is what stands behind the column names.
+
+    A pane of a lower revision never replaces one of a higher.
+    """
+    ours = quoted(table.name)
+    others = [name for name in table.columns if name not in table.key]
+    assigned = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
+    newer = f" WHERE excluded.{REVISION} >= {ours}.{REVISION}" if table.has_panes else ""
+    return (
+        f"INSERT INTO {ours} ({names(list(table.columns))}) {rows} "
+        f"ON CONFLICT ({names(table.key)}) DO UPDATE SET {assigned}{newer}"
+    )
+
+
+def views(table: Table) -> dict[str, str]:
+    """Return the views of a table of panes and the queries they stand for.
+
+    ``<table>_latest`` has each key's newest window, ``<table>_final`` what no row can change.
+    """
+    if not table.has_panes:
+        return {}
+    ours, columns = quoted(table.name), names(list(table.columns))
+    newest = [WINDOW] if WINDOW in table.columns else [WINDOW_START]
+    order = ", ".join(f"{quoted(name)} DESC" for name in [*newest, REVISION])
+    ranked = (
+        f"SELECT {columns}, row_number() OVER (PARTITION BY {names(table.record_key)} "
+        f"ORDER BY {order}) AS tidemark_rank FROM {ours}"
+    )
+    queries = (
+        f"SELECT {columns} FROM ({ranked}) AS ranked WHERE tidemark_rank = 1",
+        f"SELECT {columns} FROM {ours} WHERE {quoted(FINAL)}",
+    )
+    return {f"{table.name}_{view}": query for view, query in zip(_VIEWS, queries, strict=True)}
+
+
+def json_texts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with lists and structs as JSON."""
+    return rows.with_columns(
+        pl.when(pl.col(name).is_not_null()).then(_json_text(name, dtype)).alias(name)
+        for name, dtype in rows.schema.items()
+        if dtype.is_nested()
+    )
+
+
+def _json_text(name: str, dtype: pl.DataType) -> pl.Expr:
+    if isinstance(dtype, pl.Struct):
+        return pl.col(name).struct.json_encode()
+    # Only structs are written as JSON: put the list into one, and take its braces off again.
+    held = pl.struct(pl.col(name).alias("v")).struct.json_encode()
+    return held.str.strip_prefix('{"v":').str.strip_suffix("}")
+
+
+def instants(rows: pl.DataFrame, form: str) -> pl.DataFrame:
+    """Return rows with instants as text; ``form`` is that of strftime."""
+    return rows.with_columns(
+        pl.col(name).dt.strftime(form) for name, dtype in rows.schema.items() if dtype == INSTANT
+    )

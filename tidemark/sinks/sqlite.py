@@ -1,0 +1,155 @@
+"""SQLite: tables in one file, exactly once.
+
+Instants are ISO 8601 texts in UTC, which sort as they should; lists and structs are JSON; decimals
+are texts, for SQLite would round them.
+"""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.pane import REVISION
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.group import Partition
+from tidemark.sinks import database, sql
+from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.sql import Dialect, quoted
+from tidemark.sinks.table import INSTANT, Table
+
+_BUSY_S = 5.0
+_INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_KIND = 0xFF  # the low byte of a result code
+
+DIALECT = Dialect(
+    {
+        pl.String(): "TEXT",
+        pl.Boolean(): "INTEGER",
+        pl.Int64(): "INTEGER",
+        pl.Int32(): "INTEGER",
+        pl.Int16(): "INTEGER",
+        pl.Int8(): "INTEGER",
+        pl.UInt32(): "INTEGER",
+        pl.UInt16(): "INTEGER",
+        pl.UInt8(): "INTEGER",
+        pl.Float64(): "REAL",
+        pl.Float32(): "REAL",
+        INSTANT: "TEXT",
+        pl.Date(): "TEXT",
+    },
+    nested="TEXT",
+    decimal=lambda _: "TEXT",
+    parameter="?",
+)
+
+
+class SqliteSink:
+    """A database file, made where there is none."""
+
+    every_ms = 0
+    dialect = DIALECT
+
+    def __init__(self, path: Path) -> None:
+        """Open the file.
+
+        Raises:
+            ConfigurationError: it cannot be opened, or is no database.
+        """
+        try:
+            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error as error:
+            raise ConfigurationError(f"SQLite file {path}: {error}") from None
+
+    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows."""
+        return self._db.execute(statement, values).fetchall()
+
+    def change(self, statement: str, *values: object) -> int:
+        """Run a statement; return how many rows it changed."""
+        return self._db.execute(statement, values).rowcount
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        """Return a table's columns and their types."""
+        return {name: kind for _, name, kind, *_ in self._described(table)}
+
+    def key(self, table: str) -> list[str]:
+        """Return the columns of a table's primary key, in order."""
+        places = {place: name for _, name, _, _, _, place in self._described(table) if place}
+        return [places[place] for place in sorted(places)]
+
+    def _described(self, table: str) -> list[tuple[Any, ...]]:
+        return self.run(f"PRAGMA table_info({quoted(table)})")
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Make the tables, add columns that are new, refuse tables of another shape."""
+        try:
+            with self._transaction():
+                database.prepare(self, tables)
+        except sqlite3.Error as error:
+            raise _named(error) from error
+
+    def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
+        """Return how far each partition was written."""
+        return database.positions(self, partitions)
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Take all batches in one transaction."""
+        try:
+            with self._transaction():
+                for batch in batches:
+                    database.move(self, batch)
+                    self._rows(batch)
+        except (sqlite3.Error, OverflowError) as error:
+            raise _named(error) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing, from BEGIN on: no other process writes between reading and writing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _rows(self, batch: Batch) -> None:
+        withdrawn, rows = batch.newest()
+        table = batch.table
+        if withdrawn.height:
+            where = " AND ".join(f"{quoted(name)} = ?" for name in table.window)
+            self._db.executemany(
+                f"DELETE FROM {quoted(table.name)} WHERE {where} AND {REVISION} <= ?",
+                _values(withdrawn.select(*table.window, REVISION)),
+            )
+        marks = ", ".join("?" * len(table.columns))
+        self._db.executemany(sql.upsert(table, f"VALUES ({marks})"), _values(rows.sort(table.key)))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _values(rows: pl.DataFrame) -> Iterable[tuple[object, ...]]:
+    texts = rows.with_columns(
+        pl.col(name).cast(pl.String)
+        for name, dtype in rows.schema.items()
+        if isinstance(dtype, pl.Decimal | pl.Date)
+    )
+    return sql.instants(sql.json_texts(texts), _INSTANT).iter_rows()
+
+
+def _named(error: sqlite3.Error | OverflowError) -> Exception:
+    line = f"SQLite: {error}"
+    if isinstance(error, sqlite3.OperationalError):
+        busy = error.sqlite_errorcode & _KIND in _BUSY
+        return UnavailableError(line) if busy else ConfigurationError(line)
+    if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | OverflowError):
+        return RefusedError(line)
+    return error

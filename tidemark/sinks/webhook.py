@@ -1,0 +1,94 @@
+"""A webhook: records are posted to an address, at least once.
+
+A request holds consecutive records of one partition as a JSON array of objects with ``key``,
+``value`` and ``offset``.  ``Idempotency-Key`` names topic, partition and offsets, so that a
+receiver knows what it has seen: after a crash the same records may come again, cut otherwise.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import httpx
+import msgspec
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.group import Partition
+from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.table import Table
+
+_TIMEOUT_S = 30.0
+_TOO_MANY, _TOO_EARLY, _TIMED_OUT, _SERVER = 429, 425, 408, 500
+# The receiver never takes such a request whoever sends it: that is no fault of a row.
+_SETTINGS = {301, 302, 303, 307, 308, 401, 403, 404, 405, 407}
+
+
+class WebhookSink:
+    """An address that takes POST."""
+
+    every_ms = 0
+
+    def __init__(self, url: str) -> None:
+        """``url``: http or https; user and password in it are sent as basic authentication."""
+        self._url = httpx.URL(url)
+        self._client = httpx.Client(timeout=_TIMEOUT_S)
+
+    @property
+    def _shown(self) -> str:
+        return str(self._url.copy_with(userinfo=b""))
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Refuse topics that hold no JSON."""
+        for table in tables:
+            if table.avro is not None:
+                raise ConfigurationError(f"{table.topic} is Avro: a webhook takes only JSON")
+
+    def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
+        """Remember nothing: the offsets committed in Kafka say where to go on."""
+        return {}
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Post each batch that has records."""
+        for batch in batches:
+            if batch.values:
+                self._post(batch)
+
+    def _post(self, batch: Batch) -> None:
+        at = batch.partition
+        first, last = batch.offsets[0], batch.offsets[-1]
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{at.topic}/{at.number}/{first}-{last}",
+            "Tidemark-Topic": at.topic,
+        }
+        try:
+            answer = self._client.post(self._url, content=_body(batch), headers=headers)
+        except httpx.TransportError as error:
+            raise UnavailableError(f"webhook {self._shown}: {error}") from error
+        self._require_taken(answer)
+
+    def _require_taken(self, answer: httpx.Response) -> None:
+        status = answer.status_code
+        line = f"webhook {self._shown} answered {status} {answer.reason_phrase}"
+        if status in _SETTINGS:
+            raise ConfigurationError(line)
+        if status >= _SERVER or status in (_TOO_MANY, _TOO_EARLY, _TIMED_OUT):
+            raise UnavailableError(line)
+        if not answer.is_success:
+            raise RefusedError(line)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._client.close()
+
+
+def _body(batch: Batch) -> bytes:
+    records = zip(batch.keys, batch.values, batch.offsets, strict=True)
+    return msgspec.json.encode(
+        [
+            {
+                "key": None if key is None else msgspec.Raw(key),
+                "value": msgspec.Raw(value),
+                "offset": offset,
+            }
+            for key, value, offset in records
+        ]
+    )
