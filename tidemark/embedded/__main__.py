@@ -43,9 +43,11 @@ def _status(_: argparse.Namespace) -> None:
 
 def _show(console: Console) -> None:
     processes = stack.status(state_folder())
+    readiness = stack.readiness(state_folder())
     for process in processes:
         console.print(
             f"{process.name:10} {process.state.lower():9} pid {process.pid:<8} {process.log}"
+            f"  {readiness.get(process.name, '')}".rstrip()
         )
     if not processes:
         console.print("nothing runs")

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -96,9 +96,23 @@ def command(kafka_class: str, *arguments: str, jvm: Sequence[str] = _TOOL_JVM) -
 
 
 def prepare(
-    folder: Path, port: int, controller_port: int, *, short_lived: bool = True
+    folder: Path,
+    port: int,
+    controller_port: int,
+    *,
+    short_lived: bool = True,
+    extra: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Make `folder` a broker's folder (a used one keeps its data); return the command to run it."""
+    """Make `folder` a broker's folder (a used one keeps its data); return the command to run it.
+
+    Args:
+        folder: where its data and settings are.
+        port: of the listener that asks no questions.
+        controller_port: of its controller.
+        short_lived: whether it should rather start fast than run fast.
+        extra: settings of the broker besides ours or in their place; `{port}` and
+            `{controller_port}` in them stand for the ports.
+    """
     settings = folder / "server.properties"
     data = folder / "data"
     jvm = (*_BROKER_JVM, _SHORT_LIVED) if short_lived else _BROKER_JVM
@@ -108,9 +122,9 @@ def prepare(
         folder.mkdir(parents=True, exist_ok=True)
         if not (data / "meta.properties").exists():
             shutil.copytree(formatted, data, dirs_exist_ok=True)
-        settings.write_text(
-            _SETTINGS.format(host=_HOST, port=port, controller_port=controller_port, data=data)
-        )
+        more = "".join(f"{name}={value}\n" for name, value in (extra or {}).items())
+        ports = {"port": port, "controller_port": controller_port}
+        settings.write_text((_SETTINGS + more).format(host=_HOST, data=data, **ports))
         free = shutil.disk_usage(data).free
     except OSError as error:
         raise ConfigurationError(f"broker data folder {folder}: {error.strerror}") from error
@@ -147,10 +161,14 @@ class Broker:
     Args:
         folder: where its data, settings and log are.
         port: the port clients use; a free one by default.
+        extra: settings besides ours, see `prepare`.
     """
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, port: int | None = None, extra: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
+        self._extra = extra
         self.log = folder / "broker.log"
         self.address = ""
         self._asked_port = port
@@ -189,7 +207,7 @@ class Broker:
 
     def _start_once(self) -> None:
         port = self._asked_port or free_port()
-        runs = prepare(self.folder, port, controller_port=free_port())
+        runs = prepare(self.folder, port, free_port(), extra=self._extra)
         self.address = f"{_HOST}:{port}"
         with self.log.open("wb") as log:
             process = subprocess.Popen(

@@ -4,12 +4,15 @@ State, data and logs are in one folder; data outlives `down`, so that `up` goes 
 one ended.
 """
 
+import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
@@ -27,6 +30,7 @@ from tidemark.runtime.config import Config
 BROKER = "broker"
 _JOIN_S = 60
 _POLL_S = 0.1
+_ANSWER_S = 2.0
 
 
 def up(
@@ -72,6 +76,23 @@ def status(folder: Path) -> list[ProcessStatus]:
     return stack.supervision().status() if stack else []
 
 
+def readiness(folder: Path) -> dict[str, str]:
+    """Return of each service of this folder's stack "ready", or why it is not."""
+    stack = running(folder)
+    return {name: _readiness(port) for name, port in stack.health.items()} if stack else {}
+
+
+def _readiness(port: int) -> str:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=_ANSWER_S) as answer:
+            told = json.load(answer)
+    except HTTPError as error:
+        told = json.load(error)
+    except OSError:
+        return "no answer"
+    return "; ".join(told["reasons"]) or "ready"
+
+
 def _up(
     folder: Path, pipeline: str, port: int | None, raw_partitions: int | None, dies_with_us: bool
 ) -> Running:
@@ -79,10 +100,11 @@ def _up(
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
     broker = prepare(folder / BROKER, chosen, controller_port=free_port(), short_lived=dies_with_us)
+    health = {name: free_port() for name in plan.services()}
     supervision = Supervision.begin(
-        folder, _programs(broker, plan), _environment(pipeline, address), dies_with_us
+        folder, _programs(broker, health), _environment(pipeline, address), dies_with_us
     )
-    stack = Running(address, pipeline, str(supervision.socket), supervision.pid)
+    stack = Running(address, pipeline, str(supervision.socket), supervision.pid, health)
     try:
         remember(folder, stack)
         _start(supervision, plan, address, raw_partitions)
@@ -130,10 +152,15 @@ def _raw_topics(plan: Plan, partitions: int | None) -> Sequence[topics.Topic]:
     )
 
 
-def _programs(broker: Sequence[str], plan: Plan) -> list[Program]:
+def _programs(broker: Sequence[str], health: Mapping[str, int]) -> list[Program]:
     services = [
-        Program(name, (sys.executable, "-m", f"services.{name}"), priority=2)
-        for name in plan.services()
+        Program(
+            name,
+            (sys.executable, "-m", f"services.{name}"),
+            priority=2,
+            environment={"TIDEMARK_HTTP_PORT": str(port)},
+        )
+        for name, port in health.items()
     ]
     return [Program(BROKER, broker, priority=1), *services]
 

@@ -2,7 +2,8 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tidemark.embedded.supervision import Supervision
@@ -12,12 +13,16 @@ _FILE = "stack.json"
 
 @dataclass(frozen=True)
 class Running:
-    """A stack: the address of its broker, its pipeline, and how to reach its supervisor."""
+    """A stack: the address of its broker, its pipeline, and how to reach its supervisor.
+
+    ``health``: the port at which each service tells its health.
+    """
 
     address: str
     pipeline: str
     socket: str
     pid: int
+    health: Mapping[str, int] = field(default_factory=dict)
 
     def supervision(self) -> Supervision:
         """Return the control of its processes."""

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 from xmlrpc.client import Fault, ServerProxy
@@ -46,6 +46,7 @@ supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 _PROGRAM = """
 [program:{name}]
 command={command}
+environment={environment}
 directory={directory}
 priority={priority}
 autostart=false
@@ -70,6 +71,7 @@ class Program:
     name: str
     command: Sequence[str]
     priority: int
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def _settings(folder: Path, socket: Path, programs: Sequence[Program]) -> str:
         _PROGRAM.format(
             name=program.name,
             command=_escaped(shlex.join(program.command)),
+            environment=",".join(f'{k}="{_escaped(v)}"' for k, v in program.environment.items()),
             directory=_escaped(str(Path.cwd())),
             priority=program.priority,
             folder=_escaped(str(folder)),

@@ -16,12 +16,25 @@ MAX_MESSAGE_BYTES = 16 * 2**20
 Answer = TypeVar("Answer")
 
 _TRIES, _PAUSE_S = 20, 0.25
+_REMEMBERED = 1_000
 _log = logging.getLogger("kafka")
 
 
+_REPEAT_S = 30.0
+_said_s: dict[str, float] = {}
+
+
 def _calm(record: logging.LogRecord) -> bool:
-    """Drop what is true and no trouble."""
+    """Drop what is true and no trouble, and what was said a moment ago."""
     text = record.getMessage()
+    # Of a broker that is away there are twenty lines a second, alike but for a duration.
+    essence = text.rpartition("]: ")[2].partition(" (after ")[0]
+    now_s = time.monotonic()
+    if now_s - _said_s.get(essence, -_REPEAT_S) < _REPEAT_S:
+        return False
+    if len(_said_s) > _REMEMBERED:
+        _said_s.clear()
+    _said_s[essence] = now_s
     # A fresh broker loads its coordinator at the first transactions; settings are shared by all
     # clients, some of which have no use for one or the other.
     return not ("oordinator load in progress" in text or "property and will be ignored" in text)

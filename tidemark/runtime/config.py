@@ -37,6 +37,9 @@ _DECIDED = {
     "acks",
 }
 
+# Under the protocol of KIP-848 the brokers decide them.
+_BROKERS = {"session.timeout.ms", "heartbeat.interval.ms"}
+
 Millis = Annotated[int, Field(ge=1)]
 
 
@@ -125,9 +128,14 @@ class Config(BaseSettings):
         except ValidationError as error:
             raise ConfigurationError(_explained(error)) from None
         for name, value in config.client_properties.items():
+            variable = "KAFKA_" + name.upper().replace(".", "_")
             if name in _DECIDED:
-                variable = "KAFKA_" + name.upper().replace(".", "_")
                 raise ConfigurationError(f"{variable}={value}: {name} is decided by Tidemark")
+            if name in _BROKERS and config.group_protocol == "consumer":
+                raise ConfigurationError(
+                    f"{variable}={value}: under TIDEMARK_GROUP_PROTOCOL=consumer the brokers "
+                    f"decide {name}"
+                )
         if config.commit_interval_max_ms < config.commit_interval_ms:
             raise ConfigurationError(
                 f"TIDEMARK_COMMIT_INTERVAL_MAX_MS={config.commit_interval_max_ms}: "

@@ -176,7 +176,9 @@ class Member:
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
-        raise PartitionsLostError(f"the group took {names} away: this process was too slow")
+        raise PartitionsLostError(
+            f"the group took {names} away: this process was too slow, or no broker answered"
+        )
 
 
 def _start(committed: TopicPartition, low: Mapping[Partition, int]) -> Start:

@@ -3,9 +3,9 @@
 Starting a transactional producer ends the transactions of any other process of the same id, and so
 the process.  If something starts that one again, it would in turn end the first, and so on for
 ever.  Members of a group are known by their client id, in which a process tells its own id, when it
-began, and where.  So one that finds another with its id, begun within the last minute and still
-there when the session of a dead one would be over, knows that it was replaced, and gives way.  A
-dead one of the same host need not be waited for.
+took over from another, and where it is.  So one that finds another with its id, which took over
+within the last minute and is still there when the session of a dead one would be over, knows that
+it was replaced, and gives way.  A dead one of the same host need not be waited for.
 """
 
 import os
@@ -26,9 +26,9 @@ _PAUSE_S = 0.5
 _ANSWER_S = 10.0
 
 
-def client_id(process_id: str, begun_ms: int) -> str:
-    """Return the name under which this process is a member of its group."""
-    return f"{process_id}@{begun_ms}@{socket.gethostname()}@{os.getpid()}"
+def client_id(process_id: str, took_over_ms: int) -> str:
+    """Return the name under which this process is a member of its group; 0: it is the first."""
+    return f"{process_id}@{took_over_ms}@{socket.gethostname()}@{os.getpid()}"
 
 
 def give_way(
@@ -36,16 +36,21 @@ def give_way(
     admin: AdminClient,
     group: str,
     process_id: str,
-    begun_ms: int,
+    now_ms: int,
     waiting: Callable[[str], None],
-) -> None:
+) -> int:
     """Go on where this process is the only one of its id, or the first that comes after another.
+
+    Returns:
+        when it takes over, which is now, or 0 where it is the only one.
 
     Raises:
         ConfigurationError: another process took over less than a minute ago, and lives.
     """
     deadline_s = time.monotonic() + session_timeout_ms(config) / 1000 + _MARGIN_S
-    while any(begun > begun_ms - _TURN_MS for begun in _others(admin, group, process_id)):
+    while others := _others(admin, group, process_id):
+        if max(others) < now_ms - _TURN_MS:
+            return now_ms
         if time.monotonic() > deadline_s:
             raise ConfigurationError(
                 f"another process uses id {process_id}: each process of a service needs a "
@@ -53,10 +58,11 @@ def give_way(
             )
         waiting(f"waiting until a process with the same id {process_id} has left its group")
         time.sleep(_PAUSE_S)
+    return 0
 
 
 def _others(admin: AdminClient, group: str, process_id: str) -> list[int]:
-    """Return when the members of the group with this id began, in ms."""
+    """Return when the members of the group with this id took over, in ms."""
     # To describe a group without members takes until the request times out on a fresh cluster.
     if group not in _groups(admin):
         return []
@@ -67,8 +73,8 @@ def _others(admin: AdminClient, group: str, process_id: str) -> list[int]:
         return []
     names = [member.client_id.split("@") for member in members]
     return [
-        int(begun_ms)
-        for name, begun_ms, host, pid in (name for name in names if len(name) == 4)
+        int(took_over_ms)
+        for name, took_over_ms, host, pid in (name for name in names if len(name) == 4)
         if name == process_id and not _is_dead(host, int(pid))
     ]
 

@@ -33,7 +33,7 @@ from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, deco
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.segments import encode_segment
 from tidemark.runtime.silence import Ends
-from tidemark.runtime.topics import ensure, own_topics, require, topic_ids
+from tidemark.runtime.topics import ensure, own_topics, require, topic_ids, warn_of_retention
 from tidemark.segment_builder import SegmentBuilder
 
 _EPOCH = 0
@@ -263,6 +263,7 @@ def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until it is told to stop."""
     raw = [source.topic for source in plan.sources]
     process = Process(config, f"{plan.pipeline}.ingest", raw)
-    require(process.admin, raw)
+    require(process.admin, raw, config.user)
+    warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)
     process.run(IngestTask(config, plan, process))

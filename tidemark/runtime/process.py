@@ -79,12 +79,14 @@ class Process:
         self.health = Health(name, config.stuck_after_ms / 1000)
         serve_health(config, self.health)
         self.admin = await_broker(config, self.waiting)
-        begun_ms = now_ms()
+        took_over_ms = 0
         instance_id = self.transactional_id if config.static_membership else None
         if instance_id or config.guarantee == "exactly-once":
-            give_way(config, self.admin, name, self.transactional_id, begun_ms, self.waiting)
+            took_over_ms = give_way(
+                config, self.admin, name, self.transactional_id, now_ms(), self.waiting
+            )
         self.outbox: Outbox = outbox(config, self.transactional_id, self.health.turned)
-        member_id = client_id(self.transactional_id, begun_ms)
+        member_id = client_id(self.transactional_id, took_over_ms)
         consumer = clients.group_consumer(config, name, member_id, instance_id)
         self.member = Member(consumer, self.admin, self)
         self._reach = Reach(self.admin, time.monotonic())

@@ -6,6 +6,7 @@
 * A changelog that is really compacted: under the defaults the active segment file, 1 GiB, never is.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,8 +20,10 @@ from tidemark.errors import ConfigurationError
 from tidemark.plan import Plan
 from tidemark.runtime.clients import MAX_MESSAGE_BYTES, when_known
 
-_WEEK_MS = 7 * 24 * 3_600_000
+_DAY_MS = 24 * 3_600_000
+_WEEK_MS = 7 * _DAY_MS
 _UNLIMITED = -1
+_log = logging.getLogger("tidemark")
 _TIMEOUT_S = 30.0
 
 _ALWAYS = {
@@ -95,15 +98,35 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
-def require(admin: AdminClient, names: Iterable[str]) -> dict[str, int]:
-    """Return the partition counts of topics that must exist."""
+def require(admin: AdminClient, names: Iterable[str], user: str = "this client") -> dict[str, int]:
+    """Return the partition counts of topics that must exist, and ``user`` must see."""
     there = partition_counts(admin)
     for name in names:
         if name not in there:
             raise ConfigurationError(
-                f"topic {name} does not exist: create it, for example with 'tidemark topics'"
+                f"topic {name} does not exist, or {user} may not see it: create it, for example "
+                "with 'tidemark topics'"
             )
     return {name: there[name] for name in names}
+
+
+def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
+    """Say of which raw topics the broker deletes records by a timestamp that may be an event time.
+
+    It is no reason to stop: producers that stamp records with the time of sending are the rule,
+    and it is not known here which they are.
+    """
+    for name, found in when_known(lambda: _settings(admin, names)).items():
+        kept_ms = int(found["retention.ms"])
+        deletes = "delete" in found["cleanup.policy"] and kept_ms != _UNLIMITED
+        if deletes and found["message.timestamp.type"] == "CreateTime":
+            _log.warning(
+                "raw topic %s: the broker deletes records whose own timestamp is %.1f days old, "
+                "read or not; if producers set it to the event time, late ones are lost: set "
+                "retention.ms=-1 or message.timestamp.type=LogAppendTime",
+                name,
+                kept_ms / _DAY_MS,
+            )
 
 
 def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
@@ -136,7 +159,14 @@ def _was_created(name: str, future: "Future[Any]") -> bool:
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False  # another service was quicker
-        raise ConfigurationError(f"topic {name} cannot be created: {error.args[0].str()}") from None
+        hint = (
+            "; set TIDEMARK_REPLICATION_FACTOR"
+            if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
+            else ""
+        )
+        raise ConfigurationError(
+            f"topic {name} cannot be created: {error.args[0].str()}{hint}"
+        ) from None
     return True
 
 

@@ -1,0 +1,109 @@
+"""What is wrong around a service heals, or stops it with one line that says what to do."""
+
+from confluent_kafka.admin import NewTopic
+from stack import Stack, wait_until
+
+from tidemark.embedded.broker import Broker, free_port
+from tidemark.runtime import topics
+
+T = 1_772_438_400_000
+
+
+def error_line(stack: Stack, service: str = "ingest", status: int = 2) -> str:
+    """Wait for the end of a service; return the one line that explains it."""
+    assert stack.process(service).wait(90) == status
+    (line,) = [line for line in stack.log(service).splitlines() if f" ERROR   {service}" in line]
+    return line
+
+
+def delete(stack: Stack, name: str) -> None:
+    stack.admin.delete_topics([name])[name].result()
+    wait_until(lambda: name not in topics.partition_counts(stack.admin), "deletion")
+
+
+def test_a_missing_raw_topic_stops_ingest(broker):
+    with Stack(broker, "rawless") as stack:
+        delete(stack, stack.raw)
+        stack.start("ingest")
+        assert "topic rawless-moves does not exist" in error_line(stack)
+
+
+def test_a_raw_topic_that_forgets_by_event_time_is_warned_of(broker):
+    with Stack(broker, "forgets") as stack:
+        delete(stack, stack.raw)
+        settings = {"retention.ms": "86400000"}
+        stack.admin.create_topics([NewTopic(stack.raw, 1, 1, config=settings)])[stack.raw].result()
+        stack.start("ingest")
+        wait_until(lambda: "was given" in stack.log("ingest"), "its partition")
+        words = (
+            "raw topic forgets-moves: the broker deletes records whose own timestamp is 1.0 days"
+        )
+        assert words in stack.log("ingest")
+
+
+def test_a_wrong_topic_of_its_own_stops_a_service(broker):
+    with Stack(broker, "misfit") as stack:
+        delete(stack, "misfit.pops")
+        stack.admin.create_topics([NewTopic("misfit.pops", 3, 1)])["misfit.pops"].result()
+        stack.start("windowing")
+        line = error_line(stack, "windowing")
+        assert "topic misfit.pops exists with 3 partitions where the pipeline needs 2" in line
+
+
+def test_more_replicas_than_brokers_stops_a_service(broker):
+    with Stack(broker, "alone") as stack:
+        delete(stack, "alone.pops")
+        stack.start("windowing", TIDEMARK_REPLICATION_FACTOR="3")
+        line = error_line(stack, "windowing")
+        assert "topic alone.pops cannot be created: " in line
+        assert "set TIDEMARK_REPLICATION_FACTOR" in line
+
+
+def test_a_misspelt_property_is_named(broker):
+    with Stack(broker, "misspelt", KAFKA_SASL_PASWORD="secret") as stack:
+        stack.start("ingest")
+        line = error_line(stack)
+        assert 'No such configuration property: "sasl.pasword"' in line
+        assert "secret" not in line
+
+
+def test_a_transaction_timeout_above_the_brokers_is_named(tmp_path):
+    extra = {"transaction.max.timeout.ms": "20000"}
+    with Broker(tmp_path, extra=extra) as broker, Stack(broker.address, "slow") as stack:
+        stack.start("ingest")
+        assert "TIDEMARK_TRANSACTION_TIMEOUT_MS is more than the broker's" in error_line(stack)
+
+
+def test_a_broker_that_says_a_wrong_address_is_named(tmp_path):
+    nobody = f"127.0.0.1:{free_port()}"
+    with Broker(tmp_path) as good:
+        stack = Stack(good.address, "lied-to")
+    extra = {"advertised.listeners": f"PLAINTEXT://{nobody}"}
+    with Broker(tmp_path, extra=extra) as broker, stack:
+        stack.start("ingest", KAFKA_BOOTSTRAP_SERVERS=broker.address)
+        line = error_line(stack)
+        assert f"the broker at {broker.address} answers, but says that it is at {nobody} (" in line
+        assert "set its advertised.listeners" in line
+
+
+def test_a_broker_away_at_the_start_and_later_is_waited_for(tmp_path):
+    """It comes back at its port with its data; the service is started again where it gave up."""
+    port = free_port()
+    with Broker(tmp_path, port) as broker:
+        stack = Stack(broker.address, "patient")
+    with stack:
+        stack.start("ingest", "windowing")
+        wait_until(lambda: "waiting for a broker at" in stack.log("ingest"), "the wait")
+        with Broker(tmp_path, port):
+            stack.await_partitions()
+            stack.move("a", T)
+            stack.move("a", T + 13_000)
+            stack.await_results("pops", lambda panes: len(panes) == 1)
+        with Broker(tmp_path, port):
+            for service in ("ingest", "windowing"):
+                if stack.process(service).poll() is not None:
+                    assert stack.process(service).returncode == 1
+                    stack.start(service)
+            stack.move("a", T + 23_000)
+            wait_until(lambda: len(stack.results("pops")) == 2, "the second pane", 60)
+            assert [pane["pops"] for pane in stack.results("pops")] == [1, 1]
