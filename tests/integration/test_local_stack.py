@@ -39,6 +39,14 @@ def test_up_again_changes_nothing(folder):
     assert {each.state for each in before} == {"RUNNING"}
 
 
+def test_services_tell_whether_they_are_ready(folder):
+    deadline = time.monotonic() + 30
+    while set(stack.readiness(folder).values()) != {"ready"}:
+        assert time.monotonic() < deadline, stack.readiness(folder)
+        time.sleep(0.2)
+    assert set(stack.readiness(folder)) == {"ingest", "sessions", "windowing"}
+
+
 def test_one_folder_runs_one_pipeline(folder):
     with pytest.raises(ConfigurationError, match=r"runs examples\.game: stop it first"):
         stack.up(folder, "examples.other")

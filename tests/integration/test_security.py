@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from secure import PASSWORD, SecureBroker
-from stack import Stack
+from stack import Stack, wait_until
 
 from tidemark.runtime.config import Config
 
@@ -61,7 +61,7 @@ def test_a_pipeline_runs_over_tls_and_sasl_and_tells_no_secret(secure):
         stack.start()
         for at in (1_000, 30_000, 60_000):
             stack.move("a", T + at)
-        stack.await_results("pops", lambda panes: len(panes) == 2)
+        wait_until(lambda: len(stack.results("pops")) == 2, "panes", 90)
         assert set(stack.stop().values()) == {0}
         assert all(PASSWORD not in text for _, text in stack.logs())
 

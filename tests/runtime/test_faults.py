@@ -1,0 +1,34 @@
+"""Each error of the infrastructure becomes a line, and a status that says if a restart helps."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tidemark.runtime.faults import explained
+from tidemark.runtime.group import PartitionsLostError
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "status"),
+    [
+        (KafkaError._FENCED, "fenced (transactional id g.0): another process", 1),
+        (KafkaError.FENCED_INSTANCE_ID, "TIDEMARK_SLOT of its own", 1),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "Kafka denies user app: said", 2),
+        (KafkaError.INVALID_TRANSACTION_TIMEOUT, "TIDEMARK_TRANSACTION_TIMEOUT_MS is more", 2),
+        (KafkaError._INVALID_ARG, "a KAFKA_* variable: said", 2),
+        (KafkaError._TRANSPORT, "Kafka: _TRANSPORT: said", 1),
+    ],
+)
+def test_kafka_errors(code, line, status):
+    error = KafkaException(KafkaError(code, "said"))
+    error.add_note("transactional id g.0")
+    text, ended = explained(error, "user app")
+    assert line in text
+    assert "\n" not in text
+    assert ended == status
+
+
+def test_lost_partitions_ask_for_a_restart():
+    assert explained(PartitionsLostError("the group took x/0 away")) == (
+        "the group took x/0 away",
+        1,
+    )
