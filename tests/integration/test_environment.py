@@ -1,7 +1,9 @@
 """What is wrong around a service heals, or stops it with one line that says what to do."""
 
+import random
+
 from confluent_kafka.admin import NewTopic
-from stack import Stack, wait_until
+from stack import Stack, move, wait_until
 
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.runtime import topics
@@ -48,6 +50,25 @@ def test_a_wrong_topic_of_its_own_stops_a_service(broker):
         stack.start("windowing")
         line = error_line(stack, "windowing")
         assert "topic misfit.pops exists with 3 partitions where the pipeline needs 2" in line
+
+
+def test_segments_are_split_to_fit_a_log_with_the_brokers_default_size(broker):
+    """Three megabytes that hardly compress, in one commit, to a topic that takes one."""
+    draw = random.Random(5)
+    with Stack(broker, "narrow", TIDEMARK_COMMIT_INTERVAL_MS="500") as stack:
+        name = "narrow.by-player.log"
+        settings = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
+        delete(stack, name)
+        stack.admin.create_topics([NewTopic(name, 2, 1, config=settings)])[name].result()
+        stack.produce(
+            (0, None, move("a", T + n, kind=draw.randbytes(20_000).hex())) for n in range(80)
+        )
+        stack.start("ingest", "windowing")
+        stack.move("a", T + 13_000)
+        wait_until(lambda: len(stack.results("pops")) == 1, "the pane", 90)
+        assert [pane["pops"] for pane in stack.results("pops")] == [80]
+        log = [value for _, value in stack.committed(name)]
+        assert sum(map(len, filter(None, log))) > 1_500_000
 
 
 def test_more_replicas_than_brokers_stops_a_service(broker):

@@ -33,10 +33,18 @@ from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, deco
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.segments import encode_segment
 from tidemark.runtime.silence import Ends
-from tidemark.runtime.topics import ensure, own_topics, require, topic_ids, warn_of_retention
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.runtime.topics import (
+    ensure,
+    message_bytes,
+    own_topics,
+    require,
+    topic_ids,
+    warn_of_retention,
+)
+from tidemark.segment_builder import MAX_BYTES, SegmentBuilder
 
 _EPOCH = 0
+_ROOM = 4  # a message may be so much larger than the columns of its segment
 
 
 @dataclass
@@ -76,6 +84,7 @@ class IngestTask:
     config: Config
     plan: Plan
     process: Process
+    segment_bytes: int = MAX_BYTES
     batch: int = 20_000
     gathers: bool = True
     _sources: dict[Partition, _Source] = field(default_factory=dict)
@@ -85,7 +94,7 @@ class IngestTask:
 
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
-        self._builder = SegmentBuilder(_EPOCH)
+        self._builder = SegmentBuilder(_EPOCH, self.segment_bytes)
         self._ends = Ends(self.process.admin)
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
@@ -266,4 +275,5 @@ def run(config: Config, plan: Plan) -> None:
     require(process.admin, raw, config.user)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)
-    process.run(IngestTask(config, plan, process))
+    most = message_bytes(process.admin, [log.topic for log in plan.logs]) // _ROOM
+    process.run(IngestTask(config, plan, process, min(MAX_BYTES, most)))

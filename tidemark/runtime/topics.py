@@ -48,8 +48,10 @@ _RAW = {
     "retention.ms": str(_UNLIMITED),
 }
 
+# Segments are split to fit, so a log may be made with the broker's default.
+LEAST_LOG_BYTES = 2**20
+
 _EXACT = ("message.timestamp.type", "cleanup.policy")
-_LEAST = {"max.message.bytes": MAX_MESSAGE_BYTES, "retention.ms": _WEEK_MS}
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,13 @@ class Topic:
     name: str
     partitions: int
     settings: Mapping[str, str]
+    least_message_bytes: int = MAX_MESSAGE_BYTES
 
 
 def own_topics(plan: Plan) -> tuple[Topic, ...]:
     """Return the topics that Tidemark creates for a pipeline and writes alone."""
     partitions = {log.topic: log.partitions for log in plan.logs}
-    topics = [Topic(name, count, _KEPT) for name, count in partitions.items()]
+    topics = [Topic(name, count, _KEPT, LEAST_LOG_BYTES) for name, count in partitions.items()]
     for operator in plan.operators:
         count = partitions[operator.log]
         topics += [
@@ -108,6 +111,12 @@ def require(admin: AdminClient, names: Iterable[str], user: str = "this client")
                 "with 'tidemark topics'"
             )
     return {name: there[name] for name in names}
+
+
+def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:
+    """Return the size of the largest message that all of some topics take."""
+    found = when_known(lambda: _settings(admin, names))
+    return min(int(each["max.message.bytes"]) for each in found.values())
 
 
 def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
@@ -198,7 +207,8 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
     for name in _EXACT:
         if name in topic.settings and found[name] != topic.settings[name]:
             faults.append(f"{name}={found[name]}, needed is {topic.settings[name]}")
-    for name, least in _LEAST.items():
+    at_least = {"max.message.bytes": topic.least_message_bytes, "retention.ms": _WEEK_MS}
+    for name, least in at_least.items():
         if name in topic.settings and _UNLIMITED < int(found[name]) < least:
             faults.append(f"{name}={found[name]}, needed is at least {least}")
     return faults
