@@ -186,6 +186,7 @@ def _operator(
         results=results,
         late=late,
         changelog=changelog,
+        dead_letters=dataflow.dead_letters,
         values=output.aggregation.types,
         horizon_ms=_horizon_ms(windowed),
         description=_described(output),

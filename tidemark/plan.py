@@ -100,6 +100,7 @@ class OperatorPlan:
     results: str
     late: str
     changelog: str
+    dead_letters: str
     values: Mapping[str, pl.DataType]
     horizon_ms: int
     description: str

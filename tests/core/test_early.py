@@ -158,3 +158,18 @@ def test_sessions_that_discard_withdraw_nothing():
         "a [15,25) r1 on_time",
     ]
     assert stream.rows("a 8 @25") == ["a [1,25) r3 late"]
+
+
+def test_the_timeline_of_processing_time_in_the_specification():
+    windows = Windows(every(processing_time="2s"))
+    segments = [
+        (1_000, (1, -1), (2, 1)),
+        (1_500, (3, 2)),
+        (2_100, (4, 3)),
+        (3_900,),
+        (4_000,),
+        (4_100, (16, 4)),
+        (6_000,),
+    ]
+    got = [", ".join(map(shown, windows.take(*rows, now=now))) for now, *rows in segments]
+    assert got == ["", "", "r3", "", "r4", "", ""]

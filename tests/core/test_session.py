@@ -209,6 +209,36 @@ def test_a_row_finds_the_session_it_is_in_behind_a_shorter_one_that_nobody_saw(s
 
 
 @pytest.mark.parametrize("purged", [False, True])
+def test_a_row_past_its_time_may_take_the_start_of_a_session_past_its_time(purged):
+    #  0    5    10   15
+    #  a---------)             over at W = 12, which row 5 comes at
+    #       a---------)
+    #  a--------------)        row 0 at W = 12 joins the second only, purged or not
+    stream = Stream()
+    stream.rows("a 0")
+    assert stream.rows("b 12", clock=12) == ["a [0,10) r1 on_time final"]
+    if purged:
+        stream.state.purge(12)
+    assert stream.rows("a 5 @12, a 0 @12") == []
+    assert stream.clock(15) == ["a [0,15) r2 late final"]
+
+
+def test_the_timeline_of_strict_sessions_in_the_specification():
+    stream = Stream(lateness=STRICT, allowed_lateness_ms=5)
+    assert stream.rows("a 0 @-1, a 8 @0, b 16 @8, a 12 @16", clock=16) == []
+    assert stream.rows("a 10 @16") == ["late a 10"]
+    assert stream.clock(22) == ["a [0,22) r3 late"]
+
+
+def test_a_strict_session_keeps_no_row_past_its_time():
+    #  as above, where row 0 is late
+    stream = Stream(lateness=STRICT)
+    stream.rows("a 0")
+    assert stream.rows("b 12", clock=12) == ["a [0,10) r1 on_time final"]
+    assert stream.rows("a 5 @12, a 0 @12")[0].startswith("late a 5")
+
+
+@pytest.mark.parametrize("purged", [False, True])
 def test_state_past_its_time_is_invisible_purged_or_not(purged):
     #  0         10 12        22
     #  a---------)  a---------)    row 9 at W = 13 joins [12,22) only

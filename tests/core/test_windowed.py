@@ -99,6 +99,19 @@ def test_the_timeline_of_the_specification():
     assert sums.finish() == ["a [10,20) 2 on_time r2!"]
 
 
+def test_the_timeline_of_hopping_windows_in_the_specification():
+    #  t=6 comes at W = 12: late for [0,10), and in [5,15); t=4 is late for both of its own
+    sums = Windowing(10, slide_ms=5)
+    assert sums.step("a 3 1", watermark=3) == []
+    assert sums.step("a 7 1", watermark=7) == ["a [-5,5) 1 on_time r1!"]
+    assert sums.step("a 12 1", watermark=12) == ["a [0,10) 2 on_time r2!"]
+    assert sums.step("a 6 1", watermark=12) == []
+    assert sums.step("a 16 1", watermark=16) == ["a [5,15) 3 on_time r3!"]
+    assert sums.step("a 4 1", watermark=16) == []
+    assert sums.late == ["a 4 [0,10) by 6"]
+    assert sums.finish()[0] == "a [10,20) 2 on_time r2!"
+
+
 def test_windows_before_1970_are_floored_too():
     #   -11 -10      -1 0
     # -20)[-10-------)[0-------)

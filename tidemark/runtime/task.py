@@ -28,12 +28,14 @@ from tidemark.runtime.commit import Outbox
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.journal import Journal
+from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
 from tidemark.runtime.restore import Reading, Rebuilding, Restore, Wanted
 from tidemark.runtime.restore_progress import Shown
 from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.changelog import Commit
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
@@ -98,11 +100,17 @@ class Running:
         tally.late += output.late.height
         tally.panes += output.panes.height
         if output.panes.height:
-            keys, values = self._results.panes(output.panes)
-            outbox.write(self.plan.results, self._partition, keys, values)
+            self._publish(*self._results.panes(output.panes), outbox)
         if output.late.height:
             keys, values = self._results.late(output.late)
             outbox.write(self.plan.late, self._partition, keys, values)
+
+    def _publish(self, keys: Keys, values: Values, outbox: Outbox) -> None:
+        """Write panes; those that fit no message become dead letters."""
+        keys, values, letters = parted(self.plan.results, self._partition, keys, values)
+        if letters:
+            outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))
+        outbox.write(self.plan.results, self._partition, keys, values)
 
     def checkpoint(self, outbox: Outbox, position: int) -> Commit:
         """Write what changed since the last commit; return the commit's name."""
