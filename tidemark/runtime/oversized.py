@@ -1,7 +1,8 @@
 """Panes larger than a message may be: dead letters, so that none of them stops a partition.
 
-See docs/semantics.md, "Panes".  A pane that collects values, or lets a user's function make them, may be of any size.  It is told
-with its key and how large it was; its state, its neighbours and later panes are untouched.
+See docs/semantics.md, "Panes".  A pane that collects values, or lets a user's function make them,
+may be of any size.  It is told with its key and how large it was; its state, its neighbours and
+later panes are untouched.
 """
 
 from collections.abc import Sequence
