@@ -211,11 +211,15 @@ def test_a_raw_topic_made_anew_stops_ingest_with_advice(broker):
 
 
 class _Idle:
-    """An owner that does nothing by itself."""
+    """An owner that does nothing by itself; ``starts`` are those it was given."""
+
+    def __init__(self) -> None:
+        self.starts: list[Start] = []
 
     def settle(self) -> None: ...
 
-    def assigned(self, starts: list[Start]) -> None: ...
+    def assigned(self, starts: list[Start]) -> None:
+        self.starts += starts
 
     def dropped(self, partitions: list[Partition]) -> None: ...
 
@@ -244,3 +248,23 @@ def test_a_zombie_that_only_its_timers_wake_is_fenced(broker):
             transaction.commit([offset], consumer)
         transaction.abort()
         assert stack.committed("zombie.dead-letters") == []
+
+
+def test_a_member_that_leaves_takes_no_partitions_on_the_way_out(broker):
+    """The client hands them over inside its close, where it answers no questions any more."""
+    with Stack(broker, "leaving") as stack:
+        consumer, owner = clients.group_consumer(stack.config, "leaving.ingest", "leaving"), _Idle()
+        member = Member(consumer, stack.admin, owner)
+        member.join([stack.raw])
+        wait_until(lambda: _assigned(stack, "leaving.ingest"), "the assignment, not yet taken")
+        member.leave()
+        assert owner.starts == []
+
+
+def _assigned(stack: Stack, group: str) -> bool:
+    (described,) = stack.admin.describe_consumer_groups([group], request_timeout=2).values()
+    try:
+        members = described.result().members
+    except KafkaException:
+        return False  # a fresh cluster does not know of its groups yet
+    return any(member.assignment.topic_partitions for member in members)

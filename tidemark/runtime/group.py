@@ -86,6 +86,7 @@ class Member:
         self._admin = admin
         self._owner = owner
         self._positions: dict[Partition, int] = {}
+        self._leaving = False
         self.joined = False
         """Whether the group has assigned anything yet, be it nothing."""
 
@@ -133,11 +134,15 @@ class Member:
 
     def leave(self) -> None:
         """Settle, and leave the group so that others need not wait for the session to end."""
+        self._leaving = True
         self.consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.joined = True
         if not partitions:
+            return
+        if self._leaving:  # they came too late: a client that closes never learns their offsets
+            consumer.incremental_assign(partitions)
             return
         self._owner.settle()  # the wait below may be long, and must not hold a transaction
         committed = self._committed(consumer, partitions)

@@ -18,6 +18,7 @@ from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
 from tidemark.runtime.health import Health, serve_health
 from tidemark.runtime.identity import client_id, give_way
 from tidemark.runtime.pace import Pace
+from tidemark.runtime.portion import Portion
 from tidemark.runtime.reach import Reach, await_broker
 from tidemark.runtime.stopping import Stop, StopAskedError
 
@@ -32,7 +33,7 @@ class Work(Protocol):
     """What a service does with its messages; it never commits by itself."""
 
     batch: int
-    """Messages taken at once."""
+    """Messages taken at once, at most."""
 
     gathers: bool
     """Whether messages are better taken together than early."""
@@ -94,6 +95,8 @@ class Process:
         self._pace = Pace(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
+        self._timeout_ms = config.transaction_timeout_ms
+        self._portion = Portion(1, self._timeout_ms)
         self._work: Work | None = None
         self._in_hand: list[Message] = []
         self._failed = False
@@ -103,6 +106,7 @@ class Process:
     def run(self, work: Work) -> None:
         """Work until told to stop; then commit and leave the group."""
         self._work = work
+        self._portion = Portion(work.batch, self._timeout_ms)
         self.stop.work()
         # Messages come and go by the ten thousand, none of them in a cycle.
         gc.freeze()
@@ -145,14 +149,18 @@ class Process:
             return
         begin_s = time.monotonic()
         gather_s = self._pace.until_due_s(begin_s) if work.gathers else 0.0
-        self._in_hand += self.member.consume(work.batch - 1, gather_s)
-        if len(self._in_hand) < work.batch:
+        most = self._portion.size
+        if most > 1:
+            self._in_hand += self.member.consume(most - 1, gather_s)
+        if len(self._in_hand) < most:
             self._pace.waited(time.monotonic() - begin_s)
 
     def _take(self) -> None:
         if self._in_hand and self._work is not None:
             messages, self._in_hand = self._in_hand, []
+            begin_s = time.monotonic()
             self._work.take(messages)
+            self._portion.took(len(messages), time.monotonic() - begin_s)
 
     def settle(self) -> None:
         """Commit everything taken so far."""
