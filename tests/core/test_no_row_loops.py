@@ -13,9 +13,16 @@ import pytest
 
 CORE = Path(__file__).parents[2] / "tidemark" / "core"
 HOT = (
-    *("windowed.py", "slices.py", "tallies.py", "early*.py", "firing.py"),
+    *("windowed.py", "slices.py", "slice_buffer.py", "tallies.py", "early*.py", "firing.py"),
     *("session.py", "session_fold.py", "session_facts.py", "session_state.py", "keyed_lines.py"),
-    *("line_table.py", "line_blocks.py", "hash_index.py", "due_index.py", "blocks.py"),
+    *(
+        "slice_buffer.py",
+        "line_table.py",
+        "line_blocks.py",
+        "hash_index.py",
+        "due_index.py",
+        "blocks.py",
+    ),
     *("sliding*.py", "arrival*.py", "prefixes.py", "gap_filled.py", "aggregate*.py", "exact_*.py"),
 )
 MODULES = sorted(module for pattern in HOT for module in CORE.glob(pattern))
@@ -52,6 +59,7 @@ ALLOWED = {
     ("exact_sum.py", "exact"): "totals of panes that fit nothing smaller",
     ("exact_sum.py", "_of_block"): "places of limbs, at most 66",
     ("exact_squares.py", "_of_block"): "places of limbs, at most 132",
+    ("slices.py", "_keep"): "slices of a segment",
     ("slices.py", "_of_windows"): "windows that are due",
     ("tallies.py", "of"): "places of windows, of which keys share each",
     ("line_blocks.py", "_read"): "blocks",

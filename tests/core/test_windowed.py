@@ -8,12 +8,14 @@ import polars as pl
 import pytest
 
 from tests.core.running import Task
+from tidemark.core import slice_buffer, slices
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.aggregates import count
 from tidemark.core.aggregates import sum as total
 from tidemark.core.operator import Operator
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
-from tidemark.core.slices import BLOCKS, SLICE
+from tidemark.core.slice_buffer import SLICE
+from tidemark.core.slices import BLOCKS
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Hopping, Session
 from tidemark.core.windowed import WindowAggregate
@@ -330,3 +332,21 @@ def test_purging_forgets_what_no_row_can_reach():
 def test_what_is_no_window_is_refused_with_its_value(make, message):
     with pytest.raises(PipelineError, match=message):
         make()
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_rows_of_many_windows_at_once_give_the_panes_of_windows_kept_apart(monkeypatch, purged):
+    def panes(few, many):
+        monkeypatch.setattr(slices, "_FEW", few)
+        monkeypatch.setattr(slice_buffer, "_MANY", many)
+        windows = Windowing(20, slide_ms=10, lateness_ms=30)
+        made = []
+        for n in range(40):
+            rows = "|".join(f"{'abc'[m % 3]} {n * 7 + m * 9} {m}" for m in range(12))
+            made += windows.step(rows, watermark=n * 7 + 25)
+            if purged:
+                windows.task.state.purge(windows.task.clocks.clock_ms)
+                windows.task.state.validate()
+        return made + windows.finish()
+
+    assert panes(few=3, many=3) == panes(few=100, many=3)

@@ -2,12 +2,14 @@
 
 A block is a frame of partials of one slice: the key columns, ROWS and the aggregates' parts; blocks
 of rows that were behind have PASSED and CLOSED too (see ``windowed``).  There is no Python object
-per key or per row: adding a segment appends one block to each slice it met.
+per key or per row: adding a segment appends one block to each slice it met.  A segment that met
+many slices is kept whole at first (``slice_buffer``), and cut up together with others.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -18,9 +20,9 @@ from tidemark.core.blocks import frames_of, in_pieces, merge_newest, stacked, to
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
+from tidemark.core.slice_buffer import SLICE, SliceBuffer
 from tidemark.core.window import Aligned
 
-SLICE = "@slice"  # start of the slice, ms
 PASSED = "@passed"  # last window end at or before W; NEVER_MS: W overtook none of the row's windows
 CLOSED = "@closed"  # last window end at or before W - allowed lateness; NEVER_MS: none
 
@@ -29,6 +31,9 @@ BLOCKS = "blocks"
 
 _MANY = 32
 """Blocks in a row that are merged into fewer, so that their number stays bounded."""
+
+_FEW = 8
+"""Slices of a segment that are kept apart at once; if it met more, it waits in a buffer."""
 
 
 @dataclass(slots=True)
@@ -58,6 +63,7 @@ class WindowState:
         self._store = store
         self._slices: dict[int, Slice] = {}
         self._starts: list[int] = []
+        self._ahead, self._behind = SliceBuffer(), SliceBuffer()
         self._added: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
         self._last_purged = NEVER_MS
@@ -100,40 +106,57 @@ class WindowState:
     def behind(self, ends: list[int]) -> list[pl.DataFrame]:
         """Return the partials of the rows that were behind each window, with its END."""
         behind = pl.col(END).is_between(CLOSED, PASSED, closed="right")
-        blocks = self._of_windows(ends, lambda part: part.behind)
+        blocks = self._of_windows(ends, lambda part: part.behind, self._behind)
         found = [unmarked(block.filter(behind)) for block in blocks]
         return [block for block in found if not block.is_empty()]
 
     def _blocks(self, ends: list[int], behind: pl.Expr) -> list[pl.DataFrame]:
-        ahead = self._of_windows(ends, lambda part: part.ahead)
-        marked = self._of_windows(ends, lambda part: part.behind)
+        ahead = self._of_windows(ends, lambda part: part.ahead, self._ahead)
+        marked = self._of_windows(ends, lambda part: part.behind, self._behind)
         return [*ahead, *(unmarked(block.filter(behind)) for block in marked)]
 
     def _of_windows(
-        self, ends: list[int], blocks_of: Callable[[Slice], list[Block]]
+        self, ends: list[int], blocks_of: Callable[[Slice], list[Block]], buffer: SliceBuffer
     ) -> list[pl.DataFrame]:
-        """Return blocks of windows as one frame with an END column, or none."""
+        """Return blocks of windows as frames with an END column."""
         blocks: list[pl.DataFrame] = []
         counts = []
-        starts = self.windows.start_of(np.array(ends, np.int64)).tolist()
-        for start_ms, end_ms in zip(starts, ends, strict=True):
+        end_of = np.array(ends, np.int64)
+        starts = self.windows.start_of(end_of)
+        buffered = buffer.within(starts, end_of)
+        for start_ms, end_ms in zip(starts.tolist(), ends, strict=True):
             low = bisect_left(self._starts, start_ms)
             high = bisect_left(self._starts, end_ms)
             found = [b for start in self._starts[low:high] for b in blocks_of(self._slices[start])]
             blocks += frames_of(found)
             counts.append(sum(block.height for block in found))
         if not blocks:
-            return []
-        return [stacked(blocks).with_columns(pl.Series(END, np.repeat(ends, counts), pl.Int64))]
+            return buffered
+        ended = pl.Series(END, np.repeat(ends, counts), pl.Int64)
+        return [*buffered, stacked(blocks).with_columns(ended)]
 
     def _keep_ahead(self, blocks: pl.DataFrame) -> None:
-        for start, block in self._by_slice(blocks):
-            self._append(self._slice(start).ahead, start, block, self.key)
+        self._keep(blocks, self._ahead, lambda part: part.ahead, self.key)
 
     def _keep_behind(self, blocks: pl.DataFrame) -> None:
-        by = (*self.key, PASSED, CLOSED)
+        self._keep(blocks, self._behind, lambda part: part.behind, (*self.key, PASSED, CLOSED))
+
+    def _keep(
+        self,
+        blocks: pl.DataFrame,
+        buffer: SliceBuffer,
+        kept_in: Callable[[Slice], list[Block]],
+        by: tuple[str, ...],
+    ) -> None:
+        """Add blocks to their slices, or to the buffer; empty that once it is full."""
+        if blocks[SLICE].n_unique() > _FEW:
+            starts = buffer.add(blocks)
+            for start in starts[starts > self._last_purged].tolist():
+                self._slice(start)
+            waited = buffer.take_after(self._last_purged) if buffer.full else []
+            blocks = self.aggregation.combine(waited, (SLICE, *by)) if waited else blocks.clear()
         for start, block in self._by_slice(blocks):
-            self._append(self._slice(start).behind, start, block, by)
+            self._append(kept_in(self._slice(start)), start, block, by)
 
     def _append(
         self, kept: list[Block], start: int, block: pl.DataFrame, by: tuple[str, ...]
@@ -177,12 +200,18 @@ class WindowState:
             for start, found in held
             for block in frames_of(found)
         )
-        return map(self._framed, in_pieces(blocks))
+        return map(self._framed, in_pieces(chain(blocks, self._waiting())))
+
+    def _waiting(self) -> Iterator[pl.DataFrame]:
+        buffers = (self._ahead, self._behind)
+        return chain.from_iterable([buffer.after(self._last_purged) for buffer in buffers])
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
         parts = self._slices.values()
-        return total_bytes(block for part in parts for block in (*part.ahead, *part.behind))
+        waiting_bytes = sum(int(block.estimated_size()) for block in self._waiting())
+        held = (block for part in parts for block in (*part.ahead, *part.behind))
+        return total_bytes(held) + waiting_bytes
 
     def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
         if not blocks:
@@ -207,7 +236,9 @@ class WindowState:
         gone = self.windows.last_end(starts) <= clock_ms - self.allowed_lateness_ms
         count = int(np.count_nonzero(gone))
         if count:
-            self._last_purged = self._starts[count - 1]
+            self._last_purged = max(self._last_purged, self._starts[count - 1])
+            self._ahead.drop_until(self._last_purged)
+            self._behind.drop_until(self._last_purged)
         for start in self._starts[:count]:
             del self._slices[start]
         del self._starts[:count]
@@ -215,8 +246,10 @@ class WindowState:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert self._starts == sorted(self._slices), "slices and their order differ"
+        waiting = {start for block in self._waiting() for start in block[SLICE].unique()}
+        assert waiting <= self._slices.keys(), "slices that wait are not known"
         for start, part in self._slices.items():
-            assert part.ahead or part.behind, f"slice {start} is empty"
+            assert part.ahead or part.behind or start in waiting, f"slice {start} is empty"
             for block in frames_of(part.behind):
                 assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
 

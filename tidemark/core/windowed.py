@@ -37,7 +37,8 @@ from tidemark.core.pane import (
     pane_schema,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.slices import CLOSED, PASSED, SLICE, WindowState, unmarked
+from tidemark.core.slice_buffer import SLICE
+from tidemark.core.slices import CLOSED, PASSED, WindowState, unmarked
 from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Aligned
 
