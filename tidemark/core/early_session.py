@@ -22,7 +22,7 @@ from tidemark.core.blocks import stacked
 from tidemark.core.firing import BLOCK, PAIR, ROW
 from tidemark.core.keyed_lines import Lines, Mask, Numbers, keys_of, running_highest
 from tidemark.core.operator import Changes
-from tidemark.core.pane import EARLY, END, FINAL, LATE, RETRACTED, REVISION, START, TIMING
+from tidemark.core.pane import EARLY, END, FINAL, LATE, RETRACTED, REVISION, START, TIMING, framed
 from tidemark.core.prefixes import prefixes
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, WATERMARK
 from tidemark.core.session import STRICT, SessionAggregate
@@ -189,9 +189,8 @@ class EarlySessionAggregate:
         facts[SHOWN_EARLY][at] = self._closes
 
     def _fire(self, panes: pl.DataFrame, partials: pl.DataFrame, state: EarlySessionState) -> None:
-        whole = panes.with_columns(
-            pl.lit(value=False).alias(FINAL), pl.lit(value=False).alias(RETRACTED)
-        )
+        bounds = (panes[START], panes[END], panes[REVISION], panes[TIMING])
+        whole = framed(panes, *bounds, final=False)
         values = self.inner.aggregation.values(partials)
         state.fired.append(whole.hstack(values).select(*self.inner.schema(), ROW))
 
