@@ -1,4 +1,4 @@
-"""The command line: ``tidemark plan | try | run | tail | topics | conformance``.
+"""The command line: ``tidemark plan | try | run | tail | topics | reset | conformance``.
 
 A mistake is one line on stderr and exit status 2.
 """
@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from confluent_kafka import KafkaException
@@ -27,6 +27,8 @@ from tidemark.planview import render_mermaid, render_text
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import explained
+from tidemark.runtime.fresh_start import Scope
+from tidemark.runtime.reset import Reset
 from tidemark.runtime.topics import ensure, own_topics, raw_topics
 from tidemark.tail import follow
 
@@ -168,6 +170,41 @@ def topics(
     for each in wanted:
         state = "created" if each.name in created else "exists"
         typer.echo(f"{state:8} {each.partitions:4}  {each.name}")
+
+
+@app.command()
+def reset(
+    pipeline: PipelineArgument,
+    service: Annotated[
+        str | None, typer.Option(help="Only this service, from its log; ingest: everything.")
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option(help="Only the operator of this output, from its log.")
+    ] = None,
+    to: Annotated[Literal["earliest", "latest"], typer.Option(help="Where to read from.")] = (
+        "earliest"
+    ),
+    delete_results: Annotated[
+        bool, typer.Option("--delete-results", help="Delete the results written so far.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Start afresh: drop state and offsets of a pipeline, one service or one operator.
+
+    The services concerned must be stopped.  Prints what it will do, and asks.
+    """
+    if service is not None and operator is not None:
+        raise typer.BadParameter("give --service or --operator, not both")
+    scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
+    config = _reach(bootstrap_server)
+    planned = Reset(config, clients.admin(config), scope)
+    for line in planned.lines():
+        typer.echo(line)
+    if not yes:
+        typer.confirm("Do it?", abort=True)
+    planned.run()
+    typer.echo("done; start the services again")
 
 
 @app.command()

@@ -54,6 +54,7 @@ auto.create.topics.enable=false
 num.partitions=4
 log.retention.ms=-1
 log.cleaner.dedupe.buffer.size=16777216
+log.cleaner.backoff.ms=1000
 offsets.topic.num.partitions=4
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=4

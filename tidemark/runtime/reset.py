@@ -1,0 +1,169 @@
+"""Starting afresh: a pipeline from its raw topics, a service or one operator from its log.
+
+Order of steps (docs/operations.md, "Reset"); each may be the last, and a second run completes them:
+
+1. the groups must be empty; what is there is looked at, and the plan is shown;
+2. of a whole pipeline: the records of its logs are deleted;
+3. in ONE transaction: state is dropped, as empty snapshots in the changelogs that replace all that
+   was there, and offsets are committed, with metadata, by somebody who is no member;
+4. where asked for, the results that were there in step 1 are deleted.
+
+An operator's own changelog says from which offset of the log it goes on.  So one operator can start
+afresh alone: its log is read again, and the others of the service skip what they had.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime import clients
+from tidemark.runtime.changelog import Record
+from tidemark.runtime.config import Config
+from tidemark.runtime.fresh_start import FreshStart, Scope, partitions_of
+from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.process import now_ms
+from tidemark.runtime.progress import VERSION, SourceProgress, encode
+from tidemark.runtime.topics import ensure, own_topics, require, topic_ids
+
+_WAIT_S = 60.0
+
+
+@dataclass
+class Reset:
+    """One reset: looked at when made, shown by ``lines``, done by ``run``."""
+
+    config: Config
+    admin: AdminClient
+    scope: Scope
+    _ends: dict[Partition, int] = field(default_factory=dict)  # of what is to be deleted
+
+    def __post_init__(self) -> None:
+        """Look at what is there.
+
+        Raises:
+            ConfigurationError: a group has members, or a raw topic is missing.
+        """
+        self._require_empty()
+        if self.scope.is_whole:
+            require(self.admin, [source.topic for source in self.scope.plan.sources])
+        ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
+        self._ends = offsets(
+            self.admin, partitions_of(self.admin, [*self._results(), *self._logs()]), LATEST
+        )
+
+    def _require_empty(self) -> None:
+        for service in self.scope.services:
+            group = self.scope.group(service)
+            members = _members(self.admin, group)
+            if members:
+                raise ConfigurationError(
+                    f"group {group} has members: {', '.join(members)}; stop the service first"
+                )
+
+    def _results(self) -> list[str]:
+        topics = [name for each in self.scope.operators for name in (each.results, each.late)]
+        return [*topics, self.scope.plan.dead_letters] if self.scope.is_whole else topics
+
+    def _logs(self) -> list[str]:
+        return [log.topic for log in self.scope.plan.logs] if self.scope.is_whole else []
+
+    def lines(self) -> Iterator[str]:
+        """Say what will be done."""
+        scope = self.scope
+        where = {"earliest": "the first", "latest": "the end of the"}[scope.to]
+        if scope.is_whole:
+            for source in scope.plan.sources:
+                yield f"read raw topic {source.topic} from {where} record on"
+            for log in self._logs():
+                yield f"delete the records of log {log}: {self._count([log])}"
+        else:
+            for log in dict.fromkeys(each.log for each in scope.operators):
+                yield f"read log {log} from {where} segment on"
+        for each in scope.operators:
+            yield f"drop the state of operator {each.operator.name} in {each.changelog}"
+        for topic in self._results():
+            what = "delete" if scope.delete_results else "keep"
+            yield f"{what} the records of {topic}: {self._count([topic])}"
+        if not scope.delete_results:
+            yield "kept results stand before those written anew, unless with --delete-results"
+
+    def _count(self, topics: Sequence[str]) -> str:
+        partitions = partitions_of(self.admin, topics)
+        begins = offsets(self.admin, partitions, EARLIEST)
+        return f"{sum(self._ends[at] - begins[at] for at in partitions):,} offsets"
+
+    def run(self) -> None:
+        """Do it."""
+        self._delete(self._logs())
+        writes: dict[Partition, list[Record]] = {}
+        commits: dict[str, list[TopicPartition]] = {}
+        if self.scope.is_whole:
+            commits[self.scope.group("ingest")] = self._raw_offsets()
+        for service in self.scope.services:
+            if service != "ingest":
+                fresh = FreshStart(self.config, self.admin, self.scope, service)
+                commits[self.scope.group(service)] = fresh.offsets()
+                writes |= fresh.records
+        self._commit(writes, commits)
+        if self.scope.delete_results:
+            self._delete(self._results())
+
+    def _raw_offsets(self) -> list[TopicPartition]:
+        topics = [source.topic for source in self.scope.plan.sources]
+        ids = topic_ids(self.admin, topics)
+        spec = EARLIEST if self.scope.to == "earliest" else LATEST
+        starts = offsets(self.admin, partitions_of(self.admin, dict.fromkeys(topics)), spec)
+        return [
+            TopicPartition(
+                *at,
+                offset,
+                metadata=encode(
+                    SourceProgress(VERSION, ids[at.topic], offset, silent_since_ms=now_ms())
+                ),
+            )
+            for at, offset in starts.items()
+        ]
+
+    def _commit(
+        self,
+        writes: Mapping[Partition, Sequence[Record]],
+        commits: Mapping[str, list[TopicPartition]],
+    ) -> None:
+        producer = clients.transactional_producer(self.config, f"{self.scope.plan.pipeline}.reset")
+        producer.init_transactions(_WAIT_S)
+        producer.begin_transaction()
+        try:
+            for at, records in writes.items():
+                for key, value in records:
+                    producer.produce(at.topic, value, key, at.number)
+                    producer.poll(0)
+            self._require_empty()  # a supervisor may have started one
+            for group, each in commits.items():
+                outsider = clients.group_consumer(self.config, group, "tidemark.reset")
+                member = outsider.consumer_group_metadata()
+                producer.send_offsets_to_transaction(each, member, _WAIT_S)
+                outsider.close()
+        except BaseException:
+            producer.abort_transaction(_WAIT_S)
+            raise
+        producer.commit_transaction(_WAIT_S)
+
+    def _delete(self, topics: Sequence[str]) -> None:
+        """Delete what was there when this was made."""
+        ends = [TopicPartition(*at, self._ends[at]) for at in partitions_of(self.admin, topics)]
+        for deleted in self.admin.delete_records(ends).values() if ends else ():
+            deleted.result()
+
+
+def _members(admin: AdminClient, group: str) -> list[str]:
+    """Return the members of a group by client and host."""
+    try:
+        described = admin.describe_consumer_groups([group], request_timeout=_WAIT_S)[group].result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return []
+        raise
+    return [f"{member.client_id} at {member.host}" for member in described.members]
