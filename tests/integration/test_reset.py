@@ -2,6 +2,9 @@
 
 import io
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from stack import Stack, last_panes, wait_until
@@ -17,16 +20,22 @@ END = T + 3_600_000
 PARTS = "the state of operator 'pops' was made with other parts"
 
 
-def filled(broker: str, name: str, **env: str) -> Stack:
-    """Return a stack at rest with a window published, a session published, and some open."""
-    stack = Stack(broker, name, **env)
-    for at in (*range(0, 10_000, 1_000), *range(20_000, 30_000, 1_000)):
-        stack.move("a", T + at)
-    stack.start()
-    for output in ("pops", "sessions"):
-        stack.await_results(output, lambda panes: len(panes) == 1)
-    assert set(stack.stop().values()) == {0}
-    return stack
+def await_results(stack: Stack, name: str, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
+    """Wait longer than ``Stack`` does: several services start one after the other."""
+    wait_until(lambda: enough(stack.results(name)), f"{name} of {stack.name}", timeout_s=90)
+
+
+@contextmanager
+def filled(broker: str, name: str) -> Iterator[Stack]:
+    """Yield a stack at rest with a window published, a session published, and some open."""
+    with Stack(broker, name) as stack:
+        for at in (*range(0, 10_000, 1_000), *range(20_000, 30_000, 1_000)):
+            stack.move("a", T + at)
+        stack.start()
+        for output in ("pops", "sessions"):
+            await_results(stack, output, lambda panes: len(panes) == 1)
+        assert set(stack.stop().values()) == {0}
+        yield stack
 
 
 def reset(stack: Stack, **scope: object) -> None:
@@ -38,7 +47,9 @@ def finish(stack: Stack) -> None:
     stack.start()
     stack.move("end", END)
     for output, count in (("pops", "pops"), ("sessions", "moves")):
-        stack.await_results(output, lambda panes, n=count: sum(last_panes(panes, n).values()) == 20)
+        await_results(
+            stack, output, lambda panes, n=count: sum(last_panes(panes, n).values()) == 20
+        )
     assert set(stack.stop().values()) == {0}
 
 
