@@ -80,17 +80,18 @@ def test_a_session_that_was_taken_from_a_large_block_is_not_found_there_again():
 
 
 def test_no_segment_copies_all_that_lives(monkeypatch):
-    monkeypatch.setattr(line_blocks, "_FEW", 500)
-    monkeypatch.setattr(line_blocks, "_LARGE", 2_000)
+    monkeypatch.setattr(line_blocks, "_MANY", 2)
+    monkeypatch.setattr(line_blocks, "_LARGE", 1_000)
+    monkeypatch.setattr(line_blocks, "_FEW", 100)
     stream = Stream(windows=Session(1_000_000))
     most = 0
     for n in range(40):
-        before = {id(block) for block, _ in stream.state.lines.blocks.held()}
-        stream.rows(",".join(f"k{n * 777 % 5_000 + m * 13} {n}" for m in range(300)))
-        made = [b for b, _ in stream.state.lines.blocks.held() if id(b) not in before]
-        most = max(most, sum(block.size for block in made))
-    assert stream.state.lines.live > 5_000
-    assert most <= 300 + 2 * 2_000
+        before = [block for block, _ in stream.state.lines.blocks.held()]
+        stream.rows(",".join(f"k{n * 200 + m} {n}" for m in range(300)))
+        blocks = [block for block, _ in stream.state.lines.blocks.held()]
+        most = max(most, sum(block.size for block in blocks if block not in before))
+    assert stream.state.lines.live == 39 * 200 + 300
+    assert most <= 300 + 2 * 1_000
 
 
 def test_the_slots_and_lines_of_sessions_that_ended_are_used_again():
