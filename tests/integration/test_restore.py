@@ -4,19 +4,22 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from stack import Stack, wait_until
 
 from tests.runtime.test_changelog import State, clocks
+from tidemark.core.segment import NEVER_MS, Segment, SourceMark
 from tidemark.errors import StateError
+from tidemark.ingest import Progress
 from tidemark.plan import OperatorPlan
-from tidemark.runtime import clients, reading
+from tidemark.runtime import clients, past_marks, reading
 from tidemark.runtime.changelog import Changelog, Record, SnapshotRule
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.group import EARLIEST, LATEST, Partition, Start, offsets
 from tidemark.runtime.journal import Journal
 from tidemark.runtime.restore import Reading, Rebuilding, Restore, Wanted
 from tidemark.runtime.serde.changelog import NO_COMMIT, Commit
+from tidemark.runtime.serde.segments import encode_segment
 
 
 class Writer:
@@ -220,3 +223,33 @@ def test_a_restore_forgets_what_went_to_another_owner(stack):
     assert restore.wanted == []
     assert state.held == [1]  # what was applied before
     writer.producer.abort_transaction(30)
+
+
+def test_what_the_log_knows_of_a_source_is_found_however_far_back(stack, monkeypatch):
+    """One segment has its mark; so many others follow that it takes several steps back."""
+    monkeypatch.setattr(past_marks, "_STEP", 3)
+    marks = {
+        0: SourceMark(f"{stack.raw}/0", 0, 7, NEVER_MS, 5, idle=False, silence_ms=0),
+        **{
+            n: SourceMark("others/0", n, n + 1, 0, 0, idle=False, silence_ms=0)
+            for n in range(1, 20)
+        },
+    }
+    producer = Producer({"bootstrap.servers": stack.config.bootstrap_servers})
+    (log,) = stack.plan.logs
+    for mark in marks:
+        segment = Segment(0, 0, (mark,), {stack.raw: 2}, 0, {})
+        producer.produce(log.topic, encode_segment(segment), partition=0)
+    assert producer.flush(10) == 0
+    past = past_marks.PastMarks(stack.config, stack.admin, stack.plan)
+
+    assert past.progress(Start(Partition(stack.raw, 0), 7, "")) == Progress(7, 5)
+    for number in (0, 1):  # also the one without records: it would vouch for the other one
+        with pytest.raises(StateError, match=rf"/{number}: nothing .* of {stack.raw}/0 up to .* 7"):
+            past.require_new(Partition(stack.raw, number))
+
+    group = f"{stack.name}.ingest"
+    member = Consumer({"bootstrap.servers": stack.config.bootstrap_servers, "group.id": group})
+    member.commit(offsets=[TopicPartition(stack.raw, 0, 7)], asynchronous=False)
+    member.close()
+    past.require_new(Partition(stack.raw, 1))

@@ -3,10 +3,15 @@
 Plain commits and ``kafka-consumer-groups --reset-offsets`` drop an offset's metadata; deleting a
 topic, or a week without members, drops the offset itself.  Every partition of a log holds every
 mark of its sources, so the end of one partition tells where ingest stopped.
+
+The log is searched from its end to its start.  That is short where there is something to find; and
+a new partition of a topic that is being read needs no search: another one has a committed offset.
+Every source has one from its start on, so the first of a topic was committed after a search.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidemark.core.segment import SourceMark
@@ -19,7 +24,7 @@ from tidemark.runtime.reading import read
 from tidemark.runtime.serde.segments import decode_segment
 
 _STEP = 250
-_MOST = 1_000  # segments looked at: a source not heard of for longer counts as new
+_WAIT_S = 30.0
 
 
 class PastMarks:
@@ -33,39 +38,56 @@ class PastMarks:
         """Return the progress of the source that stopped at a start offset without metadata."""
         if start.offset == 0:
             return Progress()
-        mark = self._last_mark(start.partition)
+        source = str(start.partition)
+        mark = self._last_mark(start.partition.topic, lambda mark: mark.source == source)
         if mark is None or mark.next_offset != start.offset:
             raise StateError(
                 f"{start.partition}: the committed offset {start.offset} has no watermark, and the "
-                "log does not end there; was it reset by hand? Start the pipeline afresh with "
-                "'tidemark reset'"
+                "log does not end there; was it reset by hand? 'tidemark reset PIPELINE' starts "
+                "the pipeline afresh"
             )
         return Progress(mark.next_offset, mark.watermark_ms)
 
     def require_new(self, source: Partition) -> None:
         """Stop where a source without a committed offset was read before."""
-        mark = self._last_mark(source)
-        if mark is not None and mark.next_offset > 0:
+        if self._is_committed(source.topic):
+            return
+        # Of any partition of the topic: else the first one without records would be taken as new,
+        # and then vouch for all the others.
+        mark = self._last_mark(source.topic, lambda mark: mark.next_offset > 0)
+        if mark is not None:
             raise StateError(
-                f"{source}: nothing is committed, but the log has records up to offset "
-                f"{mark.next_offset}; the topic was made anew, or its offsets expired. Start the "
-                "pipeline afresh with 'tidemark reset'"
+                f"{source}: nothing is committed, but the log has records of {mark.source} up to "
+                f"offset {mark.next_offset}; the topic was made anew, or its offsets expired. "
+                "'tidemark reset PIPELINE' starts the pipeline afresh"
             )
 
-    def _last_mark(self, source: Partition) -> SourceMark | None:
+    def _is_committed(self, topic: str) -> bool:
+        """Whether ingest has a committed offset of some partition of a topic."""
+        group = f"{self._plan.pipeline}.ingest"
+        asked = ConsumerGroupTopicPartitions(group)
+        answer = self._admin.list_consumer_group_offsets([asked], request_timeout=_WAIT_S)
+        try:
+            committed = answer[group].result().topic_partitions
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return False
+            raise
+        return any(each.topic == topic and each.offset >= 0 for each in committed)
+
+    def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:
         for log in self._plan.logs:
-            if source.topic in log.topics:
-                return next(self._marks_backwards(Partition(log.topic, 0), str(source)), None)
+            if topic in log.topics:
+                marks = self._marks_backwards(Partition(log.topic, 0))
+                return next((m for m in marks if m.topic == topic and wanted(m)), None)
         return None
 
-    def _marks_backwards(self, log: Partition, source: str) -> Iterator[SourceMark]:
+    def _marks_backwards(self, log: Partition) -> Iterator[SourceMark]:
         low = offsets(self._admin, [log], EARLIEST)[log]
         end = offsets(self._admin, [log], LATEST)[log]
-        low = max(low, end - _MOST)
         while end > low:
             begin = max(low, end - _STEP)
             values = [message.value() for message in read(self._config, {log: (begin, end)})]
             for value in reversed(values):
-                segment = decode_segment(value or b"", streams=())
-                yield from (mark for mark in segment.sources if mark.source == source)
+                yield from decode_segment(value or b"", streams=()).sources
             end = begin
