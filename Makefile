@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down status test lint types core conformance integration format bench \
-	fuzz lock wheel clean
+	fuzz soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -18,6 +18,8 @@ JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
 RECORDS ?= 1000000
 SEED ?= 1
+MINUTES ?= 30
+RATE ?= 20000
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
@@ -76,6 +78,9 @@ bench: setup  ## measure the speed; see bench/
 
 fuzz: setup  ## send RECORDS hostile records of SEED through ingest, and judge each of them
 	@$(BIN)/python -m tests.fuzz --records $(RECORDS) --kafka $(RECORDS) --seed $(SEED)
+
+soak: setup  ## run a pipeline for MINUTES at RATE records per second; memory must not grow
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --rate $(RATE) --seed $(SEED)
 
 lock:  ## write requirements.lock anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
