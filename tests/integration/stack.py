@@ -195,9 +195,9 @@ class Stack:
     def await_results(self, name: str, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
         wait_until(lambda: enough(self.results(name)), f"{name} of {self.name}")
 
-    def figures(self, service: str) -> dict[str, str]:
+    def figures(self, service: str, slot: str = "0") -> dict[str, str]:
         """Return the latest figures that a service has logged."""
-        words = self.log(service).split()
+        words = self.log(service, slot).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 

@@ -59,6 +59,7 @@ class Soak:
         while (at_s := time.monotonic() - begun_s) < self.seconds:
             if at_s >= self.seconds * (len(self.marks) + 1) / 3:
                 self.marks.append(len(self.panes.latencies_ms))
+            self._require_all_alive()
             self.samples.append(self._sample(at_s))
             self._show()
             time.sleep(_SAMPLE_S)
@@ -68,6 +69,13 @@ class Soak:
             print(f"{name}.changelog at the end: {records:,} live records, {size / 2**20:.1f} MiB")
         self.load.end()
         return [*self._accounts(), *self._growth()]
+
+    def _require_all_alive(self) -> None:
+        for name in SERVICES:
+            status = self.stack.process(name).poll()
+            if status is not None:
+                last = "\n".join(self.stack.log(name).splitlines()[-5:])
+                raise RuntimeError(f"{name} ended with status {status}: {last}")
 
     def _sample(self, at_s: float) -> Sample:
         sizes = {f"{name} MiB": _rss_mib(self.stack.process(name).pid) for name in SERVICES}
@@ -155,7 +163,9 @@ def main() -> int:
     asked = parser.parse_args()
     with TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
         module = "tests.soak.life"
-        with Stack(broker.address, "soak", RAW_PARTITIONS, module=module) as stack:
+        # A machine that does other work too may not let a process run for some seconds.
+        patience = {"KAFKA_SESSION_TIMEOUT_MS": "45000", "KAFKA_HEARTBEAT_INTERVAL_MS": "3000"}
+        with Stack(broker.address, "soak", RAW_PARTITIONS, module, **patience) as stack:
             stack.start()
             stack.await_partitions()
             load = Load(broker.address, stack.raw, RAW_PARTITIONS, asked.rate, asked.seed)
