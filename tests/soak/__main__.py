@@ -1,8 +1,8 @@
 """Run a pipeline for long at a steady rate: python -m tests.soak [--minutes 30] [--rate 20000].
 
-Ingest, windowing and sessions run as processes on a broker of their own, started again should one
-end.  It fails where memory or changelogs still grow in the last third of the time, where a record is
-not accounted for, or where a pane came twice.
+Ingest, windowing and sessions run as processes on a broker of their own; one that ends is started
+again.  It fails where memory or changelogs still grow in the last third of the time, where a record
+is not accounted for, or where a pane came twice.
 """
 
 import argparse
@@ -194,8 +194,8 @@ def main() -> int:
 
 def _rss_mib(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    (rss,) = (line for line in lines if line.startswith("VmRSS"))
-    return int(rss.split()[1]) / 1024
+    # One that has just ended has none.
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
 
 
 def _folder_mib(folder: Path) -> float:
