@@ -211,7 +211,7 @@ def move(player: str, at: int, score: int = 1, **others: object) -> bytes:
     return json.dumps({"player": player, "at": at, "score": score, **others}).encode()
 
 
-def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not happened():
         assert time.monotonic() < deadline_s, f"{what} did not come in {timeout_s} s"
