@@ -24,7 +24,7 @@ def block(seed: int, kilobytes: int = 10) -> pl.DataFrame:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SpillingBlocks]:
-    made = SpillingBlocks(tmp_path / "blocks", 50 * KB)
+    made = SpillingBlocks(tmp_path / "blocks", 50 * KB, 5 * KB)
     yield made
     made.close()
 
@@ -112,7 +112,7 @@ def test_a_full_disk_keeps_blocks_in_memory_until_there_is_room(tmp_path, monkey
     monkeypatch.setattr(spill, "_RETRY_S", 0.0)
     with small_disk(tmp_path, megabytes=30) as disk:
         disk.fill()
-        store = SpillingBlocks(disk.folder / "blocks", 50 * KB)
+        store = SpillingBlocks(disk.folder / "blocks", 50 * KB, 5 * KB)
         frames = [block(n, 1_000) for n in range(40)]
         held = [store.put(n, frame) for n, frame in enumerate(frames)]
         assert store.resident_bytes > 50 * KB
@@ -128,7 +128,7 @@ def test_a_full_disk_keeps_blocks_in_memory_until_there_is_room(tmp_path, monkey
 
 def test_a_folder_that_cannot_be_written_keeps_blocks_in_memory(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
-    store = SpillingBlocks(tmp_path / "file" / "blocks", 50 * KB)
+    store = SpillingBlocks(tmp_path / "file" / "blocks", 50 * KB, 5 * KB)
     frames = [block(n) for n in range(20)]
     held = [store.put(n, frame) for n, frame in enumerate(frames)]
 
@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_written_keeps_blocks_in_memory(tmp_path, caplog
 
 
 def test_a_block_that_cannot_be_read_back_is_an_error_that_names_the_folder(tmp_path):
-    store = SpillingBlocks(tmp_path / "blocks", 50 * KB)
+    store = SpillingBlocks(tmp_path / "blocks", 50 * KB, 5 * KB)
     held = [store.put(n, block(n, 1_000)) for n in range(30)]
     for file in await_files(store.folder, "*.blob"):
         file.write_bytes(bytes(file.stat().st_size))

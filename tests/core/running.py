@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from tests.core.clock_oracle import Judged
 from tests.core.logs import COLUMNS
 from tests.core.oracle import LateRow, Pane, Run
+from tests.core.stores import stores
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.operator import Changes, Operator, Output
 from tidemark.core.segment import (
     EVENT_TIME,
@@ -45,21 +47,23 @@ class Incidents:
     purges: frozenset[int] = frozenset()
     snapshots: frozenset[int] = frozenset()
     replays: frozenset[int] = frozenset()
+    store: BlockStore = IN_MEMORY
 
 
 def incidents() -> st.SearchStrategy[Incidents]:
-    """Draw purges, restores from a snapshot, and restores from all changes since the last one."""
+    """Draw purges, restores from a snapshot or from all changes since the last, and a store."""
     steps = st.frozensets(st.integers(0, 10))
-    return st.builds(Incidents, steps, steps, steps)
+    return st.builds(Incidents, steps, steps, steps, stores())
 
 
 class Task:
     """One operator on one log partition, with its state as a changelog would hold it."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, operator: Operator, store: BlockStore = IN_MEMORY) -> None:
         self.operator = operator
+        self.store = store
         self.clocks = operator.clocks()
-        self.state = operator.body.fresh()
+        self.state = operator.body.fresh(store)
         self.changelog: list[Changes] = []
 
     def step(self, segment: Segment) -> Output:
@@ -77,7 +81,7 @@ class Task:
         """Start again from the changelog."""
         clocks = self.operator.clocks()
         clocks.apply(self.clocks.state())
-        self.clocks, self.state = clocks, self.operator.body.fresh()
+        self.clocks, self.state = clocks, self.operator.body.fresh(self.store)
         for changes in self.changelog:
             self.state.apply(changes)
         self.state.validate()
@@ -91,7 +95,7 @@ def run(
 ) -> Run:
     """Run a log, then the end of input; with incidents where given, and panes as ``pane``."""
     happen = incidents or Incidents()
-    task, made = Task(operator), Run()
+    task, made = Task(operator, happen.store), Run()
     for step, segment in enumerate(segments):
         output = task.step(segment)
         made.steps.append(panes(output.panes, operator.key, pane))
@@ -123,7 +127,7 @@ def run_crowd(
 
     ``oracle`` takes the rows and the clock before and after; it adds to ``late``.
     """
-    task, before_ms, found = Task(operator), NEVER_MS, []
+    task, before_ms, found = Task(operator, happen.store), NEVER_MS, []
     schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
     for step, (rows, clock_ms) in enumerate(crowd):
         folded = task.operator.body.fold(

@@ -19,6 +19,7 @@ from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.aggregate_kinds import Max, Min
 from tidemark.core.arrival_state import RECORDED, SHOWN, ArrivalState
 from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of, ranges
 from tidemark.core.operator import missed
@@ -105,9 +106,9 @@ class ArrivalAggregate:
         assert self.windows.slices == 1, "hopping windows by processing time"
         return np.dtype([*facts.descr, (SHOWN, np.int64), (RECORDED, np.int64)])
 
-    def fresh(self) -> ArrivalState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
         """Return state that holds nothing."""
-        return ArrivalState(self.key, self._facts)
+        return ArrivalState(self.key, self._facts, store)
 
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
         """Publish what was recorded before this interval of processing time and not shown yet."""

@@ -11,6 +11,7 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_window import NUMBER
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.keyed_lines import Hashes, Lines, Numbers, hashes_of
 from tidemark.core.line_table import LineTable
 from tidemark.core.operator import Changes
@@ -26,11 +27,13 @@ SLICES = "slices"
 class ArrivalState:
     """Slices of one operator on one log partition."""
 
-    def __init__(self, key: tuple[str, ...], facts: np.dtype[np.void]) -> None:
-        """Start empty; ``facts``: type of what is stored of a slice."""
+    def __init__(
+        self, key: tuple[str, ...], facts: np.dtype[np.void], store: BlockStore = IN_MEMORY
+    ) -> None:
+        """Start empty; ``facts``: type of what is known of a slice; ``store``: where blocks lie."""
         self.key = key
         self.facts = facts
-        self.lines = LineTable(facts)
+        self.lines = LineTable(facts, store)
         self.now_ms = NEVER_MS
         self._panes: list[pl.DataFrame] = []
 

@@ -29,6 +29,10 @@ class Block(Protocol):
 class BlockStore(Protocol):
     """Keeps blocks."""
 
+    @property
+    def frame_bytes(self) -> int | None:
+        """How large frames should be at most that are read in parts; None: as large as they are."""
+
     def put(self, due_ms: int, frame: pl.DataFrame, /) -> Block:
         """Take a frame whose lines are wanted until about ``due_ms``: what to keep together."""
 
@@ -54,6 +58,8 @@ class _Held:
 
 class InMemory:
     """Keeps every block in memory, at no cost."""
+
+    frame_bytes = None
 
     def put(self, _due_ms: int, frame: pl.DataFrame) -> Block:
         """Hold the frame itself."""

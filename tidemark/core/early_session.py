@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BLOCK, PAIR, ROW
 from tidemark.core.keyed_lines import Lines, Mask, Numbers, keys_of, running_highest
@@ -104,9 +105,9 @@ class EarlySessionAggregate:
     def _closes(self) -> bool:
         return isinstance(self.inner.trigger, OnClose)
 
-    def fresh(self) -> EarlySessionState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> EarlySessionState:
         """Return state that holds nothing."""
-        return EarlySessionState(self.inner.fresh())
+        return EarlySessionState(self.inner.fresh(store))
 
     def fold(self, rows: pl.DataFrame, state: EarlySessionState) -> pl.DataFrame:
         """Merge rows into sessions and fire early panes; return late rows."""

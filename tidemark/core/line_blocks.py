@@ -4,6 +4,8 @@ A slot is the number of a line for as long as it lives.  Lines come as blocks; t
 and move when blocks are merged, which nobody sees: a slot is all that others know.  Merges only
 copy what lives and never make a block larger than a bound, so none takes long.  They are rare: a
 block is copied when many are of similar size, or when more than half of it is dead.
+
+The store says how large a frame may be; of one that is larger, a look-up would bring back too much.
 """
 
 from collections.abc import Callable
@@ -12,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tidemark.core.block_store import Block, BlockStore
 from tidemark.core.blocks import crowd, stacked
 from tidemark.core.keyed_lines import Mask, Numbers
+from tidemark.core.segment import FOREVER_MS
 
 _MANY = 8
 """Blocks of similar size that are merged."""
@@ -29,13 +33,17 @@ _GONE = -1
 
 @dataclass(slots=True, eq=False)
 class LineBlock:
-    """Lines at places from ``first`` on; ``live`` of them live."""
+    """Lines at places from ``first`` on; ``live`` of them live.
 
-    keys: pl.DataFrame
-    partials: pl.DataFrame
+    ``is_full``: as large as the store wants it, so not merged as long as most of it lives.
+    """
+
+    keys: Block
+    partials: Block
     slots: Numbers
     first: int
     live: int
+    is_full: bool
 
     @property
     def size(self) -> int:
@@ -44,23 +52,24 @@ class LineBlock:
 
     def keys_at(self, at: Numbers) -> pl.DataFrame:
         """Return the keys of some lines, by their places in the block."""
-        return _at(self.keys, at)
+        return _at(self.keys.frame(), at)
 
     def partials_at(self, at: Numbers) -> pl.DataFrame:
         """Return the partials of some lines, by their places in the block."""
-        return _at(self.partials, at)
+        return _at(self.partials.frame(), at)
 
     def size_bytes(self) -> int:
         """Return about how many bytes the live lines have."""
-        held_bytes = self.keys.estimated_size() + self.partials.estimated_size()
-        return int(held_bytes * self.live) // self.size
+        held_bytes = self.keys.size_bytes + self.partials.size_bytes
+        return held_bytes * self.live // self.size
 
 
 class LineBlocks:
     """Keys and partials of lines by slot."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, store: BlockStore) -> None:
+        """Start empty; ``store``: where frames lie."""
+        self._store = store
         self._blocks: list[LineBlock] = []  # by first place
         self._place = np.empty(0, np.int64)  # by slot; no place is used twice
         self._next = 0
@@ -76,7 +85,26 @@ class LineBlocks:
         self._merge()
 
     def _append(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
-        block = LineBlock(keys, partials, slots, self._next, slots.size)
+        """Add lines as one block, or as several where the store wants no larger ones."""
+        lines = slots.size
+        if self._store.frame_bytes is not None:
+            size_bytes = int(keys.estimated_size() + partials.estimated_size())
+            lines = -(-slots.size // (size_bytes // self._store.frame_bytes + 1))
+        for at in range(0, slots.size, lines):
+            part = slice(at, at + lines)
+            self._append_block(slots[part], keys[part], partials[part])
+
+    def _append_block(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
+        put, most_bytes = self._store.put, self._store.frame_bytes
+        block = LineBlock(
+            put(FOREVER_MS, keys),
+            put(FOREVER_MS, partials),
+            slots,
+            self._next,
+            slots.size,
+            is_full=False,
+        )
+        block.is_full = most_bytes is not None and block.size_bytes() * 2 > most_bytes
         self._blocks.append(block)
         self._place[slots] = np.arange(block.first, block.first + block.size)
         self._next += block.size
@@ -136,14 +164,14 @@ class LineBlocks:
 
     def _merge(self) -> None:
         """Copy what lives in blocks that are small, half dead or many of similar size."""
-        merged = [block for block in self._blocks if block.live < _FEW]
+        merged = [block for block in self._blocks if block.live < _FEW and not block.is_full]
         if len(merged) > 1:
             self._copy(merged)
         half_dead = [block for block in self._blocks if block.live * 2 < block.size]
         if half_dead:
             self._copy(half_dead)
         by_size = sorted(self._blocks, key=lambda block: block.live, reverse=True)
-        by_size = [block for block in by_size if block.live < _LARGE // 2]
+        by_size = [block for block in by_size if block.live < _LARGE // 2 and not block.is_full]
         begin = crowd([block.live for block in by_size], _MANY, _FEW)
         if begin is not None:
             self._copy(by_size[begin : begin + _MANY])

@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 import numpy as np
 import polars as pl
 
+from tidemark.core.block_store import BlockStore
 from tidemark.core.blocks import PIECE_LINES
 from tidemark.core.hash_index import HashIndex
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, same_keys
@@ -45,8 +46,8 @@ class LineTable:
     ``fresh``: ``take_fresh`` has not returned the line yet.
     """
 
-    def __init__(self, facts: np.dtype[np.void]) -> None:
-        """Start empty."""
+    def __init__(self, facts: np.dtype[np.void], store: BlockStore) -> None:
+        """Start empty; ``store``: where keys and partials lie."""
         self.facts = np.empty(0, facts)
         self.alive = np.empty(0, np.bool_)
         self.fresh = np.empty(0, np.bool_)
@@ -54,7 +55,7 @@ class LineTable:
         self._hashes = np.empty(0, np.uint64)
         self._free = np.empty(0, np.int64)  # the next one last
         self._index = HashIndex()
-        self.blocks = LineBlocks()
+        self.blocks = LineBlocks(store)
         self._taken: list[Numbers] = []
         self._put: list[Numbers] = []
 

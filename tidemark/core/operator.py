@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.clock import ClockTable, Entry, ProcessingClock
 from tidemark.core.pane import END, END_OF_INPUT, START
 from tidemark.core.segment import (
@@ -61,8 +62,8 @@ class State(Protocol):
 class Body(Protocol):
     """The part of an operator that differs: how rows fold and what is due."""
 
-    def fresh(self) -> Any:
-        """Return empty state."""
+    def fresh(self, store: BlockStore = IN_MEMORY, /) -> Any:
+        """Return empty state, whose blocks lie in ``store``."""
 
     def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
         """Fold rows, whose WATERMARK column is W, into the state; return the late ones.

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_lines import Facts, Lines, Mask, Numbers, keys_of
 from tidemark.core.line_table import Found
@@ -83,9 +84,9 @@ class SessionAggregate:
                 f"allowed_lateness must not be negative, got {self.allowed_lateness_ms} ms"
             )
 
-    def fresh(self) -> SessionState:
+    def fresh(self, store: BlockStore = IN_MEMORY) -> SessionState:
         """Return state that holds nothing."""
-        return SessionState(self.key, self.allowed_lateness_ms)
+        return SessionState(self.key, self.allowed_lateness_ms, store)
 
     def fold(self, rows: pl.DataFrame, state: SessionState) -> pl.DataFrame:
         """Merge rows into sessions; return the late ones."""

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
+from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.due_index import DueIndex
 from tidemark.core.keyed_lines import Hashes, Lines, Mask, Numbers, hashes_of, joined
 from tidemark.core.line_table import Found, LineTable
@@ -31,9 +32,12 @@ class SessionState:
     without being seen.
     """
 
-    def __init__(self, key: tuple[str, ...], allowed_lateness_ms: int) -> None:
-        """Start empty."""
+    def __init__(
+        self, key: tuple[str, ...], allowed_lateness_ms: int, store: BlockStore = IN_MEMORY
+    ) -> None:
+        """Start empty; ``store``: where keys and partials lie."""
         self.key = key
+        self._store = store
         self.allowed_lateness_ms = allowed_lateness_ms
         self._withdrawn: list[Lines] = []
         self._told: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
@@ -41,7 +45,7 @@ class SessionState:
         self._start_empty()
 
     def _start_empty(self) -> None:
-        self.lines = LineTable(FACTS)
+        self.lines = LineTable(FACTS, self._store)
         self._due = DueIndex()  # by end, until the clock has passed it
         self._passed = DueIndex()  # by end, from then on
 

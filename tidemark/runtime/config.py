@@ -7,6 +7,7 @@ Every other ``KAFKA_*`` variable is passed to the Kafka clients: ``KAFKA_SECURIT
 import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError
@@ -104,6 +105,12 @@ class Config(BaseSettings):
     sink_name: str = Field(
         default="sink", validation_alias="TIDEMARK_SINK_NAME", pattern=r"^[A-Za-z0-9._-]{1,100}$"
     )
+    # Where keyed state lies besides Kafka; rocksdb for state larger than memory.
+    state_backend: Literal["memory", "rocksdb"] = Field(
+        default="memory", validation_alias="TIDEMARK_STATE_BACKEND"
+    )
+    state_dir: Path = Field(default=Path("var/state"), validation_alias="TIDEMARK_STATE_DIR")
+    state_memory_mb: int = Field(default=256, validation_alias="TIDEMARK_STATE_MEMORY_MB", ge=1)
     # -1: the broker's default.
     replication_factor: int = Field(
         default=-1, validation_alias="TIDEMARK_REPLICATION_FACTOR", ge=-1

@@ -10,6 +10,7 @@ from tidemark.errors import ConfigurationError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.plan import Plan
 from tidemark.runtime import logs
+from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import STOPPED_BY_SETTINGS, explained
 from tidemark.runtime.group import PartitionsLostError
@@ -41,7 +42,7 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
         if not config.pipeline:
             raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
         run(config, load_pipeline(config.pipeline).plan())
-    except (KafkaException, PartitionsLostError, *_SINK) as error:
+    except (KafkaException, PartitionsLostError, LocalStoreError, *_SINK) as error:
         line, status = explained(error, config.user)
         _log.error("%s: %s", name, line)
         sys.exit(status)

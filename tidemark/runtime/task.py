@@ -13,16 +13,19 @@ without a commit to it is known to mean nothing.
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
+from tidemark.core.block_store import BlockStore
 from tidemark.core.clock import ClockTable
 from tidemark.core.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime.backends.backend import Backend, opened_backend
 from tidemark.runtime.changelog import Changelog, SnapshotRule
 from tidemark.runtime.commit import Outbox
 from tidemark.runtime.config import Config
@@ -60,11 +63,18 @@ class Running:
     partition is read again for the sake of another operator.
     """
 
-    def __init__(self, plan: OperatorPlan, partition: int, rule: SnapshotRule, writer: str) -> None:
+    def __init__(
+        self,
+        plan: OperatorPlan,
+        partition: int,
+        rule: SnapshotRule,
+        writer: str,
+        store: BlockStore,
+    ) -> None:
         """Start with nothing read; ``writer`` names this process in the changelog."""
         self.plan = plan
         self.clocks: ClockTable = plan.operator.clocks()
-        self.state: Any = plan.operator.body.fresh()
+        self.state: Any = plan.operator.body.fresh(store)
         self.next_offset = 0
         self._partition = partition
         self._results = results_of(plan)
@@ -172,6 +182,7 @@ class KeyedTask:
     config: Config
     operators: Sequence[OperatorPlan]
     process: Process
+    backend: Backend
     batch: int = 64
     gathers: bool = False
     _logs: dict[Partition, _Log] = field(default_factory=dict)
@@ -199,7 +210,7 @@ class KeyedTask:
     def _log(self, start: Start, topic_id: str) -> _Log:
         at = start.partition
         running = [
-            Running(plan, at.number, self._rule, self._writer)
+            Running(plan, at.number, self._rule, self._writer, self.backend.store)
             for plan in self.operators
             if plan.log == at.topic
         ]
@@ -330,8 +341,8 @@ def _shown(clocks: Iterable[int]) -> str:
 def run(config: Config, plan: Plan, service: str) -> None:
     """Run a keyed service of a pipeline until it is told to stop."""
     operators = plan.of_service(service)
-    process = Process(
-        config, f"{plan.pipeline}.{service}", sorted({operator.log for operator in operators})
-    )
-    ensure(process.admin, own_topics(plan), config.replication_factor)
-    process.run(KeyedTask(config, operators, process))
+    logs = sorted({operator.log for operator in operators})
+    with closing(opened_backend(config)) as backend:
+        process = Process(config, f"{plan.pipeline}.{service}", logs)
+        ensure(process.admin, own_topics(plan), config.replication_factor)
+        process.run(KeyedTask(config, operators, process, backend))

@@ -33,6 +33,12 @@ class Claim:
         """Delete what is in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def discard(self) -> None:
+        """Delete the folder and let go of it."""
+        self.clear()
+        self.folder.with_name(self.folder.name + _LOCK).unlink(missing_ok=True)
+        self.release()
+
     def release(self) -> None:
         """Let another process have it."""
         os.close(self._lock)
@@ -90,6 +96,4 @@ def _alone(root: Path) -> Iterator[None]:
 def _delete_unclaimed(folder: Path) -> None:
     claim = claimed(folder)
     if claim is not None:
-        claim.clear()
-        folder.with_name(folder.name + _LOCK).unlink(missing_ok=True)
-        claim.release()
+        claim.discard()

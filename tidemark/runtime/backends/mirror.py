@@ -50,7 +50,14 @@ class Mirror:
         except LocalStoreError as error:
             self.fault, self.next_offset, self.sizes = str(error), extent.begin, {}
             claim.clear()
-            self._database = Database(claim.folder, survives=True)
+            self._database = self._begun()
+
+    def _begun(self) -> Database:
+        try:
+            return Database(self._claim.folder, survives=True)
+        except LocalStoreError:
+            self._claim.release()
+            raise
 
     def _opened(self, extent: Extent) -> Database:
         database = Database(self._claim.folder, survives=True)

@@ -47,10 +47,11 @@ class _Spilled:
 class SpillingBlocks:
     """A store whose blocks take at most ``memory_bytes``, as long as the disk takes the others."""
 
-    def __init__(self, folder: Path, memory_bytes: int) -> None:
-        """``folder``: empty, and this store's alone."""
+    def __init__(self, folder: Path, memory_bytes: int, frame_bytes: int) -> None:
+        """``folder``: empty, and this store's alone; ``frame_bytes``: as a store says it."""
         self.folder = folder
         self.memory_bytes = memory_bytes
+        self.frame_bytes: int | None = frame_bytes
         self.resident_bytes = 0
         self.reads = 0
         self.gone: deque[bytes] = deque()
