@@ -33,6 +33,7 @@ from tidemark.core.segment import (
 from tidemark.embedded.broker import Broker
 from tidemark.plan import OperatorPlan
 from tidemark.runtime import clients
+from tidemark.runtime.backends.backend import MemoryBackend
 from tidemark.runtime.changelog import Changelog, SnapshotRule
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition
@@ -126,7 +127,7 @@ def _measured(config: Config, plan: OperatorPlan, keys: int, segment: int) -> st
     reading = Reading(journal, Rebuilding(state, plan.operator.clocks()))
     want = Wanted(Partition(plan.log, 0), 1, log.last, ahead=False, changelogs={at: reading})
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
-    restore = Restore(config, clients.admin(config), [want])
+    restore = Restore(config, clients.admin(config), [want], MemoryBackend())
     while not restore.done:
         restore.step()
     took_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s

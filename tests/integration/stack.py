@@ -165,7 +165,7 @@ class Stack:
         for partition, key, value in records:
             producer.produce(topic or self.raw, value, key, partition)
             producer.poll(0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def move(self, player: str, at: int, score: int = 1, partition: int = 0) -> None:
         self.produce([(partition, None, move(player, at, score))])

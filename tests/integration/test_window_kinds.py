@@ -9,6 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -18,7 +19,7 @@ from stack import Stack
 
 from tidemark.local import LocalRun, Published
 from tidemark.plan import OperatorPlan
-from tidemark.runtime.task import results_of
+from tidemark.runtime.running import results_of
 
 T = 1_774_738_680_000  # 2026-03-28T22:58:00Z: in two minutes the day begins that has 23 hours
 DAY = 86_400_000
@@ -58,16 +59,23 @@ def _visit(draw: random.Random, n: int) -> Pane:
     }
 
 
-@pytest.fixture(scope="module")
-def expected() -> LocalRun:
-    local = LocalRun(build("kinds").plan())
-    list(local.run({"kinds-moves": visits()}))
+def in_process(name: str) -> LocalRun:
+    local = LocalRun(build(name).plan())
+    list(local.run({f"{name}-moves": visits()}))
     return local
 
 
-def test_killing_windows_of_every_kind_changes_nothing(broker, expected):
+@pytest.mark.parametrize("backend", ["memory", "rocksdb"])
+def test_killing_windows_of_every_kind_changes_nothing(broker, backend, tmp_path):
+    expected = in_process(f"kinds-{backend}")
     records = visits()
-    with Stack(broker, "kinds", module="kinds", TIDEMARK_SNAPSHOT_COMMITS="2") as stack:
+    env = {
+        "TIDEMARK_SNAPSHOT_COMMITS": "2",
+        "TIDEMARK_STATE_BACKEND": backend,
+        "TIDEMARK_STATE_DIR": str(tmp_path),
+        "TIDEMARK_STATE_MEMORY_MB": "0",
+    }
+    with Stack(broker, f"kinds-{backend}", module="kinds", **env) as stack:
         stack.start()
         for begin in range(0, len(records), CHUNK):
             stack.produce((0, None, value) for value in records[begin : begin + CHUNK])
@@ -75,6 +83,7 @@ def test_killing_windows_of_every_kind_changes_nothing(broker, expected):
                 for name in ("rolling", "sessions-updates"):
                     stack.await_results(name, lambda panes, n=begin // 2: len(panes) > n)
                 stack.kill(*KEYED)
+                damaged = list(_damaged(tmp_path)) if begin == 7 * CHUNK else []
                 stack.start(*KEYED)
             time.sleep(0.1)
         # Heartbeats alone close these, so by then all else is done.
@@ -82,6 +91,9 @@ def test_killing_windows_of_every_kind_changes_nothing(broker, expected):
             rows = expected.published[name].rows
             stack.await_results(name, lambda panes, rows=rows: sum(p["n"] for p in panes) == rows)
         assert set(stack.stop().values()) == {0}
+        logs = "".join(text for _, text in stack.logs())
+        assert logs.count("is built anew: ") == len(damaged)
+        assert bool(damaged) == (backend == "rocksdb")
         names = [name for each in stack.plan.operators for name in (each.results, each.late)]
         seen = {
             name: [value or b"" for _, value in records]
@@ -91,6 +103,14 @@ def test_killing_windows_of_every_kind_changes_nothing(broker, expected):
         assert dead == Counter(letter.offset for letter in expected.dead_letters)
     faults = [fault for each in expected.published.values() for fault in _faults(seen, each)]
     assert faults == []
+
+
+def _damaged(state: Path) -> Iterator[str]:
+    """Damage every other mirror of a changelog; yield the names of those."""
+    for number, mirror in enumerate(sorted((state / "changelogs").glob("*[0-9]"))):
+        if number % 2:
+            (mirror / "CURRENT").write_bytes(b"MANIFEST-9\n")
+            yield mirror.name
 
 
 def _faults(seen: Mapping[str, list[bytes]], local: Published) -> Iterator[str]:

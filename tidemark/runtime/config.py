@@ -110,7 +110,7 @@ class Config(BaseSettings):
         default="memory", validation_alias="TIDEMARK_STATE_BACKEND"
     )
     state_dir: Path = Field(default=Path("var/state"), validation_alias="TIDEMARK_STATE_DIR")
-    state_memory_mb: int = Field(default=256, validation_alias="TIDEMARK_STATE_MEMORY_MB", ge=1)
+    state_memory_mb: int = Field(default=256, validation_alias="TIDEMARK_STATE_MEMORY_MB", ge=0)
     # -1: the broker's default.
     replication_factor: int = Field(
         default=-1, validation_alias="TIDEMARK_REPLICATION_FACTOR", ge=-1

@@ -21,6 +21,9 @@ from confluent_kafka.admin import AdminClient
 from tidemark.core.clock import ClockTable
 from tidemark.core.operator import Changes
 from tidemark.errors import StateError
+from tidemark.runtime.backends.backend import Backend
+from tidemark.runtime.backends.database import LocalStoreError
+from tidemark.runtime.backends.mirror import Record
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.journal import Journal
@@ -116,6 +119,7 @@ class Restore:
         config: Config,
         admin: AdminClient,
         wanted: Sequence[Wanted],
+        backend: Backend,
         patience_s: float | None = None,
     ) -> None:
         """Take the ends at once: everything committed before is below them.
@@ -127,23 +131,43 @@ class Restore:
         partitions = list(self._readings)
         ends = offsets(admin, partitions, LATEST)
         begins = offsets(admin, partitions, EARLIEST)
-        ranges = {at: (begins[at], ends[at]) for at in partitions}
+        self.mirrors = backend.mirrors(admin, {at: (begins[at], ends[at]) for at in partitions})
+        ranges = {at: (self.mirrors.begin(at, begins[at]), ends[at]) for at in partitions}
+        self._ends = ends
         self._reader = RangeReader(config, ranges, patience_s)
         self._progress = RestoreProgress(
-            {at: ends[at] - begins[at] for at in partitions}, time.monotonic()
+            {at: end - begin for at, (begin, end) in ranges.items()}, time.monotonic()
         )
         self._work = self._worked_off()
         self.done = False
 
     def step(self) -> None:
-        """Read and apply for a while."""
+        """Read and apply for a while.
+
+        Raises:
+            LocalStoreError: what a mirror holds is of no use; it must be read from Kafka.
+            StateError: what Kafka holds does not fit.
+        """
         stop_s = time.monotonic() + _STEP_S
         while not self.done and time.monotonic() < stop_s:
-            self.done = next(self._work, True)
+            self.done = self._next()
         self._progress.note(self._reader.left_of, time.monotonic(), done=self.done)
+
+    def _next(self) -> bool:
+        try:
+            return next(self._work, True)
+        except StateError as error:
+            if self.mirrors.are_empty:
+                raise
+            raise LocalStoreError(f"a mirror does not join its changelog: {error}") from error
 
     def _worked_off(self) -> Iterator[bool]:
         """Read and apply everything, with a pause after each piece, in which this is not done."""
+        for at, key, value in self.mirrors.records():
+            reading = self._readings[at]
+            reading.journal.add(key, value)
+            yield from self._applied(at, reading, reading.journal.pieces())
+            yield False
         while self._reader.left:
             for at in self._read():
                 reading = self._readings[at]
@@ -153,17 +177,23 @@ class Restore:
             commit = want.restorable()
             for at, reading in want.changelogs.items():
                 yield from self._applied(at, reading, reading.journal.rest(commit))
+                self.mirrors.take(at, (), self._ends[at])
 
     def _read(self) -> set[Partition]:
         """Read some records; return whose."""
         messages = self._reader.read(_READ_S)
         self._progress.read_bytes(sum(map(len, messages)))
-        touched = set()
+        records: dict[Partition, list[Record]] = {}
+        positions: dict[Partition, int] = {}
         for message in messages:
             at = Partition(message.topic() or "", message.partition() or 0)
-            self._readings[at].journal.add(message.key() or b"", message.value())
-            touched.add(at)
-        return touched
+            key, value = message.key() or b"", message.value()
+            self._readings[at].journal.add(key, value)
+            records.setdefault(at, []).append((key, value))
+            positions[at] = (message.offset() or 0) + 1
+        for at, read in records.items():
+            self.mirrors.take(at, read, positions[at])
+        return set(records)
 
     def _applied(self, at: Partition, reading: Reading, pieces: Iterator[Piece]) -> Iterator[bool]:
         for piece in pieces:
@@ -188,6 +218,9 @@ class Restore:
         self.wanted = [want for want in self.wanted if want.log != log]
         for at in [at for want in gone for at in want.changelogs]:
             del self._readings[at]
+            mirror = self.mirrors.pop(at)
+            if mirror is not None:
+                mirror.close()
         self._reader.drop([at for want in gone for at in want.changelogs])
         self._progress.keep(self._readings.keys())
 

@@ -11,134 +11,36 @@ committed, at its start, before anything is written for it: what the changelogs 
 without a commit to it is known to mean nothing.
 """
 
+import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
-from tidemark.core.block_store import BlockStore
-from tidemark.core.clock import ClockTable
-from tidemark.core.segment import NEVER_MS, Segment
+from tidemark.core.segment import NEVER_MS
 from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.backends.backend import Backend, opened_backend
-from tidemark.runtime.changelog import Changelog, SnapshotRule
-from tidemark.runtime.commit import Outbox
+from tidemark.runtime.backends.database import LocalStoreError
+from tidemark.runtime.changelog import SnapshotRule
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
-from tidemark.runtime.journal import Journal
-from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
-from tidemark.runtime.restore import Reading, Rebuilding, Restore, Wanted
+from tidemark.runtime.restore import Restore, Wanted
 from tidemark.runtime.restore_progress import Shown
-from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.runtime.running import Running, Tally
 from tidemark.runtime.serde.changelog import Commit
-from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
 
+_log = logging.getLogger("tidemark")
+
 _YEAR_10000_MS = 253_402_300_800_000
-
-
-@dataclass
-class Tally:
-    """What an operator did since the start: rows = accepted + late."""
-
-    rows: int = 0
-    late: int = 0
-    panes: int = 0
-
-
-class Running:
-    """One operator on one log partition: clocks, state, and their changelog.
-
-    ``next_offset``: what it takes next of the log; what lies before was taken already, when the
-    partition is read again for the sake of another operator.
-    """
-
-    def __init__(
-        self,
-        plan: OperatorPlan,
-        partition: int,
-        rule: SnapshotRule,
-        writer: str,
-        store: BlockStore,
-    ) -> None:
-        """Start with nothing read; ``writer`` names this process in the changelog."""
-        self.plan = plan
-        self.clocks: ClockTable = plan.operator.clocks()
-        self.state: Any = plan.operator.body.fresh(store)
-        self.next_offset = 0
-        self._partition = partition
-        self._results = results_of(plan)
-        self._changelog = Changelog(rule, writer, plan.parts)
-
-    @property
-    def snapshot(self) -> int | None:
-        """Return the sequence number of the newest whole snapshot, if all since is committed."""
-        return self._changelog.snapshot
-
-    @property
-    def changelog(self) -> Partition:
-        """The changelog's partition."""
-        return Partition(self.plan.changelog, self._partition)
-
-    def reading(self, snapshot: int | None) -> Reading:
-        """Return what is to be read back; ``snapshot`` as in ``Journal``."""
-        name = self.plan.operator.name
-        journal = Journal(str(self.changelog), name, self.plan.parts, snapshot)
-        return Reading(journal, Rebuilding(self.state, self.clocks))
-
-    def restored(self, reading: Reading) -> Commit:
-        """Go on where what was read back ends; return that commit."""
-        self.state.purge(self.clocks.clock_ms)
-        self.next_offset = reading.rebuilding.next_offset
-        reading.journal.resume(self._changelog)
-        return self._changelog.last
-
-    def step(self, segment: Segment, outbox: Outbox, tally: Tally) -> None:
-        """Work on a segment and write what it gave."""
-        output = self.plan.operator.step(segment, self.clocks, self.state)
-        tally.rows += output.rows
-        tally.late += output.late.height
-        tally.panes += output.panes.height
-        if output.panes.height:
-            self._publish(*self._results.panes(output.panes), outbox)
-        if output.late.height:
-            keys, values = self._results.late(output.late)
-            outbox.write(self.plan.late, self._partition, keys, values)
-
-    def _publish(self, keys: Keys, values: Values, outbox: Outbox) -> None:
-        """Write panes; those that fit no message become dead letters."""
-        keys, values, letters = parted(self.plan.results, self._partition, keys, values)
-        if letters:
-            outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))
-        outbox.write(self.plan.results, self._partition, keys, values)
-
-    def checkpoint(self, outbox: Outbox, position: int) -> Commit:
-        """Write what changed since the last commit; return the commit's name."""
-        self.next_offset = max(self.next_offset, position)
-        self.state.purge(self.clocks.clock_ms)
-        records = self._changelog.commit(self.state, self.clocks.state(), self.next_offset)
-        keys, values = zip(*records, strict=True)
-        outbox.write(self.plan.changelog, self._partition, keys, values)
-        return self._changelog.last
-
-
-def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
-    """Return what encodes an operator's panes and late rows."""
-    operator = plan.operator
-    if plan.format == "json":
-        return JsonResults(operator.key, list(plan.values), list(operator.columns))
-    key = {name: operator.columns[name] for name in operator.key}
-    return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
 
 
 @dataclass
@@ -205,24 +107,34 @@ class KeyedTask:
             self._logs[start.partition] = self._log(start, ids[start.partition.topic])
         wanted = [self._logs[start.partition].wanted(start.partition) for start in starts]
         self.process.member.pause([start.partition for start in starts])
-        self._restores.append(Restore(self.config, self.process.admin, wanted))
+        self._restores.append(Restore(self.config, self.process.admin, wanted, self.backend))
 
     def _log(self, start: Start, topic_id: str) -> _Log:
-        at = start.partition
-        running = [
+        offset = -1 if start.metadata is None else start.offset
+        return _Log(offset, _past(start, topic_id), self._running(start.partition))
+
+    def _running(self, at: Partition) -> list[Running]:
+        return [
             Running(plan, at.number, self._rule, self._writer, self.backend.store)
             for plan in self.operators
             if plan.log == at.topic
         ]
-        offset = -1 if start.metadata is None else start.offset
-        return _Log(offset, _past(start, topic_id), running)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget log partitions that others own now."""
+        self._mirror()
         for partition in partitions:
-            self._logs.pop(partition, None)
+            log = self._logs.pop(partition, None)
+            for running in log.running if log is not None else ():
+                running.close()
             for restore in self._restores:
                 restore.drop(partition)
+
+    def _mirror(self) -> None:
+        """Mirror the last commit: whoever asks for more after it knows that it succeeded."""
+        for log in self._logs.values():
+            for running in log.running:
+                running.committed(markers=int(self._certain))
 
     def take(self, messages: Sequence[Message]) -> None:
         """Run segments through the operators of their log."""
@@ -239,8 +151,9 @@ class KeyedTask:
 
     def tick(self) -> None:
         """Go on restoring; step over what only the broker sees."""
+        self._mirror()
         for restore in list(self._restores):
-            restore.step()
+            self._step(restore)
             if restore.done:
                 self._restores.remove(restore)
                 self._finish(restore)
@@ -251,12 +164,32 @@ class KeyedTask:
                 at for at, log in self._logs.items() if positions[at] > log.offset >= 0
             }
 
+    def _step(self, restore: Restore) -> None:
+        """Go on restoring; begin again without mirrors that are of no use."""
+        try:
+            restore.step()
+        except LocalStoreError as error:
+            if restore.mirrors.are_empty:
+                raise
+            _log.warning("state is restored from Kafka alone: %s", error)
+            restore.mirrors.discard()
+            restore.close()
+            self._restores.remove(restore)
+            logs = {want.log: self._logs[want.log] for want in restore.wanted}
+            for at, log in logs.items():
+                log.running = self._running(at)
+            wanted = [log.wanted(at) for at, log in logs.items()]
+            self._restores.append(Restore(self.config, self.process.admin, wanted, self.backend))
+
     def _finish(self, restore: Restore) -> None:
         restore.close()
         for want in restore.wanted:
             log = self._logs[want.log]
             (commit,) = {
-                running.restored(want.changelogs[running.changelog]) for running in log.running
+                running.restored(
+                    want.changelogs[running.changelog], restore.mirrors.pop(running.changelog)
+                )
+                for running in log.running
             }
             log.passed(commit, ahead=False, certain=self._certain)
             if log.offset < 0:
@@ -271,6 +204,7 @@ class KeyedTask:
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write changelogs; return the offsets of the log partitions that moved."""
+        self._mirror()
         for at in sorted(self._moved):
             log, position = self._logs[at], self.process.member.positions[at]
             (commit,) = {

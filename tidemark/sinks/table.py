@@ -15,8 +15,8 @@ from tidemark.core.operator import LATE_BY
 from tidemark.core.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
 from tidemark.errors import ConfigurationError
 from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime.running import results_of
 from tidemark.runtime.serde.avro import AvroType
-from tidemark.runtime.task import results_of
 
 ROW = "row"
 WINDOW_START, WINDOW_END = "window_start", "window_end"

@@ -5,21 +5,28 @@ next start (docs/operations.md, "State").
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
+
+from confluent_kafka.admin import AdminClient
 
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.backends.folder import claimed, claimed_for_blocks
 from tidemark.runtime.backends.mirror import Extent, Mirror
+from tidemark.runtime.backends.mirrors import Mirrors
 from tidemark.runtime.backends.spill import SpillingBlocks
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition
+from tidemark.runtime.topics import topic_ids
 
 _log = logging.getLogger("tidemark")
 
 _MB = 2**20
-_FRAME_BYTES = 2 * _MB
+_SMALL_BYTES, _LARGE_BYTES = 16 * 2**10, 2 * _MB
+Offsets = tuple[int, int]
+
 _FRAMES = 32
 """A budget of memory has room for at least so many frames of which a part is needed."""
 
@@ -31,8 +38,8 @@ class Backend(Protocol):
     def store(self) -> BlockStore:
         """Where the blocks of all operators lie."""
 
-    def mirror(self, changelog: Partition, extent: Extent, /) -> Mirror | None:
-        """Open the mirror of a changelog; None where there is to be none."""
+    def mirrors(self, admin: AdminClient, offsets: Mapping[Partition, Offsets], /) -> Mirrors:
+        """Open the mirrors of changelog partitions, whose first offsets and ends are given."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -43,8 +50,9 @@ class MemoryBackend:
 
     store: BlockStore = IN_MEMORY
 
-    def mirror(self, _changelog: Partition, _extent: Extent) -> None:
+    def mirrors(self, _admin: AdminClient, _offsets: Mapping[Partition, Offsets]) -> Mirrors:
         """Mirror nothing."""
+        return Mirrors({})
 
     def close(self) -> None:
         """Do nothing."""
@@ -61,7 +69,7 @@ class RocksBackend:
         """
         self._root = root
         self._claim = claimed_for_blocks(root)
-        frame_bytes = min(_FRAME_BYTES, memory_bytes // _FRAMES)
+        frame_bytes = min(_LARGE_BYTES, max(_SMALL_BYTES, memory_bytes // _FRAMES))
         self._blocks = SpillingBlocks(self._claim.folder, memory_bytes, frame_bytes)
 
     @property
@@ -69,8 +77,13 @@ class RocksBackend:
         """The blocks."""
         return self._blocks
 
-    def mirror(self, changelog: Partition, extent: Extent) -> Mirror | None:
-        """Open the mirror of a changelog; without one, all of it is read from Kafka."""
+    def mirrors(self, admin: AdminClient, offsets: Mapping[Partition, Offsets]) -> Mirrors:
+        """Open the mirrors that can be opened; of the others, all is read from Kafka."""
+        ids = topic_ids(admin, {at.topic for at in offsets})
+        opened = {at: self._mirror(at, Extent(ids[at.topic], *offsets[at])) for at in offsets}
+        return Mirrors({at: mirror for at, mirror in opened.items() if mirror is not None})
+
+    def _mirror(self, changelog: Partition, extent: Extent) -> Mirror | None:
         folder = self._root / "changelogs" / f"{changelog.topic}-{changelog.number}"
         try:
             claim = claimed(folder)

@@ -1,0 +1,133 @@
+"""One operator on one log partition, as a keyed service runs it (runtime/task.py)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.core.block_store import BlockStore
+from tidemark.core.clock import ClockTable
+from tidemark.core.segment import Segment
+from tidemark.plan import OperatorPlan
+from tidemark.runtime.backends.mirror import Mirror, Record
+from tidemark.runtime.backends.mirrors import taken
+from tidemark.runtime.changelog import Changelog, SnapshotRule
+from tidemark.runtime.commit import Outbox
+from tidemark.runtime.group import Partition
+from tidemark.runtime.journal import Journal
+from tidemark.runtime.oversized import Keys, Values, parted
+from tidemark.runtime.restore import Reading, Rebuilding
+from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.runtime.serde.changelog import Commit
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.runtime.serde.json_results import JsonResults
+
+
+@dataclass
+class Tally:
+    """What an operator did since the start: rows = accepted + late."""
+
+    rows: int = 0
+    late: int = 0
+    panes: int = 0
+
+
+class Running:
+    """One operator on one log partition: clocks, state, and their changelog.
+
+    ``next_offset``: what it takes next of the log; what lies before was taken already, when the
+    partition is read again for the sake of another operator.
+    """
+
+    def __init__(
+        self,
+        plan: OperatorPlan,
+        partition: int,
+        rule: SnapshotRule,
+        writer: str,
+        store: BlockStore,
+    ) -> None:
+        """Start with nothing read; ``writer`` names this process in the changelog."""
+        self.plan = plan
+        self.clocks: ClockTable = plan.operator.clocks()
+        self.state: Any = plan.operator.body.fresh(store)
+        self.next_offset = 0
+        self._partition = partition
+        self._results = results_of(plan)
+        self._changelog = Changelog(rule, writer, plan.parts)
+        self._mirror: Mirror | None = None
+        self._unmirrored: list[Record] = []
+
+    @property
+    def snapshot(self) -> int | None:
+        """Return the sequence number of the newest whole snapshot, if all since is committed."""
+        return self._changelog.snapshot
+
+    @property
+    def changelog(self) -> Partition:
+        """The changelog's partition."""
+        return Partition(self.plan.changelog, self._partition)
+
+    def reading(self, snapshot: int | None) -> Reading:
+        """Return what is to be read back; ``snapshot`` as in ``Journal``."""
+        name = self.plan.operator.name
+        journal = Journal(str(self.changelog), name, self.plan.parts, snapshot)
+        return Reading(journal, Rebuilding(self.state, self.clocks))
+
+    def restored(self, reading: Reading, mirror: Mirror | None) -> Commit:
+        """Go on where what was read back ends, and mirror what follows; return that commit."""
+        self._mirror = mirror
+        self.state.purge(self.clocks.clock_ms)
+        self.next_offset = reading.rebuilding.next_offset
+        reading.journal.resume(self._changelog)
+        return self._changelog.last
+
+    def step(self, segment: Segment, outbox: Outbox, tally: Tally) -> None:
+        """Work on a segment and write what it gave."""
+        output = self.plan.operator.step(segment, self.clocks, self.state)
+        tally.rows += output.rows
+        tally.late += output.late.height
+        tally.panes += output.panes.height
+        if output.panes.height:
+            self._publish(*self._results.panes(output.panes), outbox)
+        if output.late.height:
+            keys, values = self._results.late(output.late)
+            outbox.write(self.plan.late, self._partition, keys, values)
+
+    def _publish(self, keys: Keys, values: Values, outbox: Outbox) -> None:
+        """Write panes; those that fit no message become dead letters."""
+        keys, values, letters = parted(self.plan.results, self._partition, keys, values)
+        if letters:
+            outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))
+        outbox.write(self.plan.results, self._partition, keys, values)
+
+    def checkpoint(self, outbox: Outbox, position: int) -> Commit:
+        """Write what changed since the last commit; return the commit's name."""
+        self.next_offset = max(self.next_offset, position)
+        self.state.purge(self.clocks.clock_ms)
+        records = self._changelog.commit(self.state, self.clocks.state(), self.next_offset)
+        keys, values = zip(*records, strict=True)
+        outbox.write(self.plan.changelog, self._partition, keys, values)
+        if self._mirror is not None:
+            self._unmirrored += records
+        return self._changelog.last
+
+    def committed(self, markers: int) -> None:
+        """Mirror what the last commit wrote, with so many markers behind it in the topic."""
+        records, self._unmirrored = self._unmirrored, []
+        if self._mirror is not None and records:
+            next_offset = self._mirror.next_offset + len(records) + markers
+            if not taken(self._mirror, records, next_offset):
+                self._mirror = None
+
+    def close(self) -> None:
+        """Leave the mirror for the next owner."""
+        if self._mirror is not None:
+            self._mirror.close()
+
+
+def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
+    """Return what encodes an operator's panes and late rows."""
+    operator = plan.operator
+    if plan.format == "json":
+        return JsonResults(operator.key, list(plan.values), list(operator.columns))
+    key = {name: operator.columns[name] for name in operator.key}
+    return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
