@@ -228,13 +228,8 @@ def test_a_restore_forgets_what_went_to_another_owner(stack):
 def test_what_the_log_knows_of_a_source_is_found_however_far_back(stack, monkeypatch):
     """One segment has its mark; so many others follow that it takes several steps back."""
     monkeypatch.setattr(past_marks, "_STEP", 3)
-    marks = {
-        0: SourceMark(f"{stack.raw}/0", 0, 7, NEVER_MS, 5, idle=False, silence_ms=0),
-        **{
-            n: SourceMark("others/0", n, n + 1, 0, 0, idle=False, silence_ms=0)
-            for n in range(1, 20)
-        },
-    }
+    marks = [SourceMark(f"{stack.raw}/0", 0, 7, NEVER_MS, 5, idle=False, silence_ms=0)]
+    marks += [SourceMark("others/0", n, n + 1, 0, 0, idle=False, silence_ms=0) for n in range(19)]
     producer = Producer({"bootstrap.servers": stack.config.bootstrap_servers})
     (log,) = stack.plan.logs
     for mark in marks:
