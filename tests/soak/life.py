@@ -5,6 +5,7 @@ import os
 from tidemark import Pipeline, bounded, count, session, sum, tumbling  # noqa: A004
 
 BOUND_MS = 2_000
+SIZE_MS = 10_000
 LATENESS_MS = 30_000
 
 
@@ -18,7 +19,7 @@ def build(name: str) -> Pipeline:
         watermark=bounded(BOUND_MS),
         idle_after="10s",
     ).key_by("player")
-    moves.window(tumbling("10s"), allowed_lateness=LATENESS_MS).aggregate(
+    moves.window(tumbling(SIZE_MS), allowed_lateness=LATENESS_MS).aggregate(
         moves=count(), score=sum("score")
     ).to("scores")
     moves.window(session("5s"), allowed_lateness=LATENESS_MS, lateness="strict").aggregate(

@@ -3,10 +3,11 @@
 import json
 import threading
 import time
+from collections import Counter
 
 from confluent_kafka import TopicPartition
 
-from tests.soak.life import BOUND_MS
+from tests.soak.life import BOUND_MS, LATENESS_MS
 from tidemark.runtime.clients import plain_consumer
 from tidemark.runtime.config import Config
 
@@ -30,6 +31,7 @@ class Panes(threading.Thread):
         self._moves: dict[tuple[str, int], tuple[int, int]] = {}
         self._forgotten = 0
         self._newest_ms = 0
+        self._windows: Counter[int] = Counter()  # how many keys have a pane, by start
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -37,8 +39,9 @@ class Panes(threading.Thread):
             messages = self._consumer.consume(5_000, 0.2)
             now_ms = time.time_ns() / 1e6
             for message in messages:
-                if message.error() is None:
-                    self._take(json.loads(message.value() or b""), now_ms)
+                pane = {} if message.error() else json.loads(message.value() or b"")
+                if pane and pane["player"] != "end":
+                    self._take(pane, now_ms)
             if len(self._moves) > 500_000:
                 self._forget()
         self._consumer.close()
@@ -47,10 +50,11 @@ class Panes(threading.Thread):
         self.count += 1
         start, end = int(str(pane["start"])), int(str(pane["end"]))
         window, revision = (str(pane["player"]), start), int(str(pane["revision"]))
+        self._windows[start] += window not in self._moves
         before, _ = self._moves.get(window, (0, 0))
         self.twice += revision <= before
         self._moves[window] = (revision, int(str(pane["moves"])))
-        if pane["timing"] == "on_time" and pane["player"] != "end":
+        if pane["timing"] == "on_time":
             self.latencies_ms.append(now_ms - end - BOUND_MS)
             self._newest_ms = max(self._newest_ms, start)
 
@@ -58,6 +62,12 @@ class Panes(threading.Thread):
         oldest_ms = self._newest_ms - _FORGOTTEN_MS
         for window in [window for window in self._moves if window[1] < oldest_ms]:
             self._forgotten += self._moves.pop(window)[1]
+
+    @property
+    def open(self) -> int:
+        """How many of the windows published may still change: state has them, and those to come."""
+        starts = list(self._windows.items())
+        return sum(n for start, n in starts if start > self._newest_ms - LATENESS_MS)
 
     @property
     def moves(self) -> int:
