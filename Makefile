@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down status test lint types core conformance integration format bench \
-	fuzz soak lock wheel clean
+	fuzz chaos soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -17,6 +17,7 @@ PORT ?=
 JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
 RECORDS ?= 1000000
+RUNS ?= 2
 SEED ?= 1
 MINUTES ?= 30
 RATE ?= 20000
@@ -50,7 +51,7 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
-test: setup lint types core conformance integration  ## run all tests
+test: setup lint types core conformance integration chaos  ## run all tests
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
@@ -68,6 +69,9 @@ conformance: $(READY)  ## run the shared cases of windowing semantics
 
 integration: setup  ## test against a real Kafka
 	$(BIN)/python -m pytest -q tests/integration
+
+chaos: setup  ## kill and freeze services and brokers, RUNS times
+	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .

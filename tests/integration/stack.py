@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
+from tidemark.embedded.processes import die_with_parent
 from tidemark.plan import Plan
 from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
@@ -84,20 +85,33 @@ class Stack:
             process.wait()
         self._files.cleanup()
 
-    def start(self, *services: str, slot: str = "0", **env: str) -> None:
-        """Start a process of each service, of all by default."""
+    def start(
+        self,
+        *services: str,
+        slot: str = "0",
+        before: Callable[[], None] = die_with_parent,
+        **env: str,
+    ) -> None:
+        """Start a process of each service, of all by default; ``before`` runs in it first."""
         for service in services or self.plan.services():
             replica = Replica(service, slot)
             self._lives[replica] += 1
-            self.processes[replica] = self.launch(replica, self._log(replica), **env)
+            self.processes[replica] = self.launch(replica, self._log(replica), before, **env)
 
-    def launch(self, replica: Replica, log: Path, **env: str) -> subprocess.Popen[bytes]:
+    def launch(
+        self,
+        replica: Replica,
+        log: Path,
+        before: Callable[[], None] = die_with_parent,
+        **env: str,
+    ) -> subprocess.Popen[bytes]:
         """Run a process of a service; it is the caller's to end."""
         with log.open("w") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", f"services.{replica.service}"],
                 env={**self._env, "TIDEMARK_SLOT": replica.slot, **env},
                 stderr=stderr,
+                preexec_fn=before,
             )
 
     def process(self, service: str, slot: str = "0") -> subprocess.Popen[bytes]:

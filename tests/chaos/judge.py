@@ -1,0 +1,313 @@
+"""Whether what a run left behind is what must be there: everything that differs, in words.
+
+1. The raw topics hold what was sent, or the run says nothing.
+2. The log: marks of each source tile its partition; the rows are those that ingest makes of the raw
+   records in one piece, each once, with the same watermarks; so are the dead letters.
+3. Promise 1: results and late rows are, record by record and partition by partition, what the
+   operators make of the recorded log in one process.
+4. Promise 2: where no source with records fell idle, final panes and late rows are what they make
+   of the raw records in one piece.
+5. No pane is there twice, and the counts add up.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tests.chaos.pipelines import END, FROM_RAW
+from tests.chaos.recorded import Message, RawRecord, Recorded
+from tests.chaos.records import Record
+from tidemark.core.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
+from tidemark.ingest import Counts, Ingest, Progress, RecordBatch
+from tidemark.local import Published
+from tidemark.plan import LogPlan, OperatorPlan, Plan
+from tidemark.runtime.group import Partition
+from tidemark.runtime.running import results_of
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.runtime.serde.segments import decode_segment
+from tidemark.segment_builder import SegmentBuilder
+
+Pane = dict[str, Any]
+Log = Mapping[int, Sequence[Segment]]
+"""The segments of each partition of a log."""
+
+NAMES = ("revision", "timing", "retracted")
+"""What, with the window, names a pane."""
+
+
+@dataclass
+class Verdict:
+    """What differs; ``figures``: what was looked at."""
+
+    differences: list[str] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What ingest makes of all raw records in one piece."""
+
+    logs: Mapping[str, Log]
+    letters: Counter[Message]
+    counts: Counts
+
+
+def judge(plan: Plan, sent: Sequence[Record], recorded: Recorded) -> Verdict:
+    """Compare a run with what must come of its records."""
+    verdict = Verdict()
+    verdict.differences += _raw(plan, sent, recorded)
+    if verdict.differences:
+        return verdict
+    wanted = ingested(plan, recorded.raw)
+    logs = {log.topic: _log(recorded, log) for log in plan.logs}
+    verdict.differences += _fates(sent, wanted.counts)
+    verdict.differences += _letters(recorded, plan, wanted)
+    for log in plan.logs:
+        verdict.differences += _marks(log, logs[log.topic], recorded)
+        verdict.differences += _rows(log, logs[log.topic], wanted.logs[log.topic])
+    idle = _fell_idle(logs, recorded)
+    for each in plan.operators:
+        verdict.differences += _results(each, logs[each.log], recorded)
+        if each.operator.name in FROM_RAW and not idle:
+            verdict.differences += _finals(each, wanted.logs[each.log], recorded)
+    verdict.figures = _figures(plan, logs, recorded, wanted.counts, idle)
+    return verdict
+
+
+def ingested(plan: Plan, raw: Mapping[Partition, Sequence[RawRecord]]) -> Wanted:
+    """Run ingest over each raw partition in one piece, and make one segment of it all."""
+    ingest, builder = Ingest(plan), SegmentBuilder(0)
+    letters: Counter[Message] = Counter()
+    counts = Counts()
+    for at, records in raw.items():
+        if records:
+            taken = ingest.take(as_batch(at, records), Progress())
+            builder.add(taken)
+            counts += taken.counts
+            letters.update(zip(*encode_dead_letters(taken.dead_letters), strict=True))
+    partitions = Counter(at.topic for at in raw)
+    logs = {log.topic: dict(enumerate(builder.build(log, 0, partitions))) for log in plan.logs}
+    return Wanted(logs, letters, counts)
+
+
+def as_batch(at: Partition, records: Sequence[RawRecord]) -> RecordBatch:
+    """Return records of a raw partition as ingest takes them."""
+    return RecordBatch(
+        topic=at.topic,
+        partition=at.number,
+        offsets=np.array([record.offset for record in records]),
+        timestamps=[record.timestamp_ms for record in records],
+        keys=[record.key for record in records],
+        headers=[None] * len(records),
+        values=[record.value for record in records],
+        next_offset=records[-1].offset + 1,
+        received_at_ms=0,
+    )
+
+
+def _log(recorded: Recorded, log: LogPlan) -> dict[int, list[Segment]]:
+    return {
+        number: [
+            decode_segment(value or b"") for _, value in recorded.own[Partition(log.topic, number)]
+        ]
+        for number in range(log.partitions)
+    }
+
+
+def _raw(plan: Plan, sent: Sequence[Record], recorded: Recorded) -> Iterator[str]:
+    for at, records in recorded.raw.items():
+        topic = at.topic.removeprefix(f"{plan.pipeline}-")
+        values = [r.value for r in sent if (r.topic, r.partition) == (topic, at.number)]
+        if values != [record.value for record in records]:
+            yield f"{at} holds {len(records)} records, sent were {len(values)}: the feed failed"
+
+
+def _fates(sent: Sequence[Record], counts: Counts) -> Iterator[str]:
+    drawn = Counter(record.fate for record in sent)
+    for fate, count in drawn.items():
+        if getattr(counts, fate) != count:
+            yield f"{getattr(counts, fate)} records are {fate}, drawn were {count}"
+    if counts.records != counts.passed + counts.filtered + counts.dead + counts.blank:
+        yield f"the counts of ingest do not add up: {counts}"
+
+
+def _letters(recorded: Recorded, plan: Plan, wanted: Wanted) -> Iterator[str]:
+    letters = Counter(recorded.own[Partition(plan.dead_letters, 0)])
+    for what, extra in (
+        ("too many", letters - wanted.letters),
+        ("missing", wanted.letters - letters),
+    ):
+        if extra:
+            yield f"{extra.total()} dead letters {what}, such as {next(iter(extra))}"
+
+
+def _marks(log: LogPlan, segments: Log, recorded: Recorded) -> Iterator[str]:
+    """Walk along the marks of each source: every offset must be in exactly one of them."""
+    for number, listed in segments.items():
+        where = f"{log.topic}/{number}"
+        last: dict[str, SourceMark] = {}
+        for mark in (mark for segment in listed for mark in segment.sources):
+            begin, watermark_ms = _end(last.get(mark.source))
+            if mark.first_offset != begin:
+                yield f"{where}: {mark.source} goes on at {mark.first_offset}, not {begin}"
+            if begin and mark.watermark_before_ms != watermark_ms:
+                yield f"{where}: the watermark of {mark.source} jumps before {begin}"
+            last[mark.source] = mark
+        for at, records in recorded.raw.items():
+            end = records[-1].offset + 1 if records else 0
+            if at.topic in log.topics and _end(last.get(str(at)))[0] != end:
+                yield f"{where}: {at} ends at {_end(last.get(str(at)))[0]}, not {end}"
+
+
+def _end(mark: SourceMark | None) -> tuple[int, int]:
+    return (0, 0) if mark is None else (mark.next_offset, mark.watermark_ms)
+
+
+def _rows(log: LogPlan, got: Log, wanted: Log) -> Iterator[str]:
+    """Compare the rows of each stream and log partition, whatever the order of their sources."""
+    for number in range(log.partitions):
+        for stream in log.streams:
+            here, there = (_in_order(stream.name, each[number]) for each in (got, wanted))
+            if not here.equals(there):
+                yield (
+                    f"{log.topic}/{number}: rows of {stream.name} differ: {here.height}, wanted "
+                    f"{there.height}; {_first_difference(here.rows(), there.rows())}"
+                )
+
+
+def _in_order(stream: str, segments: Iterable[Segment]) -> pl.DataFrame:
+    frames = [
+        segment.streams[stream].with_columns(
+            pl.Series([mark.source for mark in segment.sources], dtype=pl.String)
+            .gather(segment.streams[stream][SOURCE])
+            .alias(SOURCE)
+        )
+        for segment in segments
+        if stream in segment.streams
+    ]
+    return pl.concat(frames).sort(SOURCE, OFFSET, SUB_ROW) if frames else pl.DataFrame()
+
+
+def _fell_idle(logs: Mapping[str, Log], recorded: Recorded) -> bool:
+    """Whether any source with records was ever idle."""
+    spoke = {str(at) for at, records in recorded.raw.items() if records}
+    return any(
+        mark.idle and mark.source in spoke
+        for log in logs.values()
+        for segments in log.values()
+        for segment in segments
+        for mark in segment.sources
+    )
+
+
+def replayed(
+    plan: OperatorPlan, segments: Sequence[Segment]
+) -> tuple[list[Message], list[Message]]:
+    """Return the panes and late rows that the operator makes of a log partition."""
+    operator, encoder = plan.operator, results_of(plan)
+    clocks, state = operator.clocks(), operator.body.fresh()
+    panes: list[Message] = []
+    late: list[Message] = []
+    for segment in segments:
+        output = operator.step(segment, clocks, state)
+        assert output.rows == output.accepted + output.late.height
+        if output.panes.height:
+            panes += zip(*encoder.panes(output.panes), strict=True)
+        if output.late.height:
+            late += zip(*encoder.late(output.late), strict=True)
+    return panes, late
+
+
+def _results(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
+    for number, segments in log.items():
+        for topic, wanted in zip((plan.results, plan.late), replayed(plan, segments), strict=True):
+            got = list(recorded.own[Partition(topic, number)])
+            if got != wanted:
+                yield (
+                    f"{topic}/{number} holds {len(got)}, the log gives {len(wanted)}: "
+                    f"{_first_difference(got, wanted)}"
+                )
+    panes = _decoded(plan, recorded.values(plan.results))
+    names = Counter(tuple(map(pane.get, (*_window(plan), *NAMES))) for pane in panes)
+    yield from (f"{plan.results}: {n} times {name}" for name, n in names.items() if n > 1)
+
+
+def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
+    """Compare what a sink holds at the end, and the late rows, with those of the raw records."""
+    published = Published(plan)
+    for segments in log.values():
+        clocks, state = plan.operator.clocks(), plan.operator.body.fresh()
+        for segment in segments:
+            published.add(plan.operator.step(segment, clocks, state))
+        published.add(plan.operator.finish(clocks, state))
+    encoder = results_of(plan)
+    wanted = _decoded(plan, encoder.panes(published.all_panes())[1])
+    got = _decoded(plan, recorded.values(plan.results))
+    yield from _held_differences(plan.results, _held(plan, got), _held(plan, wanted))
+    rows = published.late_rows()
+    late = encoder.late(rows)[1] if rows.height else []
+    found = recorded.values(plan.late)
+    if sorted(found) != sorted(late):
+        yield f"{plan.late} holds {len(found)}, the raw records give {len(late)}"
+
+
+def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pane]:
+    """Return the last pane of each window but those left open; ``final`` hangs on cuts."""
+    held: dict[tuple[Any, ...], Pane] = {}
+    for pane in panes:
+        window = tuple(pane[name] for name in _window(plan))
+        if window[0] == END:
+            continue
+        if pane.get("retracted"):
+            del held[window]
+        else:
+            left_out = ("final", "end_of_input")
+            held[window] = {name: v for name, v in pane.items() if name not in left_out}
+    return held
+
+
+def _held_differences(
+    name: str, got: Mapping[Any, Pane], wanted: Mapping[Any, Pane]
+) -> Iterator[str]:
+    differ = [w for w in {**wanted, **got} if got.get(w) != wanted.get(w)]
+    if differ:
+        first = differ[0]
+        yield (
+            f"{name}: {len(differ)} of {len(wanted)} windows differ from the raw records', as "
+            f"{first}: {got.get(first)}, wanted {wanted.get(first)}"
+        )
+
+
+def _first_difference(got: Sequence[Any], wanted: Sequence[Any]) -> str:
+    for n, (here, there) in enumerate(zip(got, wanted, strict=False)):
+        if here != there:
+            return f"at {n} {here}, wanted {there}"
+    n = min(len(got), len(wanted))
+    return f"at {n} {[*got[n : n + 1]] or 'nothing'}, wanted {[*wanted[n : n + 1]] or 'nothing'}"
+
+
+def _decoded(plan: OperatorPlan, values: Iterable[bytes]) -> list[Pane]:
+    encoder = results_of(plan)
+    return list(map(encoder.pane_type.decode if plan.format == "avro" else json.loads, values))
+
+
+def _window(plan: OperatorPlan) -> tuple[str, ...]:
+    return (*plan.operator.key, plan.identity)
+
+
+def _figures(
+    plan: Plan, logs: Mapping[str, Log], recorded: Recorded, counts: Counts, idle: bool
+) -> dict[str, int]:
+    outputs = [name for each in plan.operators for name in (each.results, each.late)]
+    return {
+        "records": counts.records,
+        "segments": sum(len(segments) for log in logs.values() for segments in log.values()),
+        "results": sum(len(recorded.values(name)) for name in outputs),
+        "dead letters": counts.dead,
+        "by raw records": 0 if idle else sum(p.operator.name in FROM_RAW for p in plan.operators),
+    }

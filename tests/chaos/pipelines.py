@@ -1,0 +1,101 @@
+"""The pipelines of the chaos runs: two raw topics, two key domains, every kind of window.
+
+A run takes some of the operators.  ``FROM_RAW`` names those whose final panes are a function of the
+raw topics alone (docs/semantics.md, "Promises", 2); the others are functions of the log.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tidemark as td
+from tidemark import Pipeline, col, count, every, on_close, on_final, on_update
+from tidemark.keyed import AggregatedStream, KeyedStream
+from tidemark.stream import Stream
+
+END = "end"
+"""The key of the records that close all windows; its own stay open."""
+
+TOPICS = ("moves", "visits")
+SCHEMA = {"who": str, "team": str, "at": int, "v": int, "x": float, "kind": str}
+EARLY = on_close(early=every(rows=5))
+
+Values = dict[str, Any]
+Make = Callable[[KeyedStream], AggregatedStream]
+
+
+def _counts() -> Values:
+    return {"n": count(), "v": td.sum("v")}
+
+
+def _many() -> Values:
+    return {**_counts(), "x": td.sum("x"), "first": td.first("v"), "last": td.last("x")}
+
+
+def _window(window: Any, values: Values, allowed: str | int = 0, **how: Any) -> Make:
+    return lambda keyed: keyed.window(window, allowed_lateness=allowed, **how).aggregate(**values)
+
+
+_TENS, _VISITS = td.tumbling("10s"), td.session("2s")
+
+OF_PEOPLE: dict[str, Make] = {
+    "tumbling": _window(_TENS, _many(), "5s"),
+    "early": _window(_TENS, _counts(), "5s", trigger=EARLY),
+    "final": _window(_TENS, {"n": count(), "all": td.collect("v")}, "5s", trigger=on_final()),
+    "hopping": _window(td.hopping("10s", "4s"), _many(), "5s"),
+    "sliding": _window(td.sliding("3s"), _counts(), "2s"),
+    "strict": _window(_VISITS, _many(), "3s", lateness="strict"),
+    "sessions": _window(_VISITS, _counts(), "3s"),
+    "updated": _window(_VISITS, _counts(), "3s", trigger=on_update()),
+    "counted": _window(td.count_window(10, 4), _many()),
+    "rolling": lambda people: people.aggregate(n=count(), v=td.sum("v"), best=td.max("x")),
+    "clocked": _window(td.processing_time(td.tumbling("2s")), _counts()),
+    "ticking": _window(td.tumbling("1m"), _counts(), "5s", trigger=every(processing_time="1s")),
+}
+OF_TEAMS: dict[str, Make] = {
+    "avro": _window(td.tumbling("30s"), _many(), "10s"),
+    "filled": _window(_TENS, _counts(), "5s", empty=True),
+    "team-sessions": _window(td.session("1s"), _many(), "3s", trigger=on_update()),
+}
+SESSIONS = ("strict", "sessions", "updated")
+OPERATORS = {**OF_PEOPLE, **OF_TEAMS}
+FROM_RAW = {"tumbling", "early", "final", "hopping", "sliding", "strict", "avro", "filled"}
+
+
+def build(
+    name: str,
+    operators: Sequence[str] = tuple(OPERATORS),
+    partitions: int = 2,
+    idle_after: str = "1h",
+    when_silent: Any = "wait",
+) -> Pipeline:
+    """Return a pipeline with some of the operators."""
+    pipeline = Pipeline(name, partitions=partitions)
+    moves, visits = (
+        pipeline.source(
+            f"{name}-{topic}",
+            schema=SCHEMA,
+            event_time="at",
+            watermark=td.bounded(delay),
+            max_future="1h",
+            idle_after=idle_after,
+            when_silent=when_silent,
+        ).filter(col("kind").is_null() | (col("kind") != "skip"))
+        for topic, delay in zip(TOPICS, ("2s", "1s"), strict=True)
+    )
+    _publish(moves.union(visits), "who", operators, OF_PEOPLE)
+    _publish(moves, "team", operators, OF_TEAMS)
+    return pipeline
+
+
+def _publish(stream: Stream, key: str, chosen: Sequence[str], made: dict[str, Make]) -> None:
+    keyed = stream.key_by(key)
+    for name in chosen:
+        if name in made:
+            made[name](keyed).to(name, format="avro" if name == "avro" else "json")
+
+
+pipeline = build(
+    os.environ.get("TEST_PIPELINE", "chaos"), **json.loads(os.environ.get("TEST_OPTIONS", "{}"))
+)

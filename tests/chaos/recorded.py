@@ -1,0 +1,69 @@
+"""What a run left on the broker: raw records and everything that services wrote, as committed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+
+from tidemark.plan import Plan
+from tidemark.runtime import topics
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.reading import read
+
+Message = tuple[bytes | None, bytes | None]
+"""Key and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """A record of a raw topic."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Every partition of a pipeline, in order.  ``ends``: of the raw partitions."""
+
+    raw: Mapping[Partition, Sequence[RawRecord]]
+    ends: Mapping[Partition, int]
+    own: Mapping[Partition, Sequence[Message]]
+
+    def values(self, topic: str) -> list[bytes]:
+        """Return the values of a topic, partition by partition."""
+        return [
+            value or b""
+            for at, messages in sorted(self.own.items())
+            if at.topic == topic
+            for _, value in messages
+        ]
+
+
+def record(config: Config, admin: AdminClient, plan: Plan) -> Recorded:
+    """Read all topics of a pipeline but its changelogs."""
+    counts = topics.partition_counts(admin)
+    raw = _partitions(counts, [source.topic for source in plan.sources])
+    outputs = [name for each in plan.operators for name in (each.results, each.late)]
+    own = _partitions(counts, [log.topic for log in plan.logs] + [plan.dead_letters, *outputs])
+    begin, end = (offsets(admin, [*raw, *own], which) for which in (EARLIEST, LATEST))
+    found_raw: dict[Partition, list[RawRecord]] = {at: [] for at in raw}
+    found_own: dict[Partition, list[Message]] = {at: [] for at in own}
+    for message in read(config, {at: (begin[at], end[at]) for at in (*raw, *own)}):
+        at = Partition(message.topic() or "", message.partition() or 0)
+        if at in found_own:
+            found_own[at].append((message.key(), message.value()))
+        else:
+            found_raw[at].append(
+                RawRecord(
+                    message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+                )
+            )
+    return Recorded(found_raw, {at: end[at] for at in raw}, found_own)
+
+
+def _partitions(counts: Mapping[str, int], names: Iterable[str]) -> list[Partition]:
+    return [Partition(name, number) for name in names for number in range(counts[name])]

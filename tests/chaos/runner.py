@@ -1,0 +1,288 @@
+"""One run: a broker of its own, a pipeline with replicas, records, faults, and the verdict.
+
+Records and faults come by the clock of the run; then everything is let alone until all records are
+through, the services are stopped, and the judge looks at what is on the broker.
+"""
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+from tests.chaos.feeder import Feeder
+from tests.chaos.judge import judge
+from tests.chaos.recorded import record
+from tests.chaos.records import draw_records
+from tests.chaos.schedule import FEED_S, SERVICES, Fault, Scenario, draw_scenario
+from tests.chaos.supervisor import Supervisor
+from tests.integration.stack import Replica, Stack
+from tidemark.embedded.broker import Broker, free_port
+from tidemark.errors import TidemarkError
+from tidemark.runtime.group import LATEST, Partition, offsets
+
+PARTS = 80
+UP_S, DRAIN_S = 180.0, 240.0
+_TURN_S = 0.05
+_ENV = {
+    "TIDEMARK_TRANSACTION_TIMEOUT_MS": "10000",
+    "KAFKA_TOPIC_METADATA_REFRESH_INTERVAL_MS": "1000",
+    "POLARS_MAX_THREADS": "1",
+}
+
+
+@dataclass
+class Outcome:
+    """What a run came to; ``injected`` counts the faults that hit."""
+
+    scenario: Scenario
+    took_s: float = 0.0
+    injected: Counter[str] = field(default_factory=Counter)
+    restarts: int = 0
+    figures: dict[str, int] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+
+
+class NotDrainedError(Exception):
+    """Records did not come through in time."""
+
+
+def run_seed(seed: int, logs: Path) -> Outcome:
+    """Run the scenario of a seed."""
+    return run(draw_scenario(seed), logs / f"seed-{seed}")
+
+
+def run(scenario: Scenario, logs: Path) -> Outcome:
+    """Run a scenario; what services and broker logged is left in ``logs`` if anything differs."""
+    outcome = Outcome(scenario)
+    begun_s = time.monotonic()
+    with TemporaryDirectory(prefix="chaos-") as folder, ExitStack() as ends:
+        broker, store = Broker(Path(folder) / "broker", free_port()), Path(folder) / "state"
+        ends.enter_context(broker)
+        stack = ends.enter_context(_stack(scenario, broker.address, store))
+        session = _Run(scenario, broker, stack, store, outcome)
+        ends.callback(session.supervisor.close)
+        try:
+            session.run()
+        except (NotDrainedError, KafkaException, TidemarkError, AssertionError) as error:
+            outcome.differences.append(f"{type(error).__name__}: {error}")
+        finally:
+            session.thaw_broker()
+            outcome.differences += session.supervisor.differences
+            outcome.differences += session.supervisor.tracebacks()
+        outcome.took_s = time.monotonic() - begun_s
+        if outcome.differences:
+            _keep(outcome, stack, broker, logs)
+    return outcome
+
+
+def _stack(scenario: Scenario, address: str, store: Path) -> Stack:
+    name = f"chaos{scenario.seed}"
+    partitions = {f"{name}-{topic}": count for topic, count in scenario.partitions.items()}
+    module, options = "tests.chaos.pipelines", scenario.options
+    env = {**_ENV, **scenario.env, "TIDEMARK_STATE_DIR": str(store)}
+    return Stack(address, name, partitions, module, options, **env)
+
+
+def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    (logs / "differences.txt").write_text("\n".join(outcome.differences))
+    for name, text in stack.logs():
+        (logs / f"{name}.log").write_text(text)
+    shutil.copy(broker.log, logs / "broker.log")
+
+
+class _Run:
+    """The state of a run."""
+
+    def __init__(
+        self, scenario: Scenario, broker: Broker, stack: Stack, store: Path, outcome: Outcome
+    ) -> None:
+        self.scenario, self.outcome = scenario, outcome
+        self.supervisor = Supervisor(stack)
+        self._broker, self._stack = broker, stack
+        self._broker_away = False
+        self._store = store
+        self._behind: dict[str, tuple[int | None, int]] = {}
+        draw = random.Random(scenario.seed)
+        self._records = draw_records(draw, scenario.records, scenario.fed())
+        self._feeder = Feeder(broker.address, stack.name, self._records, PARTS)
+        self._acts = sorted(self._planned(), key=lambda act: act[0])
+
+    def run(self) -> None:
+        """Go through all phases; add what differs to the outcome."""
+        for service, count in self.scenario.replicas.items():
+            for slot in range(count):
+                self.supervisor.want(Replica(service, str(slot)))
+        self._await(self._up, UP_S, "the services to start")
+        self._disturb()
+        self._calm()
+        stack, outcome = self._stack, self.outcome
+        outcome.restarts = self.supervisor.restarts.total()
+        verdict = judge(stack.plan, self._records, record(stack.config, stack.admin, stack.plan))
+        outcome.differences += verdict.differences
+        outcome.figures = verdict.figures
+
+    def _up(self) -> bool:
+        logs = [self._stack.log(*replica) for replica in self._stack.processes]
+        wanted = sum(self.scenario.replicas.values())
+        return len(logs) == wanted and all("transactional id" in log for log in logs)
+
+    def _planned(self) -> list[tuple[float, Callable[[], None]]]:
+        """Return what to do when."""
+        acts: list[tuple[float, Callable[[], None]]] = [
+            (part * FEED_S / PARTS, self._feeder.feed) for part in range(self._feeder.parts)
+        ]
+        if self.scenario.aborts:
+            topic, numbers = next(iter(self.scenario.fed().items()))
+            for n, at_s in enumerate((2.0, 9.0, 16.0)):
+                number = numbers[n % len(numbers)]
+                acts.append((at_s, lambda number=number: self._feeder.abort(topic, number)))
+        for fault in self.scenario.faults:
+            acts.append((fault.at_s, lambda fault=fault: self._inject(fault)))
+            if fault.kind.startswith("broker"):
+                acts.append((fault.at_s + fault.for_s, self._heal_broker))
+        return acts
+
+    def _disturb(self) -> None:
+        """Feed and hurt, each at its time."""
+        begun_s = time.monotonic()
+        for at_s, act in self._acts:
+            while time.monotonic() - begun_s < at_s:
+                self.supervisor.tick(time.monotonic())
+                time.sleep(_TURN_S)
+            act()
+
+    def _inject(self, fault: Fault) -> None:
+        if self._hit(fault):
+            self.outcome.injected[fault.kind] += 1
+
+    def _hit(self, fault: Fault) -> bool:
+        """Do what a fault says; return whether there was something to hit."""
+        supervisor, now_s = self.supervisor, time.monotonic()
+        to_replica = {
+            "kill": supervisor.kill,
+            "stop": supervisor.stop,
+            "freeze": supervisor.freeze,
+            "long freeze": supervisor.freeze,
+            "twin": supervisor.twin,
+            "store full": supervisor.fill_store,
+            "store denied": supervisor.deny_store,
+        }
+        replica = Replica(fault.service, fault.slot)
+        if fault.kind in to_replica:
+            return to_replica[fault.kind](replica, fault.for_s, now_s)
+        match fault.kind:
+            case "scale out":
+                return supervisor.want(replica)
+            case "scale in":
+                several = supervisor.wanted(fault.service) > 1
+                return several and supervisor.stop(replica, None, now_s)
+            case "kill all":
+                hit = [supervisor.kill(r, fault.for_s, now_s) for r in self._stack.processes]
+                return any(hit)
+            case "store damaged":
+                return self._damage_store(fault.for_s, now_s)
+        return self._hurt_broker(fault.kind)
+
+    def _damage_store(self, away_s: float, now_s: float) -> bool:
+        """Kill all keyed services, and write over a part of some of their files."""
+        keyed = [r for r in self._stack.processes if r.service != "ingest"]
+        for replica in keyed:
+            self.supervisor.kill(replica, away_s + 1.0, now_s)
+        for replica in keyed:
+            self._stack.processes[replica].wait()
+        files = sorted(path for path in self._store.rglob("*") if path.is_file())
+        draw = random.Random(len(files))
+        for path in draw.sample(files, len(files) // 3):
+            with path.open("r+b") as file:
+                file.seek(draw.randrange(path.stat().st_size + 1))
+                file.write(b"\xff" * 64)
+        return bool(files)
+
+    def _hurt_broker(self, kind: str) -> bool:
+        if self._broker_away or self._broker.pid is None:
+            return False
+        self._broker_away = True
+        if kind == "broker freeze":
+            os.kill(self._broker.pid, signal.SIGSTOP)
+            return True
+        if kind == "broker kill":
+            os.kill(self._broker.pid, signal.SIGKILL)
+        self._broker.stop()
+        return True
+
+    def _heal_broker(self) -> None:
+        if not self._broker_away:
+            return
+        if self._broker.pid is None:
+            self._broker.start()
+        self.thaw_broker()
+
+    def thaw_broker(self) -> None:
+        """Let the broker go on if it stands still."""
+        self._broker_away = False
+        if self._broker.pid is not None:
+            os.kill(self._broker.pid, signal.SIGCONT)
+
+    def _calm(self) -> None:
+        """Let all records come through; stop the services in the order of the flow."""
+        supervisor, stack = self.supervisor, self._stack
+        supervisor.calm(time.monotonic())
+        if not self._feeder.flush():
+            raise NotDrainedError("the feeder could not write its records")
+        raw = [
+            Partition(f"{stack.name}-{topic}", number)
+            for topic, count in self.scenario.partitions.items()
+            for number in range(count)
+        ]
+        self._await(lambda: self._drained("ingest", raw), DRAIN_S, "ingest to read all")
+        supervisor.stop_service("ingest")
+        for service in SERVICES[1:]:
+            logs = [
+                Partition(log, number)
+                for log in sorted({each.log for each in stack.plan.of_service(service)})
+                for number in range(self.scenario.options["partitions"])
+            ]
+            what = f"{service} to read all"
+            self._await(lambda s=service, logs=logs: self._drained(s, logs), DRAIN_S, what)
+            supervisor.stop_service(service)
+
+    def _drained(self, service: str, partitions: list[Partition]) -> bool:
+        """Whether a service has committed everything up to the ends of its input."""
+        ends = offsets(self._stack.admin, partitions, LATEST)
+        wanted = [TopicPartition(*at) for at in partitions]
+        group = ConsumerGroupTopicPartitions(f"{self._stack.name}.{service}", wanted)
+        try:
+            (answer,) = self._stack.admin.list_consumer_group_offsets([group]).values()
+            committed = {
+                Partition(tp.topic, tp.partition): tp.offset
+                for tp in answer.result().topic_partitions
+            }
+        except KafkaException:
+            return False  # the coordinator is just coming up
+        self._behind = {
+            str(at): (committed.get(at), end)
+            for at, end in ends.items()
+            if end > 0 and committed.get(at) != end
+        }
+        return not self._behind
+
+    def _await(self, happened: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            self.supervisor.tick(time.monotonic())
+            if happened():
+                return
+            if time.monotonic() > deadline_s or self.supervisor.differences:
+                raise NotDrainedError(f"waited up to {timeout_s:.0f} s for {what}: {self._behind}")
+            time.sleep(4 * _TURN_S)

@@ -1,0 +1,192 @@
+"""The judge finds nothing where nothing is wrong, and everything that is done to a run here.
+
+A run is made in process: three raw partitions, cut into batches, recorded as the services would.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from tests.chaos.judge import as_batch, judge, replayed
+from tests.chaos.pipelines import build
+from tests.chaos.recorded import Message, RawRecord, Recorded
+from tests.chaos.records import Record, draw_records
+from tidemark.core.segment import Segment
+from tidemark.ingest import Ingest, Progress, Taken
+from tidemark.plan import Plan
+from tidemark.runtime.group import Partition
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.runtime.serde.segments import decode_segment, encode_segment
+from tidemark.segment_builder import SegmentBuilder
+
+OPERATORS = ("tumbling", "updated", "avro")
+PARTITIONS = {"moves": (0, 1), "visits": (0,)}
+NOW_MS = 1_790_000_000_000
+BATCH = 100
+
+Own = dict[Partition, list[Message]]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build("judged", OPERATORS).plan()
+
+
+@pytest.fixture(scope="module")
+def sent() -> list[Record]:
+    return draw_records(random.Random(3), 700, PARTITIONS)
+
+
+@pytest.fixture(scope="module")
+def recorded(plan: Plan, sent: list[Record]) -> Recorded:
+    raw: dict[Partition, list[RawRecord]] = {}
+    for record in sent:
+        listed = raw.setdefault(Partition(f"judged-{record.topic}", record.partition), [])
+        listed.append(RawRecord(len(listed), NOW_MS, None, record.value))
+    own: Own = {Partition(plan.dead_letters, 0): []}
+    ingest, builder = Ingest(plan), SegmentBuilder(0)
+    for taken in _taken(ingest, raw):
+        own[Partition(plan.dead_letters, 0)] += zip(
+            *encode_dead_letters(taken.dead_letters), strict=True
+        )
+        builder.add(taken)
+        for log in plan.logs:
+            built = builder.build(log, NOW_MS, Counter(at.topic for at in raw))
+            for number, segments in enumerate(built):
+                values = [(None, encode_segment(segment)) for segment in segments]
+                own.setdefault(Partition(log.topic, number), []).extend(values)
+        builder.clear()
+    return _operated(plan, Recorded(raw, {}, own))
+
+
+def _taken(ingest: Ingest, raw: Mapping[Partition, Sequence[RawRecord]]) -> Iterator[Taken]:
+    progress = dict.fromkeys(raw, Progress())
+    for begin in range(0, 703, BATCH):
+        for at, records in raw.items():
+            batch = records[begin : begin + BATCH]
+            if batch:
+                taken = ingest.take(as_batch(at, batch), progress[at])
+                progress[at] = taken.progress
+                yield taken
+
+
+def _operated(plan: Plan, recorded: Recorded) -> Recorded:
+    """Return the run with the results that its log gives."""
+    own = {at: list(messages) for at, messages in recorded.own.items()}
+    for each in plan.operators:
+        for number in range(2):
+            segments = _segments(recorded, Partition(each.log, number))
+            panes, late = replayed(each, segments)
+            own[Partition(each.results, number)] = panes
+            own[Partition(each.late, number)] = late
+    return replace(recorded, own=own)
+
+
+def _segments(recorded: Recorded, at: Partition) -> list[Segment]:
+    return [decode_segment(value or b"") for _, value in recorded.own[at]]
+
+
+def test_a_run_without_a_fault_is_found_right(plan, sent, recorded):
+    verdict = judge(plan, sent, recorded)
+    assert verdict.differences == []
+    assert verdict.figures["records"] == len(sent)
+    assert verdict.figures["by raw records"] == 2
+
+
+RESULTS = Partition("judged.updated", 0)
+LATE = Partition("judged.tumbling.late", 0)
+LETTERS = Partition("judged.dead-letters", 0)
+LOG = Partition("judged.by-who.log", 1)
+
+
+def _lost(messages: list[Message]) -> list[Message]:
+    return messages[:7] + messages[8:]
+
+
+def _doubled(messages: list[Message]) -> list[Message]:
+    return messages[:7] + messages[6:]
+
+
+def _swapped(messages: list[Message]) -> list[Message]:
+    return [messages[1], messages[0], *messages[2:]]
+
+
+def _changed(messages: list[Message]) -> list[Message]:
+    key, value = messages[0]
+    return [(key, (value or b"").replace(b":1", b":2", 1)), *messages[1:]]
+
+
+@pytest.mark.parametrize("at", [RESULTS, LATE, LETTERS], ids=["result", "late row", "dead letter"])
+@pytest.mark.parametrize("mutate", [_lost, _doubled, _changed])
+def test_it_finds_one_message(plan, sent, recorded, at, mutate):
+    assert _judged(plan, sent, recorded, at, mutate)
+
+
+@pytest.mark.parametrize("at", [RESULTS, LATE], ids=["results", "late rows"])
+def test_it_finds_two_in_the_wrong_order(plan, sent, recorded, at):
+    assert _judged(plan, sent, recorded, at, _swapped)
+
+
+def _judged(
+    plan: Plan,
+    sent: list[Record],
+    recorded: Recorded,
+    at: Partition,
+    mutate: Callable[[list[Message]], list[Message]],
+) -> list[str]:
+    own = {**recorded.own, at: mutate(list(recorded.own[at]))}
+    assert own[at] != recorded.own[at]
+    return judge(plan, sent, replace(recorded, own=own)).differences
+
+
+def _without_a_row(messages: list[Message]) -> list[Message]:
+    return _edited(messages, lambda frame: frame.slice(1))
+
+
+def _with_a_row_twice(messages: list[Message]) -> list[Message]:
+    return _edited(messages, lambda frame: pl.concat([frame.head(1), frame]))
+
+
+def _with_another_watermark(messages: list[Message]) -> list[Message]:
+    return _edited(messages, lambda frame: frame.with_columns(pl.col("@watermark") + 1))
+
+
+def _edited(messages: list[Message], edit: Callable[[pl.DataFrame], pl.DataFrame]) -> list[Message]:
+    segment = decode_segment(messages[3][1] or b"")
+    streams = {name: edit(frame) for name, frame in segment.streams.items()}
+    value = encode_segment(replace(segment, streams=streams))
+    return [*messages[:3], (None, value), *messages[4:]]
+
+
+@pytest.mark.parametrize(
+    "mutate", [_lost, _doubled, _without_a_row, _with_a_row_twice, _with_another_watermark]
+)
+def test_it_finds_a_wrong_log_with_the_results_that_follow_from_it(plan, sent, recorded, mutate):
+    own = {**recorded.own, LOG: mutate(list(recorded.own[LOG]))}
+    assert judge(plan, sent, _operated(plan, replace(recorded, own=own))).differences
+
+
+def test_it_finds_state_that_was_lost(plan, sent, recorded):
+    """As after a restore that left out the end: the operator starts anew in the middle."""
+    (each,) = (each for each in plan.operators if each.operator.name == "tumbling")
+    segments = _segments(recorded, LOG)
+    middle = len(segments) // 2
+    panes, late = replayed(each, segments[:middle])
+    more_panes, more_late = replayed(each, segments[middle:])
+    own = {
+        **recorded.own,
+        Partition(each.results, LOG.number): panes + more_panes,
+        Partition(each.late, LOG.number): late + more_late,
+    }
+    assert judge(plan, sent, replace(recorded, own=own)).differences
+
+
+def test_a_feed_that_failed_is_no_verdict_on_the_services(plan, sent, recorded):
+    (first, *_) = recorded.raw
+    raw = {**recorded.raw, first: recorded.raw[first][:-1]}
+    (difference,) = judge(plan, sent, replace(recorded, raw=raw)).differences
+    assert "the feed failed" in difference
