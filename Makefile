@@ -3,8 +3,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test lint types core conformance integration format bench \
-	fuzz chaos soak lock wheel clean
+.PHONY: help setup demo up down status test lint types core conformance integration replay format \
+	bench fuzz chaos soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -51,7 +51,7 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
-test: setup lint types core conformance integration chaos  ## run all tests
+test: setup lint types core conformance integration replay chaos  ## run all tests
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
@@ -62,7 +62,8 @@ types: $(READY)  ## check types
 
 core: export POLARS_MAX_THREADS ?= 1
 core: $(READY)  ## test the kernel and everything else that needs no Kafka
-	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/integration --ignore tests/conformance
+	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/integration --ignore tests/conformance \
+	  --ignore tests/replay
 
 conformance: $(READY)  ## run the shared cases of windowing semantics
 	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
@@ -72,6 +73,9 @@ integration: setup  ## test against a real Kafka
 
 chaos: setup  ## kill and freeze services and brokers, RUNS times
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
+
+replay: setup  ## test replays on Spark against live results
+	$(BIN)/python -m pytest -q tests/replay
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""The command line: ``tidemark plan | try | run | tail | topics | reset | conformance``.
+"""The command line: ``tidemark plan | try | run | tail | topics | reset | replay | diff`` and more.
 
 A mistake is one line on stderr and exit status 2.
 """
@@ -14,18 +14,18 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from typer.exceptions import TyperException
 
+from tidemark.command_options import Bootstrap, PipelineArgument, reach
 from tidemark.conformance.case import read_cases
 from tidemark.conformance.judge import Outcome, judge
 from tidemark.conformance.report import lines as report_lines
-from tidemark.embedded.state import running, state_folder
 from tidemark.errors import TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.local import Cuts, LocalRun
 from tidemark.localview import open_inputs, summary, write_results
 from tidemark.plan import SERVICES, Plan
 from tidemark.planview import render_mermaid, render_text
+from tidemark.replay_commands import diff, replay
 from tidemark.runtime import clients
-from tidemark.runtime.config import Config
 from tidemark.runtime.faults import explained
 from tidemark.runtime.fresh_start import Scope
 from tidemark.runtime.reset import Reset
@@ -38,14 +38,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(help="By default $KAFKA_BOOTSTRAP_SERVERS, else the stack of `make up`."),
-]
-PipelineArgument = Annotated[
-    str, typer.Argument(metavar="PIPELINE", help="Module, file or module:name of the pipeline.")
-]
 
 
 def main() -> None:
@@ -154,7 +146,7 @@ def tail(
     bootstrap_server: Bootstrap = None,
 ) -> None:
     """Print the committed records of a topic as they come: key, tab, value."""
-    follow(topic, _reach(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
+    follow(topic, reach(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
 
 
 @app.command()
@@ -165,7 +157,7 @@ def topics(
     """Create the pipeline's topics where missing, verify those that exist."""
     compiled = _plan(pipeline)
     wanted = (*raw_topics(compiled), *own_topics(compiled))
-    config = _reach(bootstrap_server)
+    config = reach(bootstrap_server)
     created = ensure(clients.admin(config), wanted, config.replication_factor)
     for each in wanted:
         state = "created" if each.name in created else "exists"
@@ -197,7 +189,7 @@ def reset(
     if service is not None and operator is not None:
         raise typer.BadParameter("give --service or --operator, not both")
     scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
-    config = _reach(bootstrap_server)
+    config = reach(bootstrap_server)
     planned = Reset(config, clients.admin(config), scope)
     for line in planned.lines():
         typer.echo(line)
@@ -222,12 +214,5 @@ def conformance(
     return int(any(verdict.outcome is Outcome.FAILED for verdict in verdicts))
 
 
-def _reach(bootstrap_server: str | None) -> Config:
-    """Return the settings to reach the broker that is meant."""
-    config = Config.from_env()
-    stack = running(state_folder())
-    if bootstrap_server is not None:
-        return config.model_copy(update={"bootstrap_servers": bootstrap_server})
-    if "KAFKA_BOOTSTRAP_SERVERS" in os.environ or stack is None:
-        return config
-    return config.model_copy(update={"bootstrap_servers": stack.address})
+app.command()(replay)
+app.command()(diff)

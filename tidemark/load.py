@@ -16,11 +16,13 @@ def load_pipeline(path: str) -> Pipeline:
         PipelineError: no such module, or not exactly one pipeline in it; says what was found.
     """
     module_path, _, attribute = path.partition(":")
-    module = _module(module_path)
+    module = pipeline_module(module_path)
     return _attribute(module, attribute) if attribute else _only_pipeline(module)
 
 
-def _module(path: str) -> ModuleType:
+def pipeline_module(path: str) -> ModuleType:
+    """Return the module of ``examples.game``, ``examples/game.py`` or ``module:attribute``."""
+    path, _, _ = path.partition(":")
     name = _module_name(path)
     folder = str(Path.cwd())
     if folder not in sys.path:

@@ -1,8 +1,9 @@
-"""Kafka's jars: fetched once from Maven Central into the cache, refused unless their SHA-256 fits.
+"""Jars: fetched once from Maven Central into the cache, refused unless their SHA-256 fits.
 
-`jars.lock` lists every jar and its checksum.  A fetch goes into a staging folder that is renamed
-when all of it fits, so the final folder, named after the list's own checksum, is whole or absent.
-A file lock makes a second process wait for the first one's fetch instead of repeating it.
+A lock file lists every jar of a kind and its checksum; `jars.lock` is that of Kafka's.  A fetch
+goes into a staging folder that is renamed when all of it fits, so the final folder, named after
+the list's own checksum, is whole or absent.  A file lock makes a second process wait for the first
+one's fetch instead of repeating it.
 """
 
 import hashlib
@@ -55,13 +56,21 @@ def locked_jars(lock: Path = LOCK) -> tuple[Jar, ...]:
 
 def kafka_jars(fetch: Fetch | None = None, lock: Path = LOCK) -> Path:
     """Return the folder that holds Kafka's jars, fetching them when it is not there yet."""
-    folder = cache_folder() / f"kafka-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
+    return fetched_jars("kafka", lock, fetch)
+
+
+def fetched_jars(kind: str, lock: Path, fetch: Fetch | None = None) -> Path:
+    """Return the folder that holds the jars of a lock file, fetching them if it is not there yet.
+
+    ``kind`` begins the folder's name and is shown while they are fetched.
+    """
+    folder = cache_folder() / f"{kind}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
     if folder.is_dir():
         return folder
     with only_one_process(folder.with_suffix(".lock")):
         if not folder.is_dir():
             with staging(folder) as stage:
-                _fetch_all(locked_jars(lock), stage, fetch or fetch_from_maven_central)
+                _fetch_all(kind, locked_jars(lock), stage, fetch or fetch_from_maven_central)
     return folder
 
 
@@ -93,7 +102,7 @@ def _jar(coordinates: str, sha256: str) -> Jar:
     return Jar(group, artifact, version, sha256)
 
 
-def _fetch_all(jars: tuple[Jar, ...], stage: Path, fetch: Fetch) -> None:
+def _fetch_all(kind: str, jars: tuple[Jar, ...], stage: Path, fetch: Fetch) -> None:
     with tempfile.TemporaryDirectory(dir=stage.parent, prefix=".scratch-") as scratch:
 
         def fetch_one(jar: Jar) -> None:
@@ -103,7 +112,7 @@ def _fetch_all(jars: tuple[Jar, ...], stage: Path, fetch: Fetch) -> None:
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             fetched = pool.map(fetch_one, jars)
-            for _ in track(fetched, "fetching Kafka", len(jars), console=Console(stderr=True)):
+            for _ in track(fetched, f"fetching {kind}", len(jars), console=Console(stderr=True)):
                 pass
 
 

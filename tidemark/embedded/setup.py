@@ -1,10 +1,11 @@
-"""Bring what the embedded broker needs: Java, Kafka's jars, a formatted data folder."""
+"""Bring what the embedded broker and replays need: Java, jars, a formatted data folder."""
 
 import sys
 
 from tidemark.embedded.broker import formatted_folder
 from tidemark.embedded.java import install_when_missing
 from tidemark.errors import ConfigurationError
+from tidemark.spark.jars import kafka_source_jars
 
 
 def main() -> None:
@@ -12,6 +13,7 @@ def main() -> None:
     try:
         install_when_missing()
         formatted_folder()
+        kafka_source_jars()
     except ConfigurationError as error:
         sys.stderr.write(f"setup: {error}\n")
         sys.exit(2)

@@ -128,9 +128,9 @@ def group_consumer(
     return Consumer(_settings(config, decided, tuned), logger=_log)
 
 
-def plain_consumer(config: Config) -> Consumer:
-    """Return a reader outside any group, for changelogs and for a look into a log."""
-    decided = {**_READING_DECIDED, "group.id": "tidemark.reader"}
+def plain_consumer(config: Config, group: str = "tidemark.reader") -> Consumer:
+    """Return a reader that joins no group; ``group`` is whose offsets it can ask for."""
+    decided = {**_READING_DECIDED, "group.id": group}
     return Consumer(_settings(config, decided, _READING_TUNED), logger=_log)
 
 

@@ -1,0 +1,150 @@
+"""Replay on Spark beside Spark's own windows: one session, one broker, the same records.
+
+python -m bench.replay [--n 2000000] [--users 10000] [--repeat 2]
+
+The log is made by ingest first.  Then, in turns: a replay of each operator from the log, and
+Spark's groupBy(window) or groupBy(session_window) over the raw JSON records, both to Parquet.
+Spark's batch windows know no lateness: they hold the late rows too.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from bench import brokers
+from bench.harness import Harness
+from tidemark.load import load_pipeline
+from tidemark.plan import Plan
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.runtime.topics import ensure, own_topics, require
+from tidemark.spark.cut import committed_offsets
+from tidemark.spark.files import Files
+from tidemark.spark.ranges import Ranges, resolve
+from tidemark.spark.replay import Replay, chosen, slices_for
+from tidemark.spark.session import spark_session
+from tidemark.spark.source import kafka_records
+
+_HARNESS = Path(__file__).parent.parent.parent / "shared" / "bench"
+_PIPELINE = "bench.replay_job"
+_SCHEMA = "user string, ts long, score long, kind string"
+
+
+def main() -> int:
+    """Make the log, replay it, print a table."""
+    asked = _arguments()
+    folder = Path(os.environ.get("BENCH_HARNESS", _HARNESS)).resolve()
+    harness = Harness(folder)
+    with brokers.embedded_broker(harness.work) as address, tempfile.TemporaryDirectory() as scratch:
+        harness.use(address)
+        raw = harness.fill(asked.n, asked.users, asked.seed)
+        os.environ |= {"KAFKA_BOOTSTRAP_SERVERS": address, "BENCH_IN": raw}
+        config = Config.from_env()
+        plan = load_pipeline(_PIPELINE).plan()
+        took_s, cpu_s = _ingest(config, plan, raw)
+        print(f"ingest: {asked.n / took_s:,.0f} records/s, {asked.n / cpu_s:,.0f} per CPU second")
+        began_s = time.monotonic()
+        with spark_session("local[2]", "2g") as spark:
+            print(f"Spark started in {time.monotonic() - began_s:.1f} s\n")
+            print("| job | run | Tidemark's replay, records/s | Spark's own, records/s | ratio |")
+            print("|---|--:|--:|--:|--:|")
+            for run in range(asked.repeat):
+                for job in ("tumbling", "session"):
+                    place = Path(scratch) / f"{job}-{run}"
+                    ours_s = _timed(lambda: _replay(spark, config, plan, job, place))  # noqa: B023
+                    own_s = _timed(lambda: _own(spark, config, raw, job, place))  # noqa: B023
+                    print(
+                        f"| {job} | {run + 1} | {asked.n / ours_s:,.0f} | {asked.n / own_s:,.0f} "
+                        f"| {own_s / ours_s:.2f} |",
+                        flush=True,
+                    )
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.replay", description=__doc__)
+    parser.add_argument("--n", type=int, default=2_000_000, help="records")
+    parser.add_argument("--users", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=2, help="runs in turns; the first is cold")
+    return parser.parse_args()
+
+
+def _ingest(config: Config, plan: Plan, raw: str) -> tuple[float, float]:
+    """Run ingest until everything is in the log; return its seconds, and those of its CPU."""
+    admin = clients.admin(config)
+    ensure(admin, own_topics(plan), config.replication_factor)
+    partitions = [Partition(raw, n) for n in range(require(admin, [raw])[raw])]
+    ends = offsets(admin, partitions, LATEST)
+    before_s, began_s = _children_cpu_s(), time.monotonic()
+    service = subprocess.Popen(
+        [sys.executable, "-m", "services.ingest"],
+        env={**os.environ, "PIPELINE": _PIPELINE, "TIDEMARK_SLOT": "bench"},
+    )
+    try:
+        while _behind(committed_offsets(config, f"{plan.pipeline}.ingest", partitions), ends):
+            if service.poll() is not None:
+                raise RuntimeError(f"ingest ended with status {service.returncode}")
+            time.sleep(0.2)
+        took_s = time.monotonic() - began_s
+    finally:
+        service.terminate()
+        service.wait()
+    return took_s, _children_cpu_s() - before_s
+
+
+def _behind(committed: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
+    return any(committed[at] < end for at, end in ends.items())
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began_s = time.monotonic()
+    work()
+    return time.monotonic() - began_s
+
+
+def _replay(spark: SparkSession, config: Config, plan: Plan, job: str, place: Path) -> None:
+    part = chosen(plan, [job])
+    ranges = resolve(clients.admin(config), part)
+    files = Files(str(place / "tidemark"), "bench")
+    files.prepare()
+    replay = Replay(part, ranges, slices_for(part, ranges, spark.sparkContext.defaultParallelism))
+    files.complete(replay.run(spark, config, files), b"{}")
+
+
+def _own(spark: SparkSession, config: Config, raw: str, job: str, place: Path) -> None:
+    """Let Spark window the raw records itself."""
+    admin = clients.admin(config)
+    partitions = [Partition(raw, n) for n in range(require(admin, [raw])[raw])]
+    ranges = Ranges(dict.fromkeys(partitions, 0), offsets(admin, partitions, LATEST))
+    parsed = f.from_json(f.col("value").cast("string"), _SCHEMA)
+    rows = kafka_records(spark, config, ranges).select(parsed.alias("r")).select("r.*")
+    timed = rows.withColumn("time", f.timestamp_millis("ts"))
+    _windowed(timed, job).write.parquet(str(place / "spark"))
+
+
+def _windowed(rows: DataFrame, job: str) -> DataFrame:
+    sums = [f.count(f.lit(1)).alias("count"), f.sum("score").alias("sum")]
+    if job == "session":
+        return rows.groupBy("user", f.session_window("time", "5 seconds")).agg(*sums)
+    extremes = [f.min("score").alias("min"), f.max("score").alias("max")]
+    return rows.groupBy("user", f.window("time", "10 seconds")).agg(*sums, *extremes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

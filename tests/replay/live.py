@@ -1,0 +1,59 @@
+"""The examples as live pipelines."""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from stack import Stack, wait_until
+
+from examples.events import EXAMPLES
+from tidemark.runtime import topics
+from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.spark.cut import committed_offsets
+from tidemark.spark.ranges import log_partitions
+
+HERE = Path(__file__).parent
+
+
+def events(name: str, count: int) -> Iterator[bytes]:
+    """Yield events of an example."""
+    for record in islice(EXAMPLES[name](random.Random(7)), count):
+        yield json.dumps(record).encode()
+
+
+class Example(Stack):
+    """An example on a broker, with two partitions of its raw topic."""
+
+    def __init__(self, broker: str, name: str) -> None:
+        path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+        super().__init__(broker, name, 2, module="example", PYTHONPATH=path)
+
+    def play(self, count: int) -> None:
+        """Let the services work on events that are kept in two partitions, to their end."""
+        self.start()
+        self.produce((n % 2, None, event) for n, event in enumerate(events(self.name, count)))
+        caught_up(self)
+        assert set(self.stop().values()) == {0}
+
+
+def caught_up(stack: Stack) -> None:
+    """Wait until all that was produced has passed every service."""
+    raw = [Partition(stack.raw, n) for n in range(topics.partition_counts(stack.admin)[stack.raw])]
+    _await_group(stack, "ingest", offsets(stack.admin, raw, LATEST))
+    logs = offsets(stack.admin, log_partitions(stack.admin, stack.plan), LATEST)
+    for service in stack.plan.services()[1:]:
+        read = {each.log for each in stack.plan.of_service(service)}
+        _await_group(stack, service, {at: end for at, end in logs.items() if at.topic in read})
+
+
+def _await_group(stack: Stack, service: str, ends: dict[Partition, int]) -> None:
+    group = f"{stack.plan.pipeline}.{service}"
+
+    def there() -> bool:
+        committed = committed_offsets(stack.config, group, list(ends))
+        return all(committed[at] >= end for at, end in ends.items())
+
+    wait_until(there, f"{service} of {stack.name}", timeout_s=300)

@@ -1,0 +1,140 @@
+"""Slices of a log partition: whoever shares it, the results are those of the whole."""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+import pytest
+from kinds import build
+from test_window_kinds import visits
+
+from tidemark.core.segment import Segment
+from tidemark.errors import StateError
+from tidemark.local import Cuts, LocalRun
+from tidemark.runtime.group import Partition
+from tidemark.runtime.running import results_of
+from tidemark.runtime.serde.segments import encode_segment
+from tidemark.spark.slices import most_slices, sliced, slices_of
+from tidemark.spark.unit import Unit
+
+LOG = "kinds.by-who.log"
+
+
+class Recorder(LocalRun):
+    """Keeps the segments of partition 0 of a log."""
+
+    def __init__(self, plan) -> None:
+        super().__init__(plan, Cuts(seed=3))
+        self.segments: list[Segment] = []
+
+    def _step(self, log, builder) -> None:
+        partitions = dict.fromkeys(log.topics, 1)
+        for segment in builder.build(log, len(self.segments), partitions)[0]:
+            self.segments.append(segment)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build("kinds").plan()
+
+
+@pytest.fixture(scope="module")
+def segments(plan) -> list[Segment]:
+    recorder = Recorder(plan)
+    list(recorder.run({"kinds-moves": visits()}))
+    assert len(recorder.segments) > 3
+    return recorder.segments
+
+
+def messages(plan, segments: list[Segment]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield topic, key and value of all that a unit publishes."""
+    unit = Unit(plan, Partition(LOG, 0))
+    for offset, segment in enumerate(segments):
+        for each, output in unit.take(offset, encode_segment(segment)):
+            if output.panes.height:
+                keys, values = results_of(each).panes(output.panes)
+                yield from ((each.results, *pair) for pair in zip(keys, values, strict=True))
+            if output.late.height:
+                keys, values = results_of(each).late(output.late)
+                yield from ((each.late, *pair) for pair in zip(keys, values, strict=True))
+
+
+def by_key(found: Iterator[tuple[str, bytes, bytes]]) -> dict[tuple[str, str], list[bytes]]:
+    """Gather values by topic and key of the operator, in order."""
+    keyed: dict[tuple[str, str], list[bytes]] = {}
+    for topic, key, value in found:
+        keyed.setdefault((topic, json.loads(key)[0]), []).append(value)
+    return keyed
+
+
+def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segments):
+    whole = by_key(messages(plan, segments))
+    cut = [sliced(segment, ["who"], 2, 5) for segment in segments]
+    of_slices = [by_key(messages(plan, [parts[s] for parts in cut])) for s in range(5)]
+
+    assert sum(map(len, of_slices)) == len(whole) > 100
+    assert {key: values for found in of_slices for key, values in found.items()} == whole
+
+
+def test_a_slice_has_all_marks_and_its_rows_in_order(segments):
+    for segment in segments:
+        parts = sliced(segment, ["who"], 2, 3)
+
+        assert all(part.sources == segment.sources for part in parts)
+        assert sum(part.height for part in parts) == segment.height
+        for part in parts:
+            for rows in part.streams.values():
+                place = rows.select(pl.struct("@source", "@offset", "@sub_row")).to_series()
+                assert place.is_sorted()
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 128, 200])
+def test_slices_are_ranges_of_a_partitions_key_groups(partitions):
+    most = most_slices(partitions)
+    for slices in (1, min(2, most), most):
+        for partition in range(min(partitions, 128)):
+            groups = np.arange(partition, 128, partitions).astype(np.uint8)
+            found = slices_of(groups, partitions, slices).tolist()
+
+            assert found == sorted(found)
+            assert max(found) < slices
+        assert set(slices_of(np.arange(128, dtype=np.uint8), partitions, slices)) == {
+            *range(slices)
+        }
+
+
+def test_a_missing_segment_stops_a_replay(plan, segments):
+    with pytest.raises(StateError, match=rf"^{LOG}/0, offset 1: .* a segment before it is missing"):
+        list(messages(plan, [segments[0], segments[2]]))
+
+
+def test_a_damaged_segment_is_named_by_its_offset(plan):
+    with pytest.raises(StateError, match=rf"^{LOG}/0, offset 7: Segment: 4 bytes"):
+        list(Unit(plan, Partition(LOG, 0)).take(7, b"junk"))
+
+
+def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments):
+    half, slices = len(segments) // 2, 3
+    cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
+    units = [Unit(plan, Partition(LOG, 0), index) for index in range(slices)]
+    whole, joined = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
+    for offset in range(half):
+        list(whole.take(offset, encode_segment(segments[offset])))
+        for unit in units:
+            list(unit.take(offset, encode_segment(cut[offset][unit.slice])))
+
+    for index, running in enumerate(joined._running):
+        parts = [unit._running[index] for unit in units]
+        for part in parts:
+            for piece in part.state.snapshot():
+                running.state.apply(piece)
+        running.clocks.apply(parts[0].clocks.state())
+        running.state.validate()
+
+    for offset in range(half, len(segments)):
+        data = encode_segment(segments[offset])
+        wanted = {plan.operator.name: output for plan, output in whole.take(offset, data)}
+        for each, output in joined.take(offset, data):
+            assert output.panes.equals(wanted[each.operator.name].panes), each.operator.name
+            assert output.late.equals(wanted[each.operator.name].late)

@@ -1,0 +1,108 @@
+"""How far live services have come, and which results go with it, while they run.
+
+A service commits offsets and results in one transaction.  So with
+
+1. the offsets committed *before*,
+2. the uncommitted ends of the result topics, waited for until no transaction is open below them,
+3. the offsets committed *after*,
+
+results below those ends hold everything that segments before (1) gave, and nothing that segments
+from (3) on gave.  Of those between, each may be there or not; where live rests there are none.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime import clients
+from tidemark.runtime.clients import when_known
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.topics import require
+from tidemark.spark.ranges import Offsets, Ranges, committed_ends, log_partitions
+
+_log = logging.getLogger("tidemark")
+
+_ANSWER_S = 10.0
+_POLL_S = 0.05
+_PATIENCE_S = 60.0  # beyond a transaction's timeout: the broker looks every 10 s
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where live stands: per service and log partition, and the results that go with it."""
+
+    before: dict[str, Offsets]
+    after: dict[str, Offsets]
+    results: Ranges
+
+
+def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
+    """Return the topics of results and late rows."""
+    return [topic for each in operators for topic in (each.results, each.late)]
+
+
+def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:
+    """Return where the services of a plan stand now.
+
+    Raises:
+        ConfigurationError: a topic does not exist, or no service has ever committed.
+        StateError: a transaction stays open.
+    """
+    counts = require(admin, result_topics(plan.operators))
+    results = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
+    before = _committed(admin, config, plan)
+    if not any(any(offsets_.values()) for offsets_ in before.values()):
+        raise ConfigurationError(
+            f"no service of {plan.pipeline} has committed anything: there is nothing to compare"
+        )
+    ends = offsets(admin, results, LATEST)
+    _await_transactions(admin, ends, config.transaction_timeout_ms / 1000 + _PATIENCE_S)
+    return Cut(
+        before, _committed(admin, config, plan), Ranges(offsets(admin, results, EARLIEST), ends)
+    )
+
+
+def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) -> None:
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        reached = committed_ends(admin, ends)
+        behind = [at for at, end in ends.items() if reached[at] < end]
+        if not behind:
+            return
+        if time.monotonic() > deadline_s:
+            names = ", ".join(map(str, behind))
+            raise StateError(f"{names}: a transaction has been open for {patience_s:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _committed(admin: AdminClient, config: Config, plan: Plan) -> dict[str, Offsets]:
+    """Return what each keyed service has committed of the logs of its operators, 0 for nothing."""
+    services = dict.fromkeys(each.service for each in plan.operators)
+    return {name: _of_service(admin, config, plan, name) for name in services}
+
+
+def _of_service(admin: AdminClient, config: Config, plan: Plan, service: str) -> Offsets:
+    logs = {each.log for each in plan.of_service(service)}
+    wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
+    return committed_offsets(config, f"{plan.pipeline}.{service}", wanted)
+
+
+def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:
+    """Return a group's committed offsets; waits for commits whose end is not visible yet.
+
+    A consumer is asked: the admin client's own call can end the process when it times out.
+    """
+    consumer = clients.plain_consumer(config, group)
+    asked = [TopicPartition(*at) for at in wanted]
+    try:
+        found = when_known(lambda: consumer.committed(asked, timeout=_ANSWER_S))
+    finally:
+        consumer.close()
+    return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in found}

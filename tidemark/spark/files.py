@@ -1,0 +1,195 @@
+"""Results as Parquet files, written by the tasks themselves: nothing of them passes the driver.
+
+``DIR/<operator>/panes`` and ``DIR/<operator>/late`` hold a file per unit, with every column that
+the live topics have and two that tell where a result comes from: ``log_partition`` and
+``log_offset``.  A task that Spark runs twice writes twice, under different names; what it returns
+names its files, and the driver removes all others, then writes ``_SUCCESS``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark import TaskContext
+
+from tidemark.core.operator import Output
+from tidemark.core.pane import WINDOW, pane_schema
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.plan import OperatorPlan
+from tidemark.runtime.serde.json_results import late_columns
+from tidemark.spark.outcome import DDL, Outcome, WrittenFile, outcome_batch
+from tidemark.spark.unit import Unit
+from tidemark.spark.work import Batches, Writer
+
+SUCCESS = "_SUCCESS"
+
+_BUFFER_BYTES = 64 * 2**20
+_LAYOUT = pl.CompatLevel.oldest()
+_PLACE = {"log_partition": pl.Int32(), "log_offset": pl.Int64()}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Parquet files below ``folder``: a path, or a URI that Arrow knows (s3, gs, hdfs, ...)."""
+
+    folder: str
+    run: str
+    ddl: str = DDL
+
+    def open(self, unit: Unit) -> Writer:
+        """Begin with the files of a unit."""
+        task = TaskContext.get()
+        attempt = 0 if task is None else task.taskAttemptId()
+        name = f"{unit.log.number:05}-{unit.slice:03}-{self.run}-{attempt}.parquet"
+        return _UnitFiles(*_filesystem(self.folder), name, unit)
+
+    def prepare(self) -> None:
+        """Refuse a folder that holds something.
+
+        Raises:
+            ConfigurationError: it does, or it cannot be reached.
+        """
+        system, path = _filesystem(self.folder)
+        if system.get_file_info(path).type == fs.FileType.File or _files(system, path):
+            raise ConfigurationError(f"{self.folder} is not empty: replays add to nothing")
+        system.create_dir(path, recursive=True)
+
+    def complete(self, outcomes: Iterable[Outcome], about: bytes) -> None:
+        """Remove the files of attempts that failed; say in ``_SUCCESS`` what the rest are."""
+        system, path = _filesystem(self.folder)
+        wanted = {f"{path}/{file.path}" for outcome in outcomes for file in outcome.files}
+        for found in _files(system, path):
+            if found not in wanted:
+                system.delete_file(found)
+        with system.open_output_stream(f"{path}/{SUCCESS}") as file:
+            file.write(about)
+
+    def discard(self) -> None:
+        """Remove what a failed replay left."""
+        system, path = _filesystem(self.folder)
+        system.delete_dir_contents(path, missing_dir_ok=True)
+
+
+def _filesystem(folder: str) -> tuple[fs.FileSystem, str]:
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(
+            folder if "://" in folder else str(Path(folder).absolute())
+        )
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ConfigurationError(f"{folder}: {error}") from None
+    return found
+
+
+def _files(system: fs.FileSystem, path: str) -> list[str]:
+    selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
+    return [info.path for info in system.get_file_info(selector) if info.is_file]
+
+
+@dataclass
+class _Table:
+    """One file in the making."""
+
+    operator: str
+    kind: str
+    schema: dict[str, pl.DataType]
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    rows: int = 0
+    writer: pq.ParquetWriter | None = None
+
+
+@dataclass
+class _UnitFiles:
+    """The files of one unit."""
+
+    system: fs.FileSystem
+    folder: str
+    name: str
+    unit: Unit
+    _tables: dict[tuple[str, str], _Table] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
+        """Keep results; write them when they are many."""
+        if output.panes.height:
+            self._add(plan, "panes", _pane_types(plan), output.panes, offset)
+        if output.late.height:
+            late = late_rows(plan, output.late)
+            self._add(plan, "late", dict(late.schema), late, offset)
+        if self._bytes > _BUFFER_BYTES:
+            self._flush()
+        return iter(())
+
+    def _add(
+        self,
+        plan: OperatorPlan,
+        kind: str,
+        types: Mapping[str, pl.DataType],
+        rows: pl.DataFrame,
+        offset: int,
+    ) -> None:
+        name = plan.operator.name
+        table = self._tables.setdefault((name, kind), _Table(name, kind, {**types, **_PLACE}))
+        place = {"log_partition": self.unit.log.number, "log_offset": offset}
+        shown = rows.with_columns(
+            pl.lit(at, _PLACE[column]).alias(column) for column, at in place.items()
+        )
+        table.frames.append(_cast(shown.select(*table.schema), table))
+        self._bytes += int(shown.estimated_size())
+
+    def _flush(self) -> None:
+        for table in self._tables.values():
+            if table.frames:
+                self._write(table)
+        self._bytes = 0
+
+    def _write(self, table: _Table) -> None:
+        rows = pl.concat(table.frames).to_arrow(compat_level=_LAYOUT)
+        table.frames.clear()
+        table.rows += rows.num_rows
+        if table.writer is None:
+            folder = f"{self.folder}/{table.operator}/{table.kind}"
+            self.system.create_dir(folder, recursive=True)
+            table.writer = pq.ParquetWriter(
+                f"{folder}/{self.name}", rows.schema, filesystem=self.system, compression="zstd"
+            )
+        table.writer.write_table(rows)
+
+    def finish(self, unit: Unit) -> Batches:
+        """Close the files; tell of them."""
+        self._flush()
+        written = []
+        for table in self._tables.values():
+            assert table.writer is not None
+            table.writer.close()
+            path = f"{table.operator}/{table.kind}/{self.name}"
+            written.append(WrittenFile(path, table.operator, table.kind, table.rows))
+        yield outcome_batch(Outcome.of(unit, written))
+
+
+def _pane_types(plan: OperatorPlan) -> dict[str, pl.DataType]:
+    operator = plan.operator
+    numbered = plan.identity == WINDOW
+    return pane_schema(operator.key, operator.columns, plan.values, numbered=numbered)
+
+
+def late_rows(plan: OperatorPlan, late: pl.DataFrame) -> pl.DataFrame:
+    """Return late rows with the columns of the live topic; ``row`` holds the user's."""
+    own = [name for name in plan.operator.columns if not name.startswith("@")]
+    return late_columns(late).with_columns(late.select(*own).to_struct("row"))
+
+
+def _cast(rows: pl.DataFrame, table: _Table) -> pl.DataFrame:
+    """Give columns their declared types; only a sum may have outgrown its own."""
+    if dict(rows.schema) == table.schema:
+        return rows
+    try:
+        return rows.cast(pl.Schema(table.schema))
+    except pl.exceptions.PolarsError as error:
+        raise StateError(
+            f"{table.operator}: a value is beyond its column's type, which Parquet cannot hold; "
+            f"replay to topics: {error}"
+        ) from error

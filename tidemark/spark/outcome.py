@@ -1,0 +1,63 @@
+"""What a task tells the driver of a unit: one row, however much it wrote."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+
+from tidemark.runtime.group import Partition
+from tidemark.spark.unit import Tally, Unit
+
+DDL = "outcome binary"
+_SCHEMA = pa.schema([("outcome", pa.binary())])
+
+
+class WrittenFile(msgspec.Struct, frozen=True):
+    """A file of results; ``path`` is below the replay's folder."""
+
+    path: str
+    operator: str
+    kind: str  # "panes" | "late"
+    rows: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One unit: how far it read, what its operators did, which files hold the results."""
+
+    topic: str
+    partition: int
+    slice: int
+    segments: int
+    offset: int
+    operators: dict[str, Tally]
+    files: list[WrittenFile]
+
+    @classmethod
+    def of(cls, unit: Unit, files: Sequence[WrittenFile] = ()) -> "Outcome":
+        """Tell of a unit that has read all."""
+        return cls(
+            unit.log.topic,
+            unit.log.number,
+            unit.slice,
+            unit.segments,
+            unit.offset,
+            unit.tallies(),
+            list(files),
+        )
+
+    @property
+    def log(self) -> Partition:
+        """The log partition."""
+        return Partition(self.topic, self.partition)
+
+
+def outcome_batch(outcome: Outcome) -> pa.RecordBatch:
+    """Return the row of a unit."""
+    return pa.RecordBatch.from_arrays(
+        [pa.array([msgspec.msgpack.encode(outcome)], pa.binary())], schema=_SCHEMA
+    )
+
+
+def read_outcome(data: bytes) -> Outcome:
+    """Read a row."""
+    return msgspec.msgpack.decode(data, type=Outcome)

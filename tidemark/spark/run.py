@@ -1,0 +1,180 @@
+"""A replay and a comparison from start to end: what ``tidemark replay`` and ``diff`` do."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+import msgspec
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from tidemark.errors import ConfigurationError
+from tidemark.plan import Plan
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.spark.cut import live_cut
+from tidemark.spark.diff import Comparison, Difference, TopicDiff
+from tidemark.spark.files import Files
+from tidemark.spark.outcome import Outcome
+from tidemark.spark.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
+from tidemark.spark.replay import Replay, slices_for, slices_limit
+from tidemark.spark.session import spark_session
+from tidemark.spark.topics import Topics
+from tidemark.spark.work import ALWAYS, Period, Target
+
+Sessions = Callable[[], AbstractContextManager[SparkSession]]
+"""Starts Spark; called only once everything that can be checked without it is."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What of the logs is read, as the user says it; see ``tidemark replay --help``."""
+
+    from_offsets: str | None = None
+    to_offsets: str | None = None
+    as_of_ms: int | None = None
+    period: Period = ALWAYS
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a replay did; ``startup_s`` is Spark's, not in ``took_s``."""
+
+    outcomes: Sequence[Outcome]
+    startup_s: float
+    took_s: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison found; ``behind`` counts what live has not worked on yet."""
+
+    topics: Sequence[TopicDiff]
+    differences: Sequence[Difference]
+    cut_short: Sequence[str]
+    behind: int
+
+    @property
+    def equal(self) -> bool:
+        """Whether live and replay agree."""
+        return not any(topic.different for topic in self.topics)
+
+
+def replay(
+    config: Config, plan: Plan, span: Span, output: str, sessions: Sessions, slices: int | None
+) -> Done:
+    """Replay a plan to ``parquet:DIR`` or ``topics``.
+
+    ``slices``: tasks that share a log partition; None for enough to keep all cores busy.
+
+    Raises:
+        ConfigurationError: the output is none of these, or is not empty.
+        StateError: records are missing or damaged.
+    """
+    run = secrets.token_hex(4)
+    ranges = _ranges(config, plan, span)
+    job = _Job(config, Replay(plan, ranges, slices or 0, span.period), sessions)
+    if output.startswith("parquet:"):
+        return _to_files(job, Files(output.removeprefix("parquet:"), run))
+    if output != "topics":
+        raise ConfigurationError(f"output {output!r} is neither parquet:DIR nor topics")
+    topics = Topics(config, plan.pipeline, run)
+    topics.prepare(plan)
+    return job.run(topics)
+
+
+@dataclass(frozen=True)
+class _Job:
+    config: Config
+    replay: Replay
+    sessions: Sessions
+
+    def run(self, target: Target) -> Done:
+        with _started(self.sessions) as (spark, startup_s):
+            began_s = time.monotonic()
+            slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)
+            outcomes = replace(self.replay, slices=slices).run(spark, self.config, target)
+            return Done(outcomes, startup_s, time.monotonic() - began_s)
+
+
+def _to_files(job: _Job, files: Files) -> Done:
+    files.prepare()
+    try:
+        done = job.run(files)
+    except BaseException:
+        files.discard()
+        raise
+    files.complete(done.outcomes, _about(job.replay.plan, job.replay.ranges))
+    return done
+
+
+def diff(config: Config, plan: Plan, sessions: Sessions, slices: int | None) -> Compared:
+    """Compare what the services have published with a replay of what they have read.
+
+    Raises:
+        StateError: the logs do not hold all of it any more.
+    """
+    admin = clients.admin(config)
+    cut = live_cut(admin, config, plan)
+    ranges = resolve(admin, plan)
+    with sessions() as spark:
+        comparison = Comparison(plan, cut, ranges, _slices(spark, plan, ranges, slices or 0))
+        topics = comparison.topics(spark, config)
+        differing = [topic.topic for topic in topics if topic.different]
+        found = comparison.differences(spark, config, differing) if differing else []
+    cut_short = [f"{at} begins at {first}" for at, first in cut.results.begins.items() if first]
+    behind = sum(
+        max(0, ranges.ends[at] - offset)
+        for offsets in cut.after.values()
+        for at, offset in offsets.items()
+    )
+    return Compared(topics, found, cut_short, behind)
+
+
+def _ranges(config: Config, plan: Plan, span: Span) -> Ranges:
+    admin = clients.admin(config)
+    begins: Offsets | None = None
+    ends: Offsets | None = None
+    if span.from_offsets == "earliest":
+        begins = earliest(admin, plan)
+    elif span.from_offsets is not None:
+        begins = parse(span.from_offsets)
+    if span.to_offsets is not None:
+        ends = parse(span.to_offsets)
+    elif span.as_of_ms is not None:
+        ends = as_of(admin, plan, span.as_of_ms)
+    return resolve(admin, plan, begins, ends)
+
+
+@contextmanager
+def session_for(module: ModuleType, master: str, memory: str) -> Iterator[SparkSession]:
+    """Give a session for the pipeline of a module."""
+    with spark_session(master, memory) as spark:
+        if not str(spark.sparkContext.master).startswith("local"):
+            # Executors elsewhere have Tidemark, but not the user's module.
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        yield spark
+
+
+@contextmanager
+def _started(sessions: Sessions) -> Iterator[tuple[SparkSession, float]]:
+    """Give a session, and how long it took to start."""
+    began_s = time.monotonic()
+    with sessions() as spark:
+        yield spark, time.monotonic() - began_s
+
+
+def _slices(spark: SparkSession, plan: Plan, ranges: Ranges, asked: int) -> int:
+    """Return how many tasks share a log partition: what was asked for, as far as it goes."""
+    cores = spark.sparkContext.defaultParallelism
+    return min(asked or slices_for(plan, ranges, cores), slices_limit(plan))
+
+
+def _about(plan: Plan, ranges: Ranges) -> bytes:
+    """Say of which plan and log ranges a folder of results is."""
+    logs = {str(at): [ranges.begins[at], ranges.ends[at]] for at in ranges.partitions}
+    told = {"pipeline": plan.pipeline, "fingerprint": plan.fingerprint, "logs": logs}
+    return msgspec.json.encode(told)

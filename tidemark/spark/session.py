@@ -1,0 +1,133 @@
+"""A Spark session: quiet, in a folder of its own, with the Kafka source at hand.
+
+What Spark leaves on disk (shuffles, blocks, the JVM's own words) goes into one temporary folder
+that is gone with the session.  Under ``spark-submit`` the JVM is there already: then master,
+memory and jars are the submitter's business, and only what replays rest on is set.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidemark.embedded.java import java
+from tidemark.embedded.processes import last_words
+from tidemark.errors import ConfigurationError
+from tidemark.spark.jars import kafka_source_jars
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+# A row of an Arrow batch is a segment: few of them, besides Spark's own bound of 64 MiB.
+_SEGMENTS_PER_BATCH = 64
+
+# The default, 200, is for clusters; with few cores most of them would be tasks of nothing.
+_LOCAL_SHUFFLE = 16
+
+_SQL = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(_SEGMENTS_PER_BATCH),
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@contextmanager
+def spark_session(master: str, memory: str) -> Iterator[SparkSession]:
+    """Give a session and end it, its JVM too; ``master`` as in ``spark.master``.
+
+    ``memory``: of the JVM that holds the driver and, with a local master, the executors; Python's
+    is beside it.
+
+    Raises:
+        ConfigurationError: no Java, no jars, or a JVM that does not start.
+    """
+    if _SUBMITTED in os.environ:
+        yield _submitted()
+        return
+    java()
+    with tempfile.TemporaryDirectory(prefix="tidemark-spark-") as folder:
+        spark = _started(master, memory, Path(folder))
+        gateway = spark.sparkContext._gateway
+        try:
+            yield spark
+        finally:
+            spark.stop()
+            _end_jvm(gateway)
+
+
+def _submitted() -> SparkSession:
+    spark = SparkSession.builder.getOrCreate()
+    for name, value in _SQL.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _started(master: str, memory: str, folder: Path) -> SparkSession:
+    log = folder / "jvm.log"
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("tidemark")
+    for name, value in _settings(master, memory, folder).items():
+        builder = builder.config(name, value)
+    try:
+        with _words_to(log):
+            return builder.getOrCreate()
+    except PySparkException as error:
+        raise ConfigurationError(f"Spark does not start: {last_words(log)}") from error
+
+
+def _settings(master: str, memory: str, folder: Path) -> dict[str, str]:
+    settings = {
+        **_SQL,
+        "spark.driver.memory": memory,
+        "spark.jars": ",".join(map(str, kafka_source_jars())),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        # A task runs one interpreter on one core.
+        "spark.executorEnv.POLARS_MAX_THREADS": "1",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={files(__package__).joinpath('log4j2.properties')} "
+            f"-Djava.io.tmpdir={folder}"
+        ),
+    }
+    if master.startswith("local"):
+        loopback = "127.0.0.1"
+        settings |= {
+            "spark.sql.shuffle.partitions": str(_LOCAL_SHUFFLE),
+            "spark.driver.host": loopback,
+            "spark.driver.bindAddress": loopback,
+            # What the driver can import, the tasks beside it can: the pipeline's own modules.
+            "spark.executorEnv.PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
+        }
+    return settings
+
+
+@contextmanager
+def _words_to(log: Path) -> Iterator[None]:
+    """Let a JVM that starts inside write its stderr to a file instead of the terminal."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+def _end_jvm(gateway: object) -> None:
+    """Wait until the JVM is gone, so that nothing writes into its folder any more."""
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()  # type: ignore[attr-defined]
+    if process is not None:
+        process.stdin.close()  # it ends with the pipe
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # else the next session looks for this one

@@ -1,0 +1,86 @@
+"""Committed records of Kafka as a DataFrame: a row per record, in order within a partition.
+
+Spark's own defaults would read aborted records.  Without ``minPartitions`` there is one task for
+each partition, which gets its records in the order of their offsets.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.config import Config
+from tidemark.spark.ranges import Ranges, as_json
+
+_FETCH_BYTES = 16 * 2**20
+
+# Names of librdkafka's properties that Java's clients know by another name, or with another value.
+_RENAMED = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
+_LOGIN = ("sasl.username", "sasl.password")
+_SAME = (
+    "security.protocol",
+    "sasl.mechanism",
+    "client.id",
+    "ssl.endpoint.identification.algorithm",
+)
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def kafka_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
+    """Return the records of ranges: topic, partition, offset, key, value."""
+    source = spark.read.format("kafka").options(
+        **{
+            "kafka.bootstrap.servers": config.bootstrap_servers,
+            "assign": _assigned(ranges),
+            "startingOffsets": as_json(ranges.begins),
+            "endingOffsets": as_json(ranges.ends),
+            "failOnDataLoss": "true",
+            "kafka.isolation.level": "read_committed",
+            "kafka.max.partition.fetch.bytes": str(_FETCH_BYTES),
+            **{f"kafka.{name}": v for name, v in java_properties(config.client_properties).items()},
+        }
+    )
+    return source.load().select("topic", "partition", "offset", "key", "value")
+
+
+def _assigned(ranges: Ranges) -> str:
+    topics: dict[str, list[int]] = {}
+    for at in ranges.partitions:
+        topics.setdefault(at.topic, []).append(at.number)
+    return json.dumps(topics)
+
+
+def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Translate how clients reach a broker from librdkafka's names to those of Java's clients.
+
+    Properties that only tune librdkafka are left out.
+
+    Raises:
+        ConfigurationError: a login of which Java's clients need more than is known here.
+    """
+    known = {_RENAMED.get(name, name): value for name, value in properties.items()}
+    java = {name: known[name] for name in _SAME if name in known}
+    if "ssl.truststore.location" in known:
+        java |= {"ssl.truststore.type": "PEM"}
+        java["ssl.truststore.location"] = known["ssl.truststore.location"]
+    if "sasl.mechanism" in known:
+        java["sasl.jaas.config"] = _login(known["sasl.mechanism"], _values(known, _LOGIN))
+    return java
+
+
+def _values(known: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    return [known.get(name, "") for name in names]
+
+
+def _login(mechanism: str, login: list[str]) -> str:
+    if mechanism not in _MODULES:
+        raise ConfigurationError(
+            f"KAFKA_SASL_MECHANISM={mechanism}: a replay logs in by {', '.join(_MODULES)} alone"
+        )
+    user, password = (word.replace("\\", "\\\\").replace('"', '\\"') for word in login)
+    return f'{_MODULES[mechanism]} required username="{user}" password="{password}";'

@@ -1,0 +1,123 @@
+"""Results as topics beside the live ones, ``<pipeline>.<name>.replay``, exactly once.
+
+A task writes as a service does: messages and the offset of the log up to which they are, in one
+transaction.  The offset carries the replay's own name.  So a task that Spark runs again fences
+the first attempt, works from the start, and writes only what follows the last commit.
+"""
+
+import time
+from dataclasses import dataclass, replace
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tidemark.core.operator import Output
+from tidemark.errors import ConfigurationError
+from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime import clients
+from tidemark.runtime.commit import Transaction
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.runtime.running import results_of
+from tidemark.runtime.topics import Topic, ensure, own_topics
+from tidemark.spark.cut import result_topics
+from tidemark.spark.messages import fitting_panes
+from tidemark.spark.outcome import DDL, Outcome, outcome_batch
+from tidemark.spark.unit import Unit
+from tidemark.spark.work import Batches, Writer
+
+_COMMIT_S = 5.0
+_ANSWER_S = 30.0
+_SUFFIX = ".replay"
+
+
+def replay_topic(live: str) -> str:
+    """Return where a replay writes what live writes to a topic."""
+    return f"{live}{_SUFFIX}"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Topics of a replay that is named ``run``."""
+
+    config: Config
+    pipeline: str
+    run: str
+    ddl: str = DDL
+
+    def prepare(self, plan: Plan) -> None:
+        """Create the topics.
+
+        Raises:
+            ConfigurationError: one holds records of an earlier replay.
+        """
+        live = {topic.name: topic for topic in own_topics(plan)}
+        wanted = [_renamed(live[name]) for name in result_topics(plan.operators)]
+        admin = clients.admin(self.config)
+        ensure(admin, wanted, self.config.replication_factor)
+        partitions = [Partition(topic.name, n) for topic in wanted for n in range(topic.partitions)]
+        for at, end in offsets(admin, partitions, LATEST).items():
+            if end:
+                raise ConfigurationError(
+                    f"topic {at.topic} holds an earlier replay: delete it first, "
+                    f"with kafka-topics --delete --topic {at.topic}"
+                )
+
+    def open(self, unit: Unit) -> Writer:
+        """Begin with the messages of a unit."""
+        return _UnitTopics(self, unit)
+
+
+def _renamed(topic: Topic) -> Topic:
+    return replace(topic, name=replay_topic(topic.name))
+
+
+class _UnitTopics:
+    def __init__(self, target: Topics, unit: Unit) -> None:
+        name = f"{target.pipeline}{_SUFFIX}.{unit.slice}"
+        producer = clients.transactional_producer(target.config, f"{name}.{unit.log}")
+        self._transaction = Transaction(producer, lambda: None)
+        self._consumer = clients.plain_consumer(target.config, name)
+        self._run = target.run
+        self._log = unit.log
+        self._written = _written(self._consumer, unit.log, target.run)
+        self._encoders = {plan.operator.name: results_of(plan) for plan in unit.plans}
+        self._offset = -1
+        self._due_s = time.monotonic() + _COMMIT_S
+
+    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
+        """Write the messages of a segment, unless an earlier attempt has."""
+        if offset > self._offset:
+            self._begin(offset)
+        if offset >= self._written:
+            encoder, number = self._encoders[plan.operator.name], self._log.number
+            if output.panes.height:
+                fitting = fitting_panes(encoder, plan, output.panes)
+                self._transaction.write(replay_topic(plan.results), number, *fitting)
+            if output.late.height:
+                messages = encoder.late(output.late)
+                self._transaction.write(replay_topic(plan.late), number, *messages)
+        return iter(())
+
+    def _begin(self, offset: int) -> None:
+        """Commit what came before a segment, if it is time."""
+        if time.monotonic() > self._due_s and self._transaction.is_open:
+            self._commit(offset)
+        self._offset = offset
+
+    def _commit(self, next_offset: int) -> None:
+        progress = TopicPartition(*self._log, next_offset, metadata=self._run)
+        self._transaction.commit([progress], self._consumer)
+        self._due_s = time.monotonic() + _COMMIT_S
+
+    def finish(self, unit: Unit) -> Batches:
+        """Commit the rest; tell of the unit."""
+        if self._transaction.is_open:
+            self._commit(unit.offset + 1)
+        self._consumer.close()
+        yield outcome_batch(Outcome.of(unit))
+
+
+def _written(consumer: Consumer, log: Partition, run: str) -> int:
+    """Return up to which segment an earlier attempt of this replay has written, 0 for none."""
+    (progress,) = consumer.committed([TopicPartition(*log)], timeout=_ANSWER_S)
+    return progress.offset if progress.metadata == run else 0

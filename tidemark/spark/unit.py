@@ -1,0 +1,101 @@
+"""The unit of a replay: one log partition, or one slice of it, through the operators of its log.
+
+It is what a service does with a log partition, less Kafka and changelogs: the same operators, step
+by step, in the order of the log.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tidemark.core.clock import ClockTable
+from tidemark.core.operator import Output
+from tidemark.core.segment import NEVER_MS, Segment
+from tidemark.errors import StateError
+from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime.group import Partition
+from tidemark.runtime.serde.segments import decode_segment
+
+
+class Tally(msgspec.Struct):
+    """What an operator did in a unit: rows = accepted + late; where its clock stands."""
+
+    rows: int = 0
+    late: int = 0
+    panes: int = 0
+    clock_ms: int = NEVER_MS
+
+
+@dataclass
+class _Running:
+    plan: OperatorPlan
+    clocks: ClockTable
+    state: Any
+    tally: Tally
+
+    def step(self, segment: Segment) -> Output:
+        output = self.plan.operator.step(segment, self.clocks, self.state)
+        self.state.changes()  # no changelog takes them here
+        self.state.purge(self.clocks.clock_ms)
+        self.tally.rows += output.rows
+        self.tally.late += output.late.height
+        self.tally.panes += output.panes.height
+        self.tally.clock_ms = self.clocks.clock_ms
+        return output
+
+
+class Unit:
+    """The operators of a log at work on one slice of one partition of it."""
+
+    def __init__(self, plan: Plan, log: Partition, slice_: int = 0) -> None:
+        """Start with nothing read."""
+        self.log = log
+        self.slice = slice_
+        self.segments = 0
+        self.offset = -1
+        self._running = [
+            _Running(each, each.operator.clocks(), each.operator.body.fresh(), Tally())
+            for each in plan.operators
+            if each.log == log.topic
+        ]
+        self._streams = {name for each in self._running for name in each.plan.operator.streams}
+        self._reached: dict[str, int] = {}
+
+    def take(self, offset: int, value: bytes) -> Iterator[tuple[OperatorPlan, Output]]:
+        """Work on the segment at an offset; yield what each operator gave.
+
+        Raises:
+            StateError: it is no segment, or not the one that follows; names its offset.
+        """
+        assert offset > self.offset, f"{self.log}: offset {offset} after {self.offset}"
+        try:
+            segment = decode_segment(value, self._streams)
+        except StateError as error:
+            raise StateError(f"{self.log}, offset {offset}: {error}") from error
+        self._require_next(segment, offset)
+        self.segments += 1
+        self.offset = offset
+        for running in self._running:
+            yield running.plan, running.step(segment)
+
+    def _require_next(self, segment: Segment, offset: int) -> None:
+        """Refuse a gap in what a source says: a segment between is missing."""
+        for mark in segment.sources:
+            reached = self._reached.get(mark.source, mark.first_offset)
+            if mark.first_offset > reached:
+                raise StateError(
+                    f"{self.log}, offset {offset}: {mark.source} goes on at offset "
+                    f"{mark.first_offset} where {reached} is next; a segment before it is missing"
+                )
+            self._reached[mark.source] = max(reached, mark.next_offset)
+
+    @property
+    def plans(self) -> list[OperatorPlan]:
+        """The operators of the log."""
+        return [running.plan for running in self._running]
+
+    def tallies(self) -> dict[str, Tally]:
+        """Return what each operator did, by its name."""
+        return {running.plan.operator.name: running.tally for running in self._running}

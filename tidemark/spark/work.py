@@ -1,0 +1,156 @@
+"""What Spark's tasks run: segments in, results out, in Arrow batches.
+
+Both callables travel to the executors with the plan inside.  Where a log partition is one unit, a
+task reads it from Kafka and works on it at once.  Where it is cut into slices, a first task cuts
+the segments, and Spark brings the pieces of a slice together, sorted by offset.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import polars as pl
+import pyarrow as pa
+
+import services  # noqa: F401 - sets up the process as every service is
+from tidemark.core.operator import Output
+from tidemark.core.pane import END, START
+from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
+from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime.group import Partition
+from tidemark.runtime.serde.segments import decode_segment, encode_segment
+from tidemark.spark.slices import sliced
+from tidemark.spark.unit import Unit
+
+Batches = Iterator[pa.RecordBatch]
+
+PIECES = pa.schema(
+    [
+        ("unit", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("slice", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
+"""Segments, or their slices, on the way to the task that works on them."""
+
+PIECES_DDL = "unit int, topic string, partition int, slice int, offset long, value binary"
+
+
+class Writer(Protocol):
+    """Takes the results of one unit."""
+
+    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
+        """Take what an operator gave for the segment at an offset."""
+
+    def finish(self, unit: Unit) -> Batches:
+        """End the results of the unit."""
+
+
+class Target(Protocol):
+    """Where results go; travels to the executors."""
+
+    @property
+    def ddl(self) -> str:
+        """Columns of the rows that tasks return, as Spark writes them."""
+
+    def open(self, unit: Unit) -> Writer:
+        """Begin with the results of a unit."""
+
+
+class Piece(NamedTuple):
+    """A segment, or its slice, as a task gets it."""
+
+    log: Partition
+    slice: int
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """Cuts segments into slices; ``logs`` gives each log partition its place."""
+
+    plan: Plan
+    logs: Sequence[Partition]
+    slices: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return the pieces of each batch of segments."""
+        places = {log: place for place, log in enumerate(self.logs)}
+        shapes = {log.topic: (list(log.key), log.partitions) for log in self.plan.logs}
+        for batch in batches:
+            for piece in _pieces(batch):
+                key, partitions = shapes[piece.log.topic]
+                segment = decode_segment(piece.value)
+                cut = sliced(segment, key, partitions, self.slices)
+                yield self._batch(piece, places[piece.log], list(map(encode_segment, cut)))
+
+    def _batch(self, piece: Piece, place: int, values: Sequence[bytes]) -> pa.RecordBatch:
+        slices = range(self.slices)
+        columns = [
+            [place * self.slices + slice_ for slice_ in slices],
+            [piece.log.topic] * self.slices,
+            [piece.log.number] * self.slices,
+            list(slices),
+            [piece.offset] * self.slices,
+            values,
+        ]
+        arrays = [pa.array(each, field.type) for each, field in zip(columns, PIECES, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=PIECES)
+
+
+@dataclass(frozen=True)
+class Period:
+    """Event time whose results are wanted: of windows that overlap it, of late rows in it."""
+
+    since_ms: int = NEVER_MS
+    until_ms: int = FOREVER_MS
+
+    def of(self, output: Output) -> Output:
+        """Leave out results of other times."""
+        if self == ALWAYS:
+            return output
+        panes = output.panes.filter((pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms))
+        time = pl.col(EVENT_TIME)
+        late = output.late.filter((time >= self.since_ms) & (time < self.until_ms))
+        return replace(output, panes=panes, late=late)
+
+
+ALWAYS = Period()
+
+
+@dataclass(frozen=True)
+class Operating:
+    """Runs operators over the segments of units, which come one after another."""
+
+    plan: Plan
+    target: Target
+    period: Period = ALWAYS
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return what the target has to say of each batch."""
+        unit: Unit | None = None
+        writer: Writer | None = None
+        for batch in batches:
+            for piece in _pieces(batch):
+                if unit is None or writer is None or (unit.log, unit.slice) != piece[:2]:
+                    if unit is not None and writer is not None:
+                        yield from writer.finish(unit)
+                    unit = Unit(self.plan, piece.log, piece.slice)
+                    writer = self.target.open(unit)
+                for plan, output in unit.take(piece.offset, piece.value):
+                    yield from writer.take(plan, piece.offset, self.period.of(output))
+        if unit is not None and writer is not None:
+            yield from writer.finish(unit)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[Piece]:
+    names = ("topic", "partition", "slice", "offset")
+    topics, numbers, slices, offsets = (batch.column(name).to_pylist() for name in names)
+    values = batch.column("value")
+    for index, topic in enumerate(topics):
+        log = Partition(topic, numbers[index])
+        yield Piece(log, slices[index], offsets[index], values[index].as_py())
