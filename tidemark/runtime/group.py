@@ -86,6 +86,7 @@ class Member:
         self._admin = admin
         self._owner = owner
         self._positions: dict[Partition, int] = {}
+        self._revoked: set[Partition] = set()
         self._leaving = False
         self.joined = False
         """Whether the group has assigned anything yet, be it nothing."""
@@ -101,12 +102,32 @@ class Member:
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return up to ``count`` messages; waits for that many or the timeout."""
+        self._revoked.clear()
         messages: list[Message] = self.consumer.consume(count, timeout_s)
         if any(map(Message.error, messages)):
             messages = [message for message in messages if not _failed(message)]
+        if self._revoked:
+            messages = self._owned(messages)
         if messages:
             self._note_positions()
         return messages
+
+    def _owned(self, messages: Sequence[Message]) -> list[Message]:
+        """Leave out messages that the client had taken before their partition was revoked.
+
+        They are in nobody's commit: the next owner reads them.
+        """
+        owned = []
+        for message in messages:
+            partition = Partition(message.topic() or "", message.partition() or 0)
+            if partition not in self._revoked:
+                owned.append(message)
+            elif partition in self._positions:
+                raise PartitionsLostError(
+                    f"{partition} was revoked and given again within one call: nobody knows "
+                    "which of its messages come twice"
+                )
+        return owned
 
     def _note_positions(self) -> None:
         assigned = [TopicPartition(*partition) for partition in self._positions]
@@ -173,6 +194,7 @@ class Member:
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
+        self._revoked.update(gone)
         self._owner.settle()
         self._owner.dropped(gone)
         for partition in gone:

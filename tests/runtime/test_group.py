@@ -1,0 +1,98 @@
+"""What a member makes of a client that calls back in the midst of reading."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+
+from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
+
+
+class Reader:
+    """A consumer that reads as told, and has then revoked partitions in the midst of a batch."""
+
+    def __init__(self, messages: Sequence[Message], during: Callable[["Reader"], None]) -> None:
+        self.on_revoke: Callable[[Reader, list[TopicPartition]], None] | None = None
+        self._messages, self._during = list(messages), during
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        self.on_revoke = callbacks["on_revoke"]
+
+    def consume(self, count: int, timeout_s: float) -> list[Message]:
+        self._during(self)
+        return self._messages
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        ends = {(m.topic(), m.partition()): m.offset() + 1 for m in self._messages}
+        return [
+            TopicPartition(p.topic, p.partition, ends[p.topic, p.partition]) for p in partitions
+        ]
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None: ...
+
+
+class Owner:
+    """An owner that notes what it must forget."""
+
+    def __init__(self) -> None:
+        self.gone: list[Partition] = []
+
+    def settle(self) -> None: ...
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        return starts
+
+    def assigned(self, starts: Sequence[Start]) -> None: ...
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        self.gone += partitions
+
+    def waiting(self, reason: str) -> None: ...
+
+
+MESSAGES = [
+    Message(topic="t", partition=number, offset=offset, value=b"x")
+    for number, offset in ((0, 7), (1, 3), (0, 8))
+]
+
+
+def revoke_first(reader: Reader) -> None:
+    assert reader.on_revoke is not None
+    reader.on_revoke(reader, [TopicPartition("t", 0)])
+
+
+def joined(during: Callable[[Reader], None]) -> tuple[Member, Owner]:
+    owner = Owner()
+    member = Member(Reader(MESSAGES, during), None, owner)
+    member.join(["t"])
+    member.positions.update({Partition("t", 0): 7, Partition("t", 1): 3})
+    return member, owner
+
+
+def test_messages_of_a_partition_that_was_revoked_meanwhile_are_left_to_its_next_owner():
+    member, owner = joined(revoke_first)
+
+    messages = member.consume(10, 0.1)
+
+    assert [(m.partition(), m.offset()) for m in messages] == [(1, 3)]
+    assert owner.gone == [Partition("t", 0)]
+    assert member.positions == {Partition("t", 1): 4}
+
+
+def test_a_partition_that_comes_back_within_the_same_batch_ends_the_process():
+    def revoke_and_assign(reader: Reader) -> None:
+        revoke_first(reader)
+        member.positions[Partition("t", 0)] = 7
+
+    member, _ = joined(revoke_and_assign)
+
+    with pytest.raises(PartitionsLostError, match=r"t/0 was revoked and given again"):
+        member.consume(10, 0.1)
+
+
+def test_without_a_rebalance_all_messages_are_taken():
+    member, _ = joined(lambda reader: None)
+
+    assert member.consume(10, 0.1) == MESSAGES
+    assert member.positions == {Partition("t", 0): 9, Partition("t", 1): 4}
