@@ -35,7 +35,10 @@ def main() -> int:
     injected = sum((outcome.injected for outcome in outcomes), Counter())
     print("faults:", _counted(injected), f"({injected.total()})")
     failed = sum(bool(outcome.differences) for outcome in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    void = sum(bool(outcome.void) for outcome in outcomes)
+    if void:
+        print(f"{void} void: see docs/decisions/0004")
+    print(f"{len(outcomes) - failed - void} passed, {failed} failed")
     return 1 if failed else 0
 
 
@@ -48,8 +51,9 @@ def _reported(seeds: Sequence[int], jobs: int) -> Iterator[Outcome]:
 
 def _report(outcome: Outcome) -> str:
     seed = outcome.scenario.seed
+    word = "FAILED" if outcome.differences else "is void" if outcome.void else "passed"
     line = (
-        f"seed {seed} {'FAILED' if outcome.differences else 'passed'} in {outcome.took_s:.0f} s: "
+        f"seed {seed} {word} in {outcome.took_s:.0f} s: {outcome.void + '; ' * bool(outcome.void)}"
         f"{_counted(outcome.injected)}; {outcome.restarts} restarts; {_counted(outcome.figures)}"
     )
     if not outcome.differences:

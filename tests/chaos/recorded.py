@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.plan import Plan
@@ -63,6 +64,25 @@ def record(config: Config, admin: AdminClient, plan: Plan) -> Recorded:
                 )
             )
     return Recorded(found_raw, {at: end[at] for at in raw}, found_own)
+
+
+def open_ended(admin: AdminClient, plan: Plan) -> list[Partition]:
+    """Return the partitions whose last transaction is open still."""
+    counts = topics.partition_counts(admin)
+    names = [topic.name for topic in topics.own_topics(plan)]
+    partitions = [TopicPartition(*at) for at in _partitions(counts, names)]
+    ends = []
+    for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+        asked = dict.fromkeys(partitions, LATEST)
+        answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=30.0)
+        ends.append(
+            {
+                Partition(at.topic, at.partition): answer.result().offset
+                for at, answer in answers.items()
+            }
+        )
+    committed, uncommitted = ends
+    return sorted(at for at in committed if committed[at] != uncommitted[at])
 
 
 def _partitions(counts: Mapping[str, int], names: Iterable[str]) -> list[Partition]:
