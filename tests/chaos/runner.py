@@ -288,7 +288,7 @@ class _Run:
         stack = self._stack
         stack.kill()
         deadline_s = time.monotonic() + ENDS_S
-        while stuck := open_ended(stack.admin, stack.plan):
+        while stuck := self._open_ended():
             if time.monotonic() > deadline_s:
                 names = ", ".join(map(str, stuck))
                 if self.outcome.injected["broker kill"]:
@@ -296,19 +296,25 @@ class _Run:
                 raise NotDrainedError(f"a transaction never ends on {names}")
             time.sleep(1.0)
 
+    def _open_ended(self) -> list[Partition | str]:
+        try:
+            return [*open_ended(self._stack.admin, self._stack.plan)]
+        except KafkaException as error:
+            return [str(error)]  # the broker is just coming up
+
     def _drained(self, service: str, partitions: list[Partition]) -> bool:
         """Whether a service has committed everything up to the ends of its input."""
-        ends = offsets(self._stack.admin, partitions, LATEST)
         wanted = [TopicPartition(*at) for at in partitions]
         group = ConsumerGroupTopicPartitions(f"{self._stack.name}.{service}", wanted)
         try:
+            ends = offsets(self._stack.admin, partitions, LATEST)
             (answer,) = self._stack.admin.list_consumer_group_offsets([group]).values()
             committed = {
                 Partition(tp.topic, tp.partition): tp.offset
                 for tp in answer.result().topic_partitions
             }
         except KafkaException:
-            return False  # the coordinator is just coming up
+            return False  # the broker is just coming up
         self._behind = {
             str(at): (committed.get(at), end)
             for at, end in ends.items()

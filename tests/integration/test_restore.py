@@ -14,6 +14,7 @@ from tidemark.errors import StateError
 from tidemark.ingest import Progress
 from tidemark.plan import OperatorPlan
 from tidemark.runtime import clients, past_marks, reading
+from tidemark.runtime.backends.backend import MemoryBackend
 from tidemark.runtime.changelog import Changelog, Record, SnapshotRule
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, Start, offsets
 from tidemark.runtime.journal import Journal
@@ -23,12 +24,14 @@ from tidemark.runtime.serde.segments import encode_segment
 
 
 class Writer:
-    """A process with transactions that writes the changelog of one operator on partition 0."""
+    """A process with transactions that writes the changelog of one operator on a partition."""
 
-    def __init__(self, stack: Stack, rule: SnapshotRule | None = None, slot: str = "0") -> None:
+    def __init__(
+        self, stack: Stack, rule: SnapshotRule | None = None, slot: str = "0", partition: int = 0
+    ) -> None:
         self.stack = stack
         self.plan: OperatorPlan = stack.plan.operators[0]
-        self.at = Partition(self.plan.changelog, 0)
+        self.at = Partition(self.plan.changelog, partition)
         self.state = State()
         self.log = Changelog(rule or SnapshotRule(10**9, 10**12), "w", self.plan.parts)
         config = stack.config.model_copy(update={"transaction_timeout_ms": 60_000})
@@ -64,16 +67,21 @@ def stack(broker, request) -> Iterator[Stack]:
         yield made
 
 
-def restore_of(
-    writer: Writer, commit: Commit, offset: int = 1, patience_s: float | None = None
-) -> tuple[Restore, State]:
+def wanted(writer: Writer, commit: Commit, offset: int = 1) -> tuple[Wanted, State]:
     state = Seen()
     snapshot = 0 if writer.log.snapshot == 0 else writer.log.snapshot
     journal = Journal(str(writer.at), "pops", writer.plan.parts, snapshot)
     reading_ = Reading(journal, Rebuilding(state, NoClocks()))  # type: ignore[arg-type]
-    log = Partition(writer.plan.log, 0)
-    want = Wanted(log, offset, commit, ahead=False, changelogs={writer.at: reading_})
-    return Restore(writer.stack.config, writer.stack.admin, [want], patience_s), state
+    log = Partition(writer.plan.log, writer.at.number)
+    return Wanted(log, offset, commit, ahead=False, changelogs={writer.at: reading_}), state
+
+
+def restore_of(
+    writer: Writer, commit: Commit, offset: int = 1, patience_s: float | None = None
+) -> tuple[Restore, State]:
+    want, state = wanted(writer, commit, offset)
+    stack = writer.stack
+    return Restore(stack.config, stack.admin, [want], MemoryBackend(), patience_s), state
 
 
 def restored(writer: Writer, commit: Commit, offset: int = 1) -> list[int]:
@@ -223,6 +231,32 @@ def test_a_restore_forgets_what_went_to_another_owner(stack):
     assert restore.wanted == []
     assert state.held == [1]  # what was applied before
     writer.producer.abort_transaction(30)
+
+
+def test_what_goes_away_between_two_pieces_is_left_out_of_the_rest(stack, monkeypatch):
+    """Two changelogs come in one batch; while a piece of one is applied, the other one goes."""
+    writers = [Writer(stack, slot=str(n), partition=n) for n in range(2)]
+    for writer in writers:
+        writer.commit(1)
+        writer.commit(2)
+    wants, states = zip(*(wanted(each, each.log.last) for each in writers), strict=True)
+    restore = Restore(stack.config, stack.admin, wants, MemoryBackend())
+    read = restore._read
+
+    def read_all() -> set[Partition]:
+        found = set()
+        while restore._reader.left:
+            found |= read()
+        return found
+
+    monkeypatch.setattr(restore, "_read", read_all)
+    while not any(state.held for state in states):
+        next(restore._work)
+    (gone,) = (n for n, state in enumerate(states) if not state.held)
+    restore.drop(wants[gone].log)
+    wait_until(lambda: restore.step() or restore.done, "the end")
+    restore.close()
+    assert [state.held for state in states] == ([[], [1, 2]] if gone == 0 else [[1, 2], []])
 
 
 def test_what_the_log_knows_of_a_source_is_found_however_far_back(stack, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, TopicPartition
 
-from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
+from tidemark.runtime.group import EARLIEST, Member, Partition, PartitionsLostError, Start
 
 
 class Reader:
@@ -17,7 +17,15 @@ class Reader:
         self._messages, self._during = list(messages), during
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
-        self.on_revoke = callbacks["on_revoke"]
+        self.on_revoke, self._on_assign = callbacks["on_revoke"], callbacks["on_assign"]
+
+    def assign(self, number: int) -> None:
+        self._on_assign(self, [TopicPartition("t", number)])
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(p.topic, p.partition, 7) for p in partitions]
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None: ...
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         self._during(self)
@@ -62,9 +70,26 @@ def revoke_first(reader: Reader) -> None:
     reader.on_revoke(reader, [TopicPartition("t", 0)])
 
 
+class Admin:
+    """An admin client that knows the ends of all partitions."""
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[Any, Any]:
+        return {partition: Answer(spec) for partition, spec in asked.items()}
+
+
+class Answer:
+    """The beginning of a partition, or its end."""
+
+    def __init__(self, spec: Any) -> None:
+        self.offset = 0 if spec is EARLIEST else 100
+
+    def result(self) -> "Answer":
+        return self
+
+
 def joined(during: Callable[[Reader], None]) -> tuple[Member, Owner]:
     owner = Owner()
-    member = Member(Reader(MESSAGES, during), None, owner)
+    member = Member(Reader(MESSAGES, during), Admin(), owner)
     member.join(["t"])
     member.positions.update({Partition("t", 0): 7, Partition("t", 1): 3})
     return member, owner
@@ -80,10 +105,26 @@ def test_messages_of_a_partition_that_was_revoked_meanwhile_are_left_to_its_next
     assert member.positions == {Partition("t", 1): 4}
 
 
-def test_a_partition_that_comes_back_within_the_same_batch_ends_the_process():
+def test_what_the_client_had_not_dropped_by_the_next_call_is_left_out_too():
+    member, _ = joined(lambda reader: None)
+    revoke_first(member.consumer)
+
+    for _ in range(2):
+        assert [(m.partition(), m.offset()) for m in member.consume(10, 0.1)] == [(1, 3)]
+
+
+def test_a_partition_that_comes_back_is_read_on():
+    member, _ = joined(lambda reader: None)
+    revoke_first(member.consumer)
+    member.positions[Partition("t", 0)] = 7
+
+    assert member.consume(10, 0.1) == MESSAGES
+
+
+def test_one_that_comes_back_while_a_batch_is_read_ends_the_process():
     def revoke_and_assign(reader: Reader) -> None:
         revoke_first(reader)
-        member.positions[Partition("t", 0)] = 7
+        reader.assign(0)
 
     member, _ = joined(revoke_and_assign)
 

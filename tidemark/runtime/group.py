@@ -31,6 +31,7 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 5.0
+_STALE_S = 1.0  # for so long the client may hold messages of a partition that was revoked
 _UNSETTLED = "waiting for a transaction of the previous owner to end"
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
@@ -86,7 +87,8 @@ class Member:
         self._admin = admin
         self._owner = owner
         self._positions: dict[Partition, int] = {}
-        self._revoked: set[Partition] = set()
+        self._revoked: dict[Partition, float] = {}
+        self._regained: set[Partition] = set()
         self._leaving = False
         self.joined = False
         """Whether the group has assigned anything yet, be it nothing."""
@@ -102,7 +104,7 @@ class Member:
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return up to ``count`` messages; waits for that many or the timeout."""
-        self._revoked.clear()
+        self._forget_regained()
         messages: list[Message] = self.consumer.consume(count, timeout_s)
         if any(map(Message.error, messages)):
             messages = [message for message in messages if not _failed(message)]
@@ -113,21 +115,30 @@ class Member:
         return messages
 
     def _owned(self, messages: Sequence[Message]) -> list[Message]:
-        """Leave out messages that the client had taken before their partition was revoked.
+        """Leave out messages of partitions that were revoked.
 
-        They are in nobody's commit: the next owner reads them.
+        The client hands over what it had taken before, in the same call, or had not dropped yet, in
+        the next ones.  They are in nobody's commit: the next owner reads them.
         """
-        owned = []
-        for message in messages:
-            partition = Partition(message.topic() or "", message.partition() or 0)
-            if partition not in self._revoked:
-                owned.append(message)
-            elif partition in self._positions:
-                raise PartitionsLostError(
-                    f"{partition} was revoked and given again within one call: nobody knows "
-                    "which of its messages come twice"
-                )
-        return owned
+        numbers = set(map(Message.partition, messages))
+        if numbers.isdisjoint(partition.number for partition in self._revoked):
+            return list(messages)
+        return [message for message in messages if self._is_owned(message)]
+
+    def _is_owned(self, message: Message) -> bool:
+        partition = Partition(message.topic() or "", message.partition() or 0)
+        if partition in self._regained:
+            raise PartitionsLostError(
+                f"{partition} was revoked and given again while a batch was read: nobody knows "
+                "which of its messages come twice"
+            )
+        return partition in self._positions
+
+    def _forget_regained(self) -> None:
+        """Trust, from the next call on, what comes of partitions that were given again."""
+        for partition in self._positions.keys() & self._revoked.keys():
+            del self._revoked[partition]
+        self._regained.clear()
 
     def _note_positions(self) -> None:
         assigned = [TopicPartition(*partition) for partition in self._positions]
@@ -173,6 +184,8 @@ class Member:
         for start in starts:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
+        recently_s = time.monotonic() - _STALE_S
+        self._regained |= {at for at in asked if self._revoked.get(at, 0.0) > recently_s}
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         self._owner.assigned(starts)
 
@@ -194,7 +207,7 @@ class Member:
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
-        self._revoked.update(gone)
+        self._revoked |= dict.fromkeys(gone, time.monotonic())
         self._owner.settle()
         self._owner.dropped(gone)
         for partition in gone:

@@ -170,10 +170,13 @@ class Restore:
             yield False
         while self._reader.left:
             for at in self._read():
-                reading = self._readings[at]
-                yield from self._applied(at, reading, reading.journal.pieces())
+                if at in self._readings:  # else it went to another owner in a pause
+                    reading = self._readings[at]
+                    yield from self._applied(at, reading, reading.journal.pieces())
             yield False
         for want in list(self.wanted):
+            if want not in self.wanted:
+                continue
             commit = want.restorable()
             for at, reading in want.changelogs.items():
                 yield from self._applied(at, reading, reading.journal.rest(commit))
