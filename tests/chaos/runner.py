@@ -96,7 +96,7 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
         finally:
             session.thaw_broker()
             outcome.differences += session.supervisor.differences
-            outcome.differences += session.supervisor.tracebacks()
+            outcome.differences += session.supervisor.said()
         if outcome.void:
             outcome.differences = [d for d in outcome.differences if LOST_END not in d]
         outcome.took_s = time.monotonic() - begun_s

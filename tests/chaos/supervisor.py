@@ -200,17 +200,29 @@ class Supervisor:
             time.sleep(0.05)
             self.tick(time.monotonic())
 
-    def tracebacks(self) -> Iterator[str]:
-        """Name every log that holds one."""
+    def said(self) -> Iterator[str]:
+        """Name every log with a traceback, or with counts that do not add up."""
         for name, text in self.stack.logs():
             if "Traceback (most recent call last)" in text:
                 yield f"{name} has a traceback: {text.strip().splitlines()[-1]}"
+            yield from (f"{name}: {line}" for line in text.splitlines() if not adds_up(line))
 
     def close(self) -> None:
         """Leave no twin behind."""
         for _, process in self._twins:
             process.kill()
             process.wait()
+
+
+def adds_up(line: str) -> bool:
+    """Say whether the counts of a progress line do; lines of another kind have none."""
+    words = (word.split("=") for word in line.split() if word.count("=") == 1)
+    counts = {name: int(value) for name, value in words if value.isdecimal()}
+    fates = ("passed", "filtered", "dead", "blank")
+    if counts.get("records", 0) != sum(counts.get(fate, 0) for fate in fates):
+        return False
+    operators = [name.removesuffix("rows") for name in counts if name.endswith("rows")]
+    return all(counts[f"{n}rows"] == counts[f"{n}accepted"] + counts[f"{n}late"] for n in operators)
 
 
 def _with_small_files() -> None:
