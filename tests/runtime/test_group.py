@@ -14,7 +14,7 @@ class Reader:
 
     def __init__(self, messages: Sequence[Message], during: Callable[["Reader"], None]) -> None:
         self.on_revoke: Callable[[Reader, list[TopicPartition]], None] | None = None
-        self._messages, self._during = list(messages), during
+        self.messages, self.during = list(messages), during
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         self.on_revoke, self._on_assign = callbacks["on_revoke"], callbacks["on_assign"]
@@ -28,11 +28,11 @@ class Reader:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None: ...
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
-        self._during(self)
-        return self._messages
+        self.during(self)
+        return self.messages
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        ends = {(m.topic(), m.partition()): m.offset() + 1 for m in self._messages}
+        ends = {(m.topic(), m.partition()): m.offset() + 1 for m in self.messages}
         return [
             TopicPartition(p.topic, p.partition, ends[p.topic, p.partition]) for p in partitions
         ]
@@ -59,10 +59,15 @@ class Owner:
     def waiting(self, reason: str) -> None: ...
 
 
-MESSAGES = [
-    Message(topic="t", partition=number, offset=offset, value=b"x")
-    for number, offset in ((0, 7), (1, 3), (0, 8))
-]
+def messages(*places: tuple[int, int]) -> list[Message]:
+    return [Message(topic="t", partition=n, offset=offset, value=b"x") for n, offset in places]
+
+
+def places(taken: Sequence[Message]) -> list[tuple[int | None, int | None]]:
+    return [(message.partition(), message.offset()) for message in taken]
+
+
+MESSAGES = messages((0, 7), (1, 3), (0, 8))
 
 
 def revoke_first(reader: Reader) -> None:
@@ -98,9 +103,7 @@ def joined(during: Callable[[Reader], None]) -> tuple[Member, Owner]:
 def test_messages_of_a_partition_that_was_revoked_meanwhile_are_left_to_its_next_owner():
     member, owner = joined(revoke_first)
 
-    messages = member.consume(10, 0.1)
-
-    assert [(m.partition(), m.offset()) for m in messages] == [(1, 3)]
+    assert places(member.consume(10, 0.1)) == [(1, 3)]
     assert owner.gone == [Partition("t", 0)]
     assert member.positions == {Partition("t", 1): 4}
 
@@ -109,8 +112,9 @@ def test_what_the_client_had_not_dropped_by_the_next_call_is_left_out_too():
     member, _ = joined(lambda reader: None)
     revoke_first(member.consumer)
 
-    for _ in range(2):
-        assert [(m.partition(), m.offset()) for m in member.consume(10, 0.1)] == [(1, 3)]
+    assert places(member.consume(10, 0.1)) == [(1, 3)]
+    member.consumer.messages = messages((0, 9), (1, 4))
+    assert places(member.consume(10, 0.1)) == [(1, 4)]
 
 
 def test_a_partition_that_comes_back_is_read_on():
@@ -137,3 +141,19 @@ def test_without_a_rebalance_all_messages_are_taken():
 
     assert member.consume(10, 0.1) == MESSAGES
     assert member.positions == {Partition("t", 0): 9, Partition("t", 1): 4}
+
+
+def test_what_a_kept_partition_gives_again_after_a_rebalance_is_left_out():
+    """The client had taken (1, 3) when the group changed, and fetches from there again."""
+    member, _ = joined(revoke_first)
+    member.consumer.messages = messages((1, 3))
+    assert places(member.consume(10, 0.1)) == [(1, 3)]
+    member.consumer.during = lambda reader: None
+    member.consumer.messages = messages((1, 3), (1, 4), (1, 6))
+    assert places(member.consume(10, 0.1)) == [(1, 4), (1, 6)]
+
+
+def test_it_is_left_out_within_one_batch_too():
+    member, _ = joined(revoke_first)
+    member.consumer.messages = messages((1, 3), (1, 4), (1, 3), (1, 4), (1, 5))
+    assert places(member.consume(10, 0.1)) == [(1, 3), (1, 4), (1, 5)]

@@ -89,6 +89,8 @@ class Member:
         self._positions: dict[Partition, int] = {}
         self._revoked: dict[Partition, float] = {}
         self._regained: set[Partition] = set()
+        self._unsure: set[Partition] = set()
+        self._rebalanced = False
         self._leaving = False
         self.joined = False
         """Whether the group has assigned anything yet, be it nothing."""
@@ -108,37 +110,54 @@ class Member:
         messages: list[Message] = self.consumer.consume(count, timeout_s)
         if any(map(Message.error, messages)):
             messages = [message for message in messages if not _failed(message)]
-        if self._revoked:
-            messages = self._owned(messages)
+        if messages and (self._revoked or self._unsure):
+            messages = self._sifted(messages)
         if messages:
             self._note_positions()
         return messages
 
-    def _owned(self, messages: Sequence[Message]) -> list[Message]:
-        """Leave out messages of partitions that were revoked.
+    def _sifted(self, messages: Sequence[Message]) -> list[Message]:
+        """Leave out what a rebalance in the midst of a batch makes the client hand over too much.
 
-        The client hands over what it had taken before, in the same call, or had not dropped yet, in
-        the next ones.  They are in nobody's commit: the next owner reads them.
+        Messages of a revoked partition may come in the same call, or in the next ones, until the
+        client has dropped them.  They are in nobody's commit: the next owner reads them.  Those
+        taken of a kept one just before the rebalance are fetched again.
         """
-        numbers = set(map(Message.partition, messages))
-        if numbers.isdisjoint(partition.number for partition in self._revoked):
+        looked_at = {partition.number for partition in (*self._revoked, *self._unsure)}
+        if looked_at.isdisjoint(map(Message.partition, messages)):
             return list(messages)
-        return [message for message in messages if self._is_owned(message)]
+        ends = {partition: self._positions[partition] for partition in self._unsure}
+        sifted = [message for message in messages if self._is_new(message, ends)]
+        if not self._rebalanced:
+            self._unsure = {at for at, end in ends.items() if end == self._positions[at]}
+        return sifted
 
-    def _is_owned(self, message: Message) -> bool:
+    def _is_new(self, message: Message, ends: dict[Partition, int]) -> bool:
+        """Whether a message is of an owned partition and not before its end, which it moves."""
         partition = Partition(message.topic() or "", message.partition() or 0)
         if partition in self._regained:
             raise PartitionsLostError(
                 f"{partition} was revoked and given again while a batch was read: nobody knows "
                 "which of its messages come twice"
             )
-        return partition in self._positions
+        if partition not in ends:
+            return partition in self._positions
+        offset = message.offset() or 0
+        is_new = offset >= ends[partition]
+        ends[partition] = max(ends[partition], offset + 1)
+        return is_new
 
     def _forget_regained(self) -> None:
         """Trust, from the next call on, what comes of partitions that were given again."""
         for partition in self._positions.keys() & self._revoked.keys():
             del self._revoked[partition]
         self._regained.clear()
+        self._rebalanced = False
+
+    def _doubt(self) -> None:
+        """Take nothing for granted: the group has changed."""
+        self._rebalanced = True
+        self._unsure = set(self._positions)
 
     def _note_positions(self) -> None:
         assigned = [TopicPartition(*partition) for partition in self._positions]
@@ -186,6 +205,7 @@ class Member:
         self._positions |= {start.partition: start.offset for start in starts}
         recently_s = time.monotonic() - _STALE_S
         self._regained |= {at for at in asked if self._revoked.get(at, 0.0) > recently_s}
+        self._doubt()
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         self._owner.assigned(starts)
 
@@ -212,6 +232,7 @@ class Member:
         self._owner.dropped(gone)
         for partition in gone:
             self._positions.pop(partition, None)
+        self._doubt()
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
