@@ -1,6 +1,7 @@
 """What is wrong around a service heals, or stops it with one line that says what to do."""
 
 import random
+import time
 
 from confluent_kafka.admin import NewTopic
 from stack import Stack, move, wait_until
@@ -120,11 +121,18 @@ def test_a_broker_away_at_the_start_and_later_is_waited_for(tmp_path):
             stack.move("a", T)
             stack.move("a", T + 13_000)
             stack.await_results("pops", lambda panes: len(panes) == 1)
+            # A broker that stops within a commit may forget its end: docs/decisions/0004.
+            time.sleep(3)
         with Broker(tmp_path, port):
-            for service in ("ingest", "windowing"):
-                if stack.process(service).poll() is not None:
-                    assert stack.process(service).returncode == 1
-                    stack.start(service)
             stack.move("a", T + 23_000)
-            wait_until(lambda: len(stack.results("pops")) == 2, "the second pane", 60)
+
+            def shows_the_second_pane() -> bool:
+                for service in ("ingest", "windowing"):
+                    # It may give up at any time after its session has ended.
+                    if stack.process(service).poll() is not None:
+                        assert stack.process(service).returncode == 1
+                        stack.start(service)
+                return len(stack.results("pops")) == 2
+
+            wait_until(shows_the_second_pane, "the second pane", 120)
             assert [pane["pops"] for pane in stack.results("pops")] == [1, 1]

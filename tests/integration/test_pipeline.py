@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -215,6 +215,9 @@ class _Idle:
 
     def __init__(self) -> None:
         self.starts: list[Start] = []
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        return starts
 
     def settle(self) -> None: ...
 
