@@ -51,7 +51,7 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
-test: setup lint types core conformance integration  ## run all tests
+test: setup lint types core conformance integration replay  ## run all tests
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
