@@ -37,6 +37,9 @@ ENDS_S = 30.0
 LOST_END = "the broker has lost its end"
 """What a service says that finds such a transaction."""
 
+STILL_S = 1.0
+"""In so long a broker ends the transactions that were told to end."""
+
 START_S, MOST_STRETCH = 5.0, 3.0
 """How long the services take to start on a machine with nothing else to do."""
 
@@ -243,9 +246,23 @@ class _Run:
             os.kill(self._broker.pid, signal.SIGSTOP)
             return True
         if kind == "broker kill":
-            os.kill(self._broker.pid, signal.SIGKILL)
+            self._kill_broker(self._broker.pid)
         self._broker.stop()
         return True
+
+    def _kill_broker(self, pid: int) -> None:
+        """Kill it while the services stand still: their transactions are open, or have ended.
+
+        One that is killed in the midst of ending a transaction may never do it (decision 0004).
+        """
+        running = [process for process in self._stack.processes.values() if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(STILL_S)
+        os.kill(pid, signal.SIGKILL)
+        for replica, process in self._stack.processes.items():
+            if process in running and not self.supervisor.is_frozen(replica):
+                process.send_signal(signal.SIGCONT)
 
     def _heal_broker(self) -> None:
         if not self._broker_away:

@@ -122,6 +122,10 @@ class Supervisor:
         self._lives[replica].shared_until_s = now_s + for_s + PATIENCE_S
         return True
 
+    def is_frozen(self, replica: Replica) -> bool:
+        """Whether a replica stands still."""
+        return self._lives[replica].frozen_until_s is not None
+
     def _runs(self, replica: Replica) -> bool:
         """Whether a replica is there and nothing is ending it."""
         life = self._lives.get(replica)
