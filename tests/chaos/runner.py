@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,6 +63,7 @@ class Outcome:
     void: str = ""
     took_s: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
+    timeline: list[str] = field(default_factory=list)
     restarts: int = 0
     figures: dict[str, int] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
@@ -120,6 +122,7 @@ def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
     (logs / "differences.txt").write_text("\n".join(outcome.differences))
+    (logs / "timeline.txt").write_text("\n".join(outcome.timeline))
     for name, text in stack.logs():
         (logs / f"{name}.log").write_text(text)
     shutil.copy(broker.log, logs / "broker.log")
@@ -192,8 +195,15 @@ class _Run:
             act()
 
     def _inject(self, fault: Fault) -> None:
+        self._note(f"{fault}")
         if self._hit(fault):
             self.outcome.injected[fault.kind] += 1
+        else:
+            self._note("  had nothing to hit")
+
+    def _note(self, what: str) -> None:
+        at = datetime.now().astimezone()
+        self.outcome.timeline.append(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {what}")
 
     def _hit(self, fault: Fault) -> bool:
         """Do what a fault says; return whether there was something to hit."""
@@ -270,6 +280,7 @@ class _Run:
         if self._broker.pid is None:
             self._broker.start()
         self.thaw_broker()
+        self._note("the broker is back")
 
     def thaw_broker(self) -> None:
         """Let the broker go on if it stands still."""
@@ -280,6 +291,7 @@ class _Run:
     def _calm(self) -> None:
         """Let all records come through; stop the services in the order of the flow."""
         supervisor, stack = self.supervisor, self._stack
+        self._note("calm")
         supervisor.calm(time.monotonic())
         if not self._feeder.flush():
             raise NotDrainedError("the feeder could not write its records")
