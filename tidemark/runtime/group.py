@@ -31,7 +31,6 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 5.0
-_STALE_S = 1.0  # for so long the client may hold messages of a partition that was revoked
 _UNSETTLED = "waiting for a transaction of the previous owner to end"
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
@@ -87,10 +86,6 @@ class Member:
         self._admin = admin
         self._owner = owner
         self._positions: dict[Partition, int] = {}
-        self._revoked: dict[Partition, float] = {}
-        self._regained: set[Partition] = set()
-        self._unsure: set[Partition] = set()
-        self._rebalanced = False
         self._leaving = False
         self.joined = False
         """Whether the group has assigned anything yet, be it nothing."""
@@ -106,58 +101,12 @@ class Member:
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return up to ``count`` messages; waits for that many or the timeout."""
-        self._forget_regained()
         messages: list[Message] = self.consumer.consume(count, timeout_s)
         if any(map(Message.error, messages)):
             messages = [message for message in messages if not _failed(message)]
-        if messages and (self._revoked or self._unsure):
-            messages = self._sifted(messages)
         if messages:
             self._note_positions()
         return messages
-
-    def _sifted(self, messages: Sequence[Message]) -> list[Message]:
-        """Leave out what a rebalance in the midst of a batch makes the client hand over too much.
-
-        Messages of a revoked partition may come in the same call, or in the next ones, until the
-        client has dropped them.  They are in nobody's commit: the next owner reads them.  Those
-        taken of a kept one just before the rebalance are fetched again.
-        """
-        looked_at = {partition.number for partition in (*self._revoked, *self._unsure)}
-        if looked_at.isdisjoint(map(Message.partition, messages)):
-            return list(messages)
-        ends = {partition: self._positions[partition] for partition in self._unsure}
-        sifted = [message for message in messages if self._is_new(message, ends)]
-        if not self._rebalanced:
-            self._unsure = {at for at, end in ends.items() if end == self._positions[at]}
-        return sifted
-
-    def _is_new(self, message: Message, ends: dict[Partition, int]) -> bool:
-        """Whether a message is of an owned partition and not before its end, which it moves."""
-        partition = Partition(message.topic() or "", message.partition() or 0)
-        if partition in self._regained:
-            raise PartitionsLostError(
-                f"{partition} was revoked and given again while a batch was read: nobody knows "
-                "which of its messages come twice"
-            )
-        if partition not in ends:
-            return partition in self._positions
-        offset = message.offset() or 0
-        is_new = offset >= ends[partition]
-        ends[partition] = max(ends[partition], offset + 1)
-        return is_new
-
-    def _forget_regained(self) -> None:
-        """Trust, from the next call on, what comes of partitions that were given again."""
-        for partition in self._positions.keys() & self._revoked.keys():
-            del self._revoked[partition]
-        self._regained.clear()
-        self._rebalanced = False
-
-    def _doubt(self) -> None:
-        """Take nothing for granted: the group has changed."""
-        self._rebalanced = True
-        self._unsure = set(self._positions)
 
     def _note_positions(self) -> None:
         assigned = [TopicPartition(*partition) for partition in self._positions]
@@ -203,9 +152,6 @@ class Member:
         for start in starts:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
-        recently_s = time.monotonic() - _STALE_S
-        self._regained |= {at for at in asked if self._revoked.get(at, 0.0) > recently_s}
-        self._doubt()
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         self._owner.assigned(starts)
 
@@ -227,12 +173,10 @@ class Member:
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
-        self._revoked |= dict.fromkeys(gone, time.monotonic())
         self._owner.settle()
         self._owner.dropped(gone)
         for partition in gone:
             self._positions.pop(partition, None)
-        self._doubt()
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -143,7 +143,7 @@ class Process:
         """Wait for a message, then take what is there, or what comes until a commit is due."""
         begin_s = time.monotonic()
         until_due_s = self._pace.until_due_s(begin_s)
-        self._in_hand += self.member.consume(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S))
+        self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S))
         self._pace.waited(time.monotonic() - begin_s)
         if not self._in_hand:
             return
@@ -151,9 +151,14 @@ class Process:
         gather_s = self._pace.until_due_s(begin_s) if work.gathers else 0.0
         most = self._portion.size
         if most > 1:
-            self._in_hand += self.member.consume(most - 1, gather_s)
+            self._read(most - 1, gather_s)
         if len(self._in_hand) < most:
             self._pace.waited(time.monotonic() - begin_s)
+
+    def _read(self, count: int, timeout_s: float) -> None:
+        """Read on.  What is in hand may be taken meanwhile, and ``+=`` would bring it back."""
+        messages = self.member.consume(count, timeout_s)
+        self._in_hand += messages
 
     def _take(self) -> None:
         if self._in_hand and self._work is not None:
