@@ -4,7 +4,7 @@
 (docs/semantics.md, "Panes").
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,32 @@ def framed(
         pl.lit(final).alias(FINAL) if isinstance(final, bool) else pl.Series(FINAL, final),
         pl.lit(retracted).alias(RETRACTED),
     )
+
+
+def panes_of(
+    partials: pl.DataFrame,
+    key: Sequence[str],
+    start_ms: npt.NDArray[np.int64],
+    values: pl.DataFrame,
+    final_until_ms: int,
+) -> pl.DataFrame:
+    """Make panes of partials with key, END, REVISION and TIMING, in the order of panes.
+
+    Those that end up to ``final_until_ms`` are final.
+    """
+    end_ms = partials[END].to_numpy()
+    # What follows an early pane is not known yet, wherever the clock stands.
+    known = (partials[TIMING] != EARLY).to_numpy()
+    panes = framed(
+        partials.select(key),
+        start_ms,
+        end_ms,
+        partials[REVISION],
+        partials[TIMING],
+        known & (end_ms <= final_until_ms),
+    ).hstack(values)
+    # Of the same rows, a pane that is early comes before the one on time.
+    return panes.sort(END, *key, REVISION, TIMING)
 
 
 def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Expr:

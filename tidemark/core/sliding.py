@@ -27,14 +27,13 @@ from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.keyed_lines import Mask, Numbers, keys_of
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
-    EARLY,
     END,
     LATE,
     ON_TIME,
     REVISION,
     TIMING,
-    framed,
     pane_schema,
+    panes_of,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.sliding_fold import Windows, any_of, met_by_rows, windows_made
@@ -227,19 +226,13 @@ class SlidingAggregate:
             schema = pane_schema(self.key, self.columns, self.aggregation.types)
             return pl.DataFrame(schema=schema)
         merged = stacked(parts)
-        end_ms = merged[END].to_numpy()
-        # What follows an early pane is not known yet, wherever the clock stands.
-        known = (merged[TIMING] != EARLY).to_numpy()
-        panes = framed(
-            merged.select(self.key),
-            end_ms - self.windows.longest_ms,
-            end_ms,
-            merged[REVISION],
-            merged[TIMING],
-            known & (end_ms <= clock_ms - self.allowed_lateness_ms),
-        ).hstack(self.aggregation.values(merged))
-        # Of the same rows, a pane that is early comes before the one on time.
-        return panes.sort(END, *self.key, REVISION, TIMING)
+        return panes_of(
+            merged,
+            self.key,
+            merged[END].to_numpy() - self.windows.longest_ms,
+            self.aggregation.values(merged),
+            clock_ms - self.allowed_lateness_ms,
+        )
 
     def counts(self, rows: pl.DataFrame, state: SlidingState, wait_ms: int) -> pl.DataFrame | None:
         """Return which rows count in which windows, or make them, as ``early`` asks for it."""

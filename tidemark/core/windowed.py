@@ -27,14 +27,13 @@ from tidemark.core.blocks import stacked
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
-    EARLY,
     END,
     LATE,
     ON_TIME,
     REVISION,
     TIMING,
-    framed,
     pane_schema,
+    panes_of,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slice_buffer import SLICE
@@ -215,16 +214,10 @@ class WindowAggregate:
             schema = pane_schema(self.key, self.columns, self.aggregation.types)
             return pl.DataFrame(schema=schema)
         merged = stacked(parts)
-        end_ms = merged[END].to_numpy()
-        # What follows an early pane is not known yet, wherever the clock stands.
-        known = (merged[TIMING] != EARLY).to_numpy()
-        panes = framed(
-            merged.select(self.key),
-            self.windows.start_of(end_ms),
-            end_ms,
-            merged[REVISION],
-            merged[TIMING],
-            known & (end_ms <= clock_ms - self.allowed_lateness_ms),
-        ).hstack(self.aggregation.values(merged))
-        # Of the same rows, a pane that is early comes before the one on time.
-        return panes.sort(END, *self.key, REVISION, TIMING)
+        return panes_of(
+            merged,
+            self.key,
+            self.windows.start_of(merged[END].to_numpy()),
+            self.aggregation.values(merged),
+            clock_ms - self.allowed_lateness_ms,
+        )
