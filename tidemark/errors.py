@@ -4,6 +4,8 @@ TidemarkError
 ├── PipelineError       the pipeline as written cannot mean anything; raised when it is built
 ├── ConfigurationError  a setting or the environment is wrong; stops the start
 └── StateError          recorded state and offsets contradict each other; never healed silently
+
+InfrastructureError     what a process works with failed: it ends, and is started again
 """
 
 
@@ -21,3 +23,7 @@ class ConfigurationError(TidemarkError):
 
 class StateError(TidemarkError):
     """Recorded state that does not fit its offsets: names topic, partition and what to do."""
+
+
+class InfrastructureError(Exception):
+    """What failed is outside of this process, or was taken from it: starting again may help."""

@@ -71,7 +71,7 @@ def test_positions_are_those_of_the_last_write(place):
 def test_a_batch_without_rows_moves_its_partition(place):
     sink = opened(place)
     sink.write([batch([pane("ann", 0, 1)])])
-    sink.write([replace(batch([pane("ann", 0, 2)], 1, 1).without_rows())])
+    sink.write([batch([pane("ann", 0, 2)], 1, 1).without_rows()])
     assert sink.positions([AT]) == {AT: Position(2, TOPIC_ID)}
     sink.close()
     assert place.rows(PANES) == [row(pane("ann", 0, 1))]
@@ -91,7 +91,7 @@ def test_a_process_that_was_overtaken_writes_nothing(place, begin):
 def test_discarded_panes_are_kept_side_by_side(place):
     table = replace(PANES, key=(*PANES.window, "revision"))
     records = [pane("ann", 0, 1, 1), pane("ann", 0, 3, 2), pane("ann", 0, 3, 2)]
-    found = filled(place, replace(batch(records, table=table)), table=table)
+    found = filled(place, batch(records, table=table), table=table)
     assert [(each["revision"], each["pops"]) for each in found] == [(1, 1), (3, 2)]
 
 

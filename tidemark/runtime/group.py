@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidemark.errors import StateError
+from tidemark.errors import InfrastructureError, StateError
 from tidemark.runtime.clients import when_known
 
 _log = logging.getLogger("tidemark")
@@ -54,7 +54,7 @@ class Start:
     metadata: str | None
 
 
-class PartitionsLostError(Exception):
+class PartitionsLostError(InfrastructureError):
     """The group went on without this member: nothing it holds may be committed any more."""
 
 

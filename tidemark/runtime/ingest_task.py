@@ -254,8 +254,7 @@ class IngestTask:
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and how far the raw topics are ahead."""
-        counts, positions = self._counts, self.process.member.positions
-        lag = sum(end - positions.get(at, end) for at, end in self._ends.known.items())
+        counts = self._counts
         aligned = {"held": self._alignment.records, "paused": len(self._alignment.paused)}
         return {
             "records": counts.records,
@@ -263,7 +262,7 @@ class IngestTask:
             "filtered": counts.filtered,
             "dead": counts.dead,
             "blank": counts.blank,
-            "lag": max(0, lag) + self._alignment.records,
+            "lag": self._ends.lag(self.process.member.positions) + self._alignment.records,
             **(aligned if self._alignment.is_active else {}),
         }
 

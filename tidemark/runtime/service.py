@@ -6,19 +6,14 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from tidemark.errors import ConfigurationError, TidemarkError
+from tidemark.errors import ConfigurationError, InfrastructureError, TidemarkError
 from tidemark.load import load_pipeline
 from tidemark.plan import Plan
 from tidemark.runtime import logs
-from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import STOPPED_BY_SETTINGS, explained
-from tidemark.runtime.group import PartitionsLostError
-from tidemark.sinks.sink import OvertakenError, RefusedError, UnavailableError
 
 _log = logging.getLogger("tidemark")
-
-_SINK = (OvertakenError, RefusedError, UnavailableError)
 
 
 def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
@@ -42,7 +37,7 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
         if not config.pipeline:
             raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
         run(config, load_pipeline(config.pipeline).plan())
-    except (KafkaException, PartitionsLostError, LocalStoreError, *_SINK) as error:
+    except (KafkaException, InfrastructureError) as error:
         line, status = explained(error, config.user)
         _log.error("%s: %s", name, line)
         sys.exit(status)

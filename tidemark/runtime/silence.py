@@ -5,7 +5,7 @@ broker's admin interface and counts open transactions: what cannot be read yet i
 It is asked for in the background, since an answer must not hold up the reading.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -34,6 +34,10 @@ class Ends:
             self._asked = ask_offsets(self._admin, partitions, LATEST)
             self._asked_ms = now_ms
         return None
+
+    def lag(self, positions: Mapping[Partition, int]) -> int:
+        """Count the offsets between positions and the ends; 0 where a partition is not owned."""
+        return max(0, sum(end - positions.get(at, end) for at, end in self.known.items()))
 
     def _answered(self) -> int | None:
         if not all(future.done() for future in self._asked.values()):

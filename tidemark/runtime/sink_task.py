@@ -287,9 +287,11 @@ class SinkTask:
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag."""
-        positions = self.process.member.positions
-        lag = sum(end - positions.get(at, end) for at, end in self._ends.known.items())
-        return {"rows": self._rows, "dead": self.dead_letters.count, "lag": max(0, lag)}
+        return {
+            "rows": self._rows,
+            "dead": self.dead_letters.count,
+            "lag": self._ends.lag(self.process.member.positions),
+        }
 
 
 def _letter(record: Message, reason: str) -> DeadLetter:

@@ -230,8 +230,6 @@ class KeyedTask:
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, the lag, and the lowest clock, per operator."""
-        positions = self.process.member.positions
-        lag = sum(end - positions.get(at, end) for at, end in self._ends.known.items())
         shown: dict[str, object] = {}
         for name, tally in self._tallies.items():
             prefix = f"{name}." if len(self._tallies) > 1 else ""
@@ -240,7 +238,7 @@ class KeyedTask:
             shown[f"{prefix}late"] = tally.late
             shown[f"{prefix}panes"] = tally.panes
             shown[f"{prefix}clock"] = _shown(self._clocks(name))
-        return {**shown, "lag": max(0, lag)}
+        return {**shown, "lag": self._ends.lag(self.process.member.positions)}
 
     def _clocks(self, name: str) -> Iterable[int]:
         for log in self._logs.values():

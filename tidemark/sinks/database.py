@@ -28,6 +28,20 @@ class Database(Protocol):
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
 
+    def put(self, batch: Batch) -> None:
+        """Delete what a batch withdraws, then insert or replace its rows."""
+
+
+def write(database: Database, batches: Sequence[Batch]) -> None:
+    """Move partitions and put their rows; the caller makes one transaction of it.
+
+    Raises:
+        OvertakenError: a partition is not where its batch begins.
+    """
+    for batch in batches:
+        move(database, batch)
+        database.put(batch)
+
 
 def prepare(database: Database, tables: Sequence[Table]) -> list[Table]:
     """Make what is missing; return the tables that were made or got columns.

@@ -96,9 +96,7 @@ class DuckSink:
         """Take all batches in one transaction."""
         try:
             with self._transaction():
-                for batch in batches:
-                    database.move(self, batch)
-                    self._rows(batch)
+                database.write(self, batches)
         except (duckdb.DataError, duckdb.IntegrityError) as error:
             raise RefusedError(_line(error)) from error
         except duckdb.OperationalError as error:
@@ -114,17 +112,14 @@ class DuckSink:
             raise
         self._db.commit()
 
-    def _rows(self, batch: Batch) -> None:
+    def put(self, batch: Batch) -> None:
+        """Delete what a batch withdraws, then insert or replace its rows."""
         withdrawn, rows = batch.newest()
         table = batch.table
-        ours, columns = quoted(table.name), list(table.columns)
+        columns = list(table.columns)
         if withdrawn.height:
-            same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in table.window)
             with self._seen(withdrawn.select(*table.window, REVISION)):
-                self.run(
-                    f"DELETE FROM {ours} t USING {_ROWS} s "
-                    f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
-                )
+                self.run(sql.withdraw(table, _ROWS))
         with self._seen(rows.select(columns)):
             self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {_ROWS}"))
 

@@ -129,23 +129,18 @@ class PostgresSink:
         """Take all batches in one transaction."""
         try:
             with self._db.transaction():
-                for batch in batches:
-                    database.move(self, batch)
-                    self._rows(batch)
+                database.write(self, batches)
         except psycopg.Error as error:
             raise _named(error) from error
 
-    def _rows(self, batch: Batch) -> None:
+    def put(self, batch: Batch) -> None:
+        """Delete what a batch withdraws, then insert or replace its rows."""
         withdrawn, rows = batch.newest()
         table = batch.table
-        ours, columns = quoted(table.name), list(table.columns)
+        columns = list(table.columns)
         if withdrawn.height:
             staged = self._stage(table, withdrawn.select(*table.window, REVISION))
-            same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in table.window)
-            self.run(
-                f"DELETE FROM {ours} t USING {staged} s "
-                f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
-            )
+            self.run(sql.withdraw(table, staged))
             self.run(f"TRUNCATE {staged}")
         if rows.height:
             staged = self._stage(table, rows.select(columns).sort(table.key))

@@ -13,19 +13,20 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 from tidemark.core.pane import RETRACTED
+from tidemark.errors import InfrastructureError
 from tidemark.runtime.group import Partition
 from tidemark.sinks.table import Table
 
 
-class UnavailableError(Exception):
+class UnavailableError(InfrastructureError):
     """The sink can't be reached or is busy: the same batch will be written again later."""
 
 
-class RefusedError(Exception):
+class RefusedError(InfrastructureError):
     """The sink can never take some row of a batch; says why.  Nothing of the batch was taken."""
 
 
-class OvertakenError(Exception):
+class OvertakenError(InfrastructureError):
     """Another process wrote the same partition: what this one read is no longer wanted."""
 
 

@@ -100,6 +100,18 @@ def upsert(table: Table, rows: str) -> str:
     )
 
 
+def withdraw(table: Table, rows: str) -> str:
+    """Return the statement that deletes windows withdrawn; ``rows``: a table with their revisions.
+
+    A withdrawal never takes a pane of a higher revision.
+    """
+    same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in table.window)
+    return (
+        f"DELETE FROM {quoted(table.name)} t USING {rows} s "
+        f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
+    )
+
+
 def views(table: Table) -> dict[str, str]:
     """Return the views of a table of panes and the queries they stand for.
 

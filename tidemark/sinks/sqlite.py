@@ -102,9 +102,7 @@ class SqliteSink:
         """Take all batches in one transaction."""
         try:
             with self._transaction():
-                for batch in batches:
-                    database.move(self, batch)
-                    self._rows(batch)
+                database.write(self, batches)
         except (sqlite3.Error, OverflowError) as error:
             raise _named(error) from error
 
@@ -119,7 +117,8 @@ class SqliteSink:
             raise
         self._db.execute("COMMIT")
 
-    def _rows(self, batch: Batch) -> None:
+    def put(self, batch: Batch) -> None:
+        """Delete what a batch withdraws, then insert or replace its rows."""
         withdrawn, rows = batch.newest()
         table = batch.table
         if withdrawn.height:

@@ -9,13 +9,15 @@ from pathlib import Path
 
 from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
 
+from tidemark.errors import InfrastructureError
+
 _BUFFER_BYTES = 8 * 2**20
 _CACHE_BYTES = 8 * 2**20
 _LARGE_BYTES = 4 * 2**10
 _OPEN_FILES = 256
 
 
-class LocalStoreError(Exception):
+class LocalStoreError(InfrastructureError):
     """Local files that cannot be read or written: names the folder and the cause."""
 
 
