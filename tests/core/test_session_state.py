@@ -42,6 +42,20 @@ def test_changes_made_after_a_snapshot_continue_it():
     assert stream.clock(15) == ["a [0,15) r2 on_time"]
 
 
+def test_a_session_that_grew_within_its_bounds_and_ended_after_a_snapshot_is_gone_once():
+    stream = Stream()
+    stream.rows("a 0, a 5")
+    stream.state.changes()
+    pieces = list(stream.state.snapshot())
+    stream.rows("a 2", clock=15)  # removed as it was, put back with the same bounds, removed
+    pieces.append(stream.state.changes())
+    restored = stream.body.fresh()
+    for piece in pieces:
+        restored.apply(piece)
+        restored.validate()
+    assert restored.lines.live == 0
+
+
 def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
     def same(keys):
         return pl.Series([7] * keys.height, dtype=pl.UInt64).to_numpy()

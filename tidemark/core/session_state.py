@@ -147,21 +147,24 @@ class SessionState:
     def apply(self, changes: Changes) -> None:
         """Remove, mark, then put; a session that is put replaces itself."""
         if REMOVED in changes:
-            self.lines.take(self._identified(changes[REMOVED]).slot)
+            self.lines.take(self._identified(changes[REMOVED]))
         if PUBLISHED in changes:
-            self._mark_published(self._identified(changes[PUBLISHED]).slot)
+            self._mark_published(self._identified(changes[PUBLISHED]))
         if PUT in changes:
-            self.lines.take(self._identified(changes[PUT]).slot)
+            self.lines.take(self._identified(changes[PUT]))
             self._add(Lines.of_frame(changes[PUT], self.key, FACTS).in_order(), fresh=False)
 
-    def _identified(self, sessions: pl.DataFrame) -> Found:
-        """Find sessions by key, start and end."""
+    def _identified(self, sessions: pl.DataFrame) -> Numbers:
+        """Return the slots of sessions by key, start and end, each once.
+
+        After a snapshot a session may be told of twice: taken, put back and removed again.
+        """
         keys = sessions.select(self.key)
         found = self.find(keys, hashes_of(keys))
         same = np.ones(found.slot.size, np.bool_)
         for name in (START, END):
             same &= found.facts[name] == sessions[name].to_numpy()[found.key]
-        return found.where(same)
+        return np.unique(found.slot[same])
 
     def purge(self, clock_ms: int) -> None:
         """Drop the sessions that no row can reach any more; their panes went out."""
