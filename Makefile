@@ -90,10 +90,14 @@ fuzz: setup  ## send RECORDS hostile records of SEED through ingest, and judge e
 soak: setup  ## run a pipeline for MINUTES at RATE records per second; memory must not grow
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --rate $(RATE) --seed $(SEED)
 
-lock:  ## write requirements.lock anew (needs uv)
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+  --custom-compile-command "make lock" --upgrade
+
+lock:  ## write the lock files anew (needs uv): of the tests, the image, the image of replays
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
-	uv pip compile pyproject.toml --extra embedded --extra sinks --extra spark --group dev --universal --python-version 3.11 \
-	  --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock
+	$(COMPILE) --extra embedded --extra sinks --extra spark --group dev -o requirements.lock
+	$(COMPILE) --extra sinks --group build -c requirements.lock -o image.lock
+	$(COMPILE) --extra sinks --extra spark --group build -c requirements.lock -o replay.lock
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -1,11 +1,11 @@
 """Which broker a command means, and how pipelines and brokers are named on the command line."""
 
 import os
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
-from tidemark.embedded.state import running, state_folder
 from tidemark.runtime.config import Config
 
 Bootstrap = Annotated[
@@ -20,9 +20,17 @@ PipelineArgument = Annotated[
 def reach(bootstrap_server: str | None) -> Config:
     """Return the settings to reach the broker that is meant."""
     config = Config.from_env()
+    address = bootstrap_server
+    if address is None and "KAFKA_BOOTSTRAP_SERVERS" not in os.environ:
+        address = _embedded_address()
+    return config if address is None else config.model_copy(update={"bootstrap_servers": address})
+
+
+def _embedded_address() -> str | None:
+    """Return the broker of the stack of `make up`, which needs more than services do."""
+    if find_spec("supervisor") is None:
+        return None
+    from tidemark.embedded.state import running, state_folder
+
     stack = running(state_folder())
-    if bootstrap_server is not None:
-        return config.model_copy(update={"bootstrap_servers": bootstrap_server})
-    if "KAFKA_BOOTSTRAP_SERVERS" in os.environ or stack is None:
-        return config
-    return config.model_copy(update={"bootstrap_servers": stack.address})
+    return stack.address if stack else None
