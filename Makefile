@@ -95,14 +95,9 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
 
 lock:  ## write the lock files anew (needs uv): of the tests, the image, the image of replays
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
-<<<<<<< HEAD
-	$(COMPILE) --extra embedded --extra sinks --extra spark --group dev -o requirements.lock
-	$(COMPILE) --extra sinks --group build -c requirements.lock -o image.lock
+	$(COMPILE) --extra embedded --extra monitor --extra sinks --extra spark --group dev -o requirements.lock
+	$(COMPILE) --extra monitor --extra sinks --group build -c requirements.lock -o image.lock
 	$(COMPILE) --extra sinks --extra spark --group build -c requirements.lock -o replay.lock
-=======
-	uv pip compile pyproject.toml --extra embedded --extra monitor --extra sinks --extra spark --group dev --universal \
-	  --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock
->>>>>>> f964a05 (Add Faust, aiokafka and prometheus-client to the lock)
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
