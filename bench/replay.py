@@ -124,7 +124,7 @@ def _replay(spark: SparkSession, config: Config, plan: Plan, job: str, place: Pa
     files = Files(str(place / "tidemark"), "bench")
     files.prepare()
     replay = Replay(part, ranges, slices_for(part, ranges, spark.sparkContext.defaultParallelism))
-    files.complete(replay.run(spark, config, files), b"{}")
+    files.complete(replay.run(spark, config, files), part, ranges)
 
 
 def _own(spark: SparkSession, config: Config, raw: str, job: str, place: Path) -> None:

@@ -1,5 +1,8 @@
 """``tidemark replay`` and ``tidemark diff``: the pipeline's operators on Spark."""
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -22,6 +25,8 @@ Slices = Annotated[
     int | None,
     typer.Option(min=1, help="Tasks that share a log partition; by default enough for all cores."),
 ]
+
+_LOGGED_EVERY_S = 10.0
 
 
 def replay(
@@ -71,14 +76,21 @@ def replay(
     span = run.Span(from_offsets, to_offsets, as_of_ms, period)
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with console.status("replaying ..."):
-        done = run.replay(reach(bootstrap_server), plan, span, output, sessions, slices)
+    with _shown(console, "replaying") as told:
+        done = run.replay(reach(bootstrap_server), plan, span, output, sessions, slices, told)
     for line in replay_lines(plan, done):
         console.print(line, markup=False)
 
 
 def diff(
-    pipeline: PipelineArgument,
+    pipeline: Annotated[
+        str,
+        typer.Argument(metavar="PIPELINE|A", help="Module of the pipeline; or parquet:DIR."),
+    ],
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="parquet:DIR too: compare what two replays have written."),
+    ] = None,
     operators: Operators = None,
     master: Master = "local[*]",
     memory: Memory = "2g",
@@ -87,13 +99,16 @@ def diff(
 ) -> int:
     """Compare what the services have published with a replay of what they have read.
 
-    Exit status 0: equal, message by message. 1: different; prints the first differences.
+    Given two results of replays, compares these. Exit status 0: equal, message by message. 1:
+    different; prints the first differences.
     """
     _require_spark()
     from tidemark.replayview import diff_lines
     from tidemark.spark import run
     from tidemark.spark.replay import chosen
 
+    if other is not None:
+        return _diff_folders(pipeline, other, master, memory)
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
@@ -101,6 +116,35 @@ def diff(
     for line in diff_lines(compared):
         typer.echo(line)
     return 0 if compared.equal else 1
+
+
+def _diff_folders(left: str, right: str, master: str, memory: str) -> int:
+    from tidemark.replayview import folders_lines
+    from tidemark.spark.run import diff_folders
+    from tidemark.spark.session import spark_session
+
+    with Console(stderr=True, highlight=False).status("comparing ..."):
+        compared = diff_folders(left, right, partial(spark_session, master, memory))
+    for line in folders_lines(compared):
+        typer.echo(line)
+    return 0 if compared.equal else 1
+
+
+@contextmanager
+def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
+    """Show progress: in a terminal as one line that changes, else as a line from time to time."""
+    printed_s = time.monotonic()
+    with console.status(f"{verb} ...") as status:
+
+        def told(line: str) -> None:
+            nonlocal printed_s
+            if console.is_terminal:
+                status.update(f"{verb}: {line}")
+            elif time.monotonic() - printed_s > _LOGGED_EVERY_S:
+                printed_s = time.monotonic()
+                console.print(f"{verb}: {line}", markup=False)
+
+        yield told
 
 
 def _require_spark() -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from tidemark.plan import Plan
-from tidemark.spark.diff import Difference, Message, TopicDiff
+from tidemark.spark.folders import FoldersDiff
+from tidemark.spark.matching import Difference, Message, TopicDiff
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.run import Compared, Done
 from tidemark.spark.unit import Tally
@@ -38,38 +39,73 @@ def _total(outcomes: Sequence[Outcome], operator: str) -> Tally:
 
 def diff_lines(compared: Compared) -> Iterator[str]:
     """Say what agrees, what does not, and why it may not."""
-    yield from map(_topic_line, compared.topics)
-    live = sum(topic.live for topic in compared.topics)
-    windows = sum(topic.windows for topic in compared.topics)
+    yield from (_topic_line(topic, "live", "replay") for topic in compared.topics)
     if compared.behind:
         yield f"live is {compared.behind:,} offsets behind its logs; those are not compared"
-    if compared.equal:
-        yield f"equal: {live:,} messages of {windows:,} keys and windows"
-        return
-    different = sum(topic.different for topic in compared.topics)
-    yield f"different: {different:,} of {windows:,} keys and windows; the first of them:"
-    for difference in compared.differences:
-        yield from _difference_lines(difference)
-    yield f"likely cause: {_cause(compared)}"
+    yield from _verdict(compared.topics, equal=compared.equal)
+    if not compared.equal:
+        for difference in compared.differences:
+            yield from _difference_lines(difference, *_LIVE_PLACES)
+        yield f"likely cause: {_cause(compared)}"
 
 
-def _topic_line(topic: TopicDiff) -> str:
+def folders_lines(compared: FoldersDiff) -> Iterator[str]:
+    """Say in what two folders of results agree, and in what not."""
+    yield from (_topic_line(topic, "A", "B") for topic in compared.topics)
+    yield from compared.only
+    yield from _verdict(compared.topics, equal=compared.equal)
+    if not compared.equal:
+        for difference in compared.differences:
+            yield from _difference_lines(difference, *_FOLDER_PLACES)
+        yield f"likely cause: {_cause_of_folders(compared)}"
+
+
+_SEGMENT = "of the segment at offset {} of the log"
+_LIVE_PLACES = ("live    {} (offset {})", "replay  {} (" + _SEGMENT + ")")
+_FOLDER_PLACES = ("A  {} (" + _SEGMENT + ")", "B  {} (" + _SEGMENT + ")")
+
+
+def _verdict(topics: Sequence[TopicDiff], *, equal: bool) -> Iterator[str]:
+    windows = sum(topic.windows for topic in topics)
+    if equal:
+        yield f"equal: {sum(t.left for t in topics):,} messages of {windows:,} keys and windows"
+    else:
+        different = sum(topic.different for topic in topics)
+        yield f"different: {different:,} of {windows:,} keys and windows; the first of them:"
+
+
+def _topic_line(topic: TopicDiff, left: str, right: str) -> str:
     under_way = f", {topic.under_way:,} under way" if topic.under_way else ""
     state = f"{topic.different:,} DIFFERENT" if topic.different else "equal"
     return (
-        f"{topic.topic}: live {topic.live:,}, replay {topic.replayed:,}{under_way}; "
+        f"{topic.topic}: {left} {topic.left:,}, {right} {topic.right:,}{under_way}; "
         f"{topic.windows:,} keys and windows, {state}"
     )
 
 
-def _difference_lines(difference: Difference) -> Iterator[str]:
+def _difference_lines(difference: Difference, left: str, right: str) -> Iterator[str]:
     yield f"{difference.topic}/{difference.partition} {_text(difference.key)}"
-    for message in difference.only_live:
-        yield f"  live    {_shown(message)} (offset {message.offset})"
-    for message in difference.only_replay:
-        yield f"  replay  {_shown(message)} (of the segment at offset {message.offset} of the log)"
-    if not difference.only_live and not difference.only_replay:
+    for message in difference.only_left:
+        yield "  " + left.format(_shown(message), message.offset)
+    for message in difference.only_right:
+        yield "  " + right.format(_shown(message), message.offset)
+    if not difference.only_left and not difference.only_right:
         yield "  the same messages, in another order"
+
+
+def _cause_of_folders(compared: FoldersDiff) -> str:
+    left, right = compared.left.about, compared.right.about
+    if left.logs != right.logs:
+        moved = next(
+            at for at in {**left.logs, **right.logs} if left.logs.get(at) != right.logs.get(at)
+        )
+        return (
+            f"they are of other ranges of the logs: {moved} {left.logs.get(moved, 'none')} "
+            f"and {right.logs.get(moved, 'none')}"
+        )
+    if left.fingerprint != right.fingerprint:
+        return f"they are of two programs: {left.fingerprint} and {right.fingerprint}"
+    return "one was made for other times or operators, or its files were changed"
 
 
 def _shown(message: Message) -> str:
@@ -85,7 +121,7 @@ def _cause(compared: Compared) -> str:
     """Name what most likely made live and replay differ."""
     if compared.cut_short:
         return f"live's history is incomplete: {'; '.join(compared.cut_short)}"
-    only_live = [d for d in compared.differences if d.only_live and not d.only_replay]
+    only_live = [d for d in compared.differences if d.only_left and not d.only_right]
     if len(only_live) == len(compared.differences):
         return (
             "live published more than the log gives: without exactly-once some of it twice, or "

@@ -14,9 +14,9 @@ from test_window_kinds import visits
 from tidemark import Pipeline, bounded, col, count, session, tumbling
 from tidemark import max as largest
 from tidemark.errors import ConfigurationError, StateError
-from tidemark.replayview import diff_lines, replay_lines
+from tidemark.replayview import diff_lines, folders_lines, replay_lines
 from tidemark.runtime.group import EARLIEST, Partition, offsets
-from tidemark.spark.run import Span, diff, replay
+from tidemark.spark.run import Span, diff, diff_folders, replay
 from tidemark.spark.work import Period
 
 RECORDS = 400
@@ -54,9 +54,9 @@ def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
 
     assert compared.equal, "\n".join(diff_lines(compared))
     topics = {topic.topic: topic for topic in compared.topics}
-    assert all(topics[each.results].live > 0 for each in kinds.plan.operators)
-    assert sum(topics[each.late].live for each in kinds.plan.operators) > 100
-    assert all(topic.live == topic.replayed for topic in compared.topics)
+    assert all(topics[each.results].left > 0 for each in kinds.plan.operators)
+    assert sum(topics[each.late].left for each in kinds.plan.operators) > 100
+    assert all(topic.left == topic.right for topic in compared.topics)
 
 
 @pytest.mark.parametrize("name", ["sensors", "hashtags"])
@@ -66,7 +66,7 @@ def test_a_replay_of_the_examples_equals_live(broker, sessions, name):
         compared = diff(stack.config, stack.plan, sessions, None)
 
     assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.live for topic in compared.topics) > 20
+    assert sum(topic.left for topic in compared.topics) > 20
 
 
 def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
@@ -145,13 +145,37 @@ def test_a_changed_pipeline_is_caught(game, sessions):
     differ = {topic.topic for topic in compared.topics if topic.different}
     assert differ == {"game.pops-per-minute"}
     first = compared.differences[0]
-    live, replayed = (json.loads(side[0].value) for side in (first.only_live, first.only_replay))
+    live, replayed = (json.loads(side[0].value) for side in (first.only_left, first.only_right))
     assert json.loads(first.key) == [live["player"], live["start"]]
     assert live["score"] > replayed["score"]
     assert {**live, "score": 0} == {**replayed, "score": 0}
     lines = list(diff_lines(compared))
     assert lines[-1].startswith("likely cause: the pipeline is not the one that made the live")
     assert any(line.startswith("  live    {") for line in lines)
+
+
+def test_results_of_two_programs_are_compared(game, sessions, tmp_path):
+    for name, plan in {"old": game.plan, "same": game.plan, "new": changed().plan()}.items():
+        replay(game.config, plan, Span(), f"parquet:{tmp_path / name}", sessions, 1)
+    old, same, new = (f"parquet:{tmp_path / name}" for name in ("old", "same", "new"))
+
+    equal, different = diff_folders(old, same, sessions), diff_folders(old, new, sessions)
+
+    assert equal.equal
+    assert sum(topic.left for topic in equal.topics) > 20
+    assert all(topic.left == topic.right for topic in equal.topics)
+    assert not different.equal
+    assert [topic.topic for topic in different.topics if topic.different] == [
+        "pops-per-minute/panes"
+    ]
+    lines = list(folders_lines(different))
+    assert any(line.startswith("  A  {") for line in lines)
+    assert lines[-1].startswith("likely cause: they are of two programs")
+
+
+def test_a_folder_that_holds_no_results_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="no _SUCCESS in it"):
+        diff_folders(f"parquet:{tmp_path}", f"parquet:{tmp_path}", _no_spark)
 
 
 def test_a_segment_that_cannot_be_read_is_named_by_its_offset(broker, game, sessions, tmp_path):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,13 +20,28 @@ from pyspark import TaskContext
 from tidemark.core.operator import Output
 from tidemark.core.pane import WINDOW, pane_schema
 from tidemark.errors import ConfigurationError, StateError
-from tidemark.plan import OperatorPlan
+from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.serde.json_results import late_columns
 from tidemark.spark.outcome import DDL, Outcome, WrittenFile, outcome_batch
+from tidemark.spark.ranges import Ranges
 from tidemark.spark.unit import Unit
 from tidemark.spark.work import Batches, Writer
 
 SUCCESS = "_SUCCESS"
+
+
+class About(msgspec.Struct, frozen=True):
+    """What ``_SUCCESS`` says: of which program and log ranges a folder of results is.
+
+    ``operators``: by name, the columns that say of which key and window a pane is.
+    """
+
+    pipeline: str
+    fingerprint: str
+    logs: dict[str, tuple[int, int]]
+    operators: dict[str, tuple[str, ...]]
+    files: list[str] = []
+
 
 _BUFFER_BYTES = 64 * 2**20
 _LAYOUT = pl.CompatLevel.oldest()
@@ -45,7 +61,7 @@ class Files:
         task = TaskContext.get()
         attempt = 0 if task is None else task.taskAttemptId()
         name = f"{unit.log.number:05}-{unit.slice:03}-{self.run}-{attempt}.parquet"
-        return _UnitFiles(*_filesystem(self.folder), name, unit)
+        return _UnitFiles(*opened(self.folder), name, unit)
 
     def prepare(self) -> None:
         """Refuse a folder that holds something.
@@ -53,28 +69,34 @@ class Files:
         Raises:
             ConfigurationError: it does, or it cannot be reached.
         """
-        system, path = _filesystem(self.folder)
+        system, path = opened(self.folder)
         if system.get_file_info(path).type == fs.FileType.File or _files(system, path):
             raise ConfigurationError(f"{self.folder} is not empty: replays add to nothing")
         system.create_dir(path, recursive=True)
 
-    def complete(self, outcomes: Iterable[Outcome], about: bytes) -> None:
+    def complete(self, outcomes: Iterable[Outcome], plan: Plan, ranges: Ranges) -> None:
         """Remove the files of attempts that failed; say in ``_SUCCESS`` what the rest are."""
-        system, path = _filesystem(self.folder)
-        wanted = {f"{path}/{file.path}" for outcome in outcomes for file in outcome.files}
+        system, path = opened(self.folder)
+        names = sorted(file.path for outcome in outcomes for file in outcome.files)
+        wanted = {f"{path}/{name}" for name in names}
         for found in _files(system, path):
             if found not in wanted:
                 system.delete_file(found)
         with system.open_output_stream(f"{path}/{SUCCESS}") as file:
-            file.write(about)
+            file.write(msgspec.json.encode(_about(plan, ranges, names)))
 
     def discard(self) -> None:
         """Remove what a failed replay left."""
-        system, path = _filesystem(self.folder)
+        system, path = opened(self.folder)
         system.delete_dir_contents(path, missing_dir_ok=True)
 
 
-def _filesystem(folder: str) -> tuple[fs.FileSystem, str]:
+def opened(folder: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a folder, and its path there.
+
+    Raises:
+        ConfigurationError: Arrow knows no such file system.
+    """
     try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(
             folder if "://" in folder else str(Path(folder).absolute())
@@ -168,6 +190,12 @@ class _UnitFiles:
             path = f"{table.operator}/{table.kind}/{self.name}"
             written.append(WrittenFile(path, table.operator, table.kind, table.rows))
         yield outcome_batch(Outcome.of(unit, written))
+
+
+def _about(plan: Plan, ranges: Ranges, files: list[str]) -> About:
+    logs = {str(at): (ranges.begins[at], ranges.ends[at]) for at in ranges.partitions}
+    operators = {each.operator.name: (*each.operator.key, each.identity) for each in plan.operators}
+    return About(plan.pipeline, plan.fingerprint, logs, operators, files)
 
 
 def _pane_types(plan: OperatorPlan) -> dict[str, pl.DataType]:

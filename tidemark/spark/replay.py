@@ -5,6 +5,7 @@ shuffled.  Where there are fewer, each is cut into slices by key group (tidemark
 """
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from tidemark.errors import PipelineError, StateError
 from tidemark.plan import Plan
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, read_outcome
+from tidemark.spark.progress import Address, Progress, Told, listening
 from tidemark.spark.ranges import Ranges
 from tidemark.spark.slices import most_slices
 from tidemark.spark.source import kafka_records
@@ -35,28 +37,36 @@ class Replay:
     slices: int = 1
     period: Period = ALWAYS
 
-    def results(self, spark: SparkSession, config: Config, target: Target) -> DataFrame:
+    def results(
+        self, spark: SparkSession, config: Config, target: Target, driver: Address | None = None
+    ) -> DataFrame:
         """Return what the tasks return, lazily; its rows are the target's."""
         segments = kafka_records(spark, config, self.ranges).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
-        pieces = segments if self.slices == 1 else self._shuffled(segments)
-        return pieces.mapInArrow(Operating(self.plan, target, self.period), target.ddl)
+        pieces = segments if self.slices == 1 else self._shuffled(segments, driver)
+        operating = Operating(self.plan, target, self.period, driver)
+        return pieces.mapInArrow(operating, target.ddl)
 
-    def _shuffled(self, segments: DataFrame) -> DataFrame:
+    def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions
-        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices), PIECES_DDL)
+        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices, driver), PIECES_DDL)
         gathered = cut.repartitionById(len(logs) * self.slices, f.col("unit"))
         return gathered.sortWithinPartitions("unit", "offset")
 
-    def run(self, spark: SparkSession, config: Config, target: Target) -> list[Outcome]:
+    def run(
+        self, spark: SparkSession, config: Config, target: Target, told: Told = lambda _: None
+    ) -> list[Outcome]:
         """Do it; return the outcome of every unit that had something to read.
+
+        ``told``: where the progress goes.
 
         Raises:
             StateError: a segment is missing or cannot be read.
         """
-        with one_line_errors():
-            rows = self.results(spark, config, target).collect()
+        progress = Progress(self.ranges, self.slices, time.monotonic())
+        with one_line_errors(), listening(spark, progress, told) as driver:
+            rows = self.results(spark, config, target, driver).collect()
         return [read_outcome(row.outcome) for row in rows]
 
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 
-import msgspec
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
@@ -16,9 +15,12 @@ from tidemark.plan import Plan
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
 from tidemark.spark.cut import live_cut
-from tidemark.spark.diff import Comparison, Difference, TopicDiff
+from tidemark.spark.diff import Comparison
 from tidemark.spark.files import Files
+from tidemark.spark.folders import Folder, FoldersDiff, compare
+from tidemark.spark.matching import Difference, TopicDiff
 from tidemark.spark.outcome import Outcome
+from tidemark.spark.progress import Told
 from tidemark.spark.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
 from tidemark.spark.replay import Replay, slices_for, slices_limit
 from tidemark.spark.session import spark_session
@@ -64,11 +66,18 @@ class Compared:
 
 
 def replay(
-    config: Config, plan: Plan, span: Span, output: str, sessions: Sessions, slices: int | None
+    config: Config,
+    plan: Plan,
+    span: Span,
+    output: str,
+    sessions: Sessions,
+    slices: int | None,
+    told: Told = lambda _: None,
 ) -> Done:
     """Replay a plan to ``parquet:DIR`` or ``topics``.
 
     ``slices``: tasks that share a log partition; None for enough to keep all cores busy.
+    ``told``: is given a line about the progress every second.
 
     Raises:
         ConfigurationError: the output is none of these, or is not empty.
@@ -76,7 +85,7 @@ def replay(
     """
     run = secrets.token_hex(4)
     ranges = _ranges(config, plan, span)
-    job = _Job(config, Replay(plan, ranges, slices or 0, span.period), sessions)
+    job = _Job(config, Replay(plan, ranges, slices or 0, span.period), sessions, told)
     if output.startswith("parquet:"):
         return _to_files(job, Files(output.removeprefix("parquet:"), run))
     if output != "topics":
@@ -91,12 +100,14 @@ class _Job:
     config: Config
     replay: Replay
     sessions: Sessions
+    told: Told
 
     def run(self, target: Target) -> Done:
         with _started(self.sessions) as (spark, startup_s):
             began_s = time.monotonic()
             slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)
-            outcomes = replace(self.replay, slices=slices).run(spark, self.config, target)
+            job = replace(self.replay, slices=slices)
+            outcomes = job.run(spark, self.config, target, self.told)
             return Done(outcomes, startup_s, time.monotonic() - began_s)
 
 
@@ -107,7 +118,7 @@ def _to_files(job: _Job, files: Files) -> Done:
     except BaseException:
         files.discard()
         raise
-    files.complete(done.outcomes, _about(job.replay.plan, job.replay.ranges))
+    files.complete(done.outcomes, job.replay.plan, job.replay.ranges)
     return done
 
 
@@ -132,6 +143,23 @@ def diff(config: Config, plan: Plan, sessions: Sessions, slices: int | None) -> 
         for at, offset in offsets.items()
     )
     return Compared(topics, found, cut_short, behind)
+
+
+def diff_folders(left: str, right: str, sessions: Sessions) -> FoldersDiff:
+    """Compare the results of two replays to Parquet, given as ``parquet:DIR``.
+
+    Raises:
+        ConfigurationError: one is no such folder, or its replay has not ended.
+    """
+    a, b = (Folder.open(_folder(each)) for each in (left, right))
+    with sessions() as spark:
+        return compare(spark, a, b)
+
+
+def _folder(place: str) -> str:
+    if not place.startswith("parquet:"):
+        raise ConfigurationError(f"{place!r} is no result of a replay: name it parquet:DIR")
+    return place.removeprefix("parquet:")
 
 
 def _ranges(config: Config, plan: Plan, span: Span) -> Ranges:
@@ -171,10 +199,3 @@ def _slices(spark: SparkSession, plan: Plan, ranges: Ranges, asked: int) -> int:
     """Return how many tasks share a log partition: what was asked for, as far as it goes."""
     cores = spark.sparkContext.defaultParallelism
     return min(asked or slices_for(plan, ranges, cores), slices_limit(plan))
-
-
-def _about(plan: Plan, ranges: Ranges) -> bytes:
-    """Say of which plan and log ranges a folder of results is."""
-    logs = {str(at): [ranges.begins[at], ranges.ends[at]] for at in ranges.partitions}
-    told = {"pipeline": plan.pipeline, "fingerprint": plan.fingerprint, "logs": logs}
-    return msgspec.json.encode(told)

@@ -53,7 +53,7 @@ class Unit:
         """Start with nothing read."""
         self.log = log
         self.slice = slice_
-        self.segments = 0
+        self.segments = self.rows = 0
         self.offset = -1
         self._running = [
             _Running(each, each.operator.clocks(), each.operator.body.fresh(), Tally())
@@ -76,6 +76,7 @@ class Unit:
             raise StateError(f"{self.log}, offset {offset}: {error}") from error
         self._require_next(segment, offset)
         self.segments += 1
+        self.rows += segment.height
         self.offset = offset
         for running in self._running:
             yield running.plan, running.step(segment)
@@ -90,6 +91,11 @@ class Unit:
                     f"{mark.first_offset} where {reached} is next; a segment before it is missing"
                 )
             self._reached[mark.source] = max(reached, mark.next_offset)
+
+    @property
+    def clock_ms(self) -> int:
+        """The lowest clock of the operators."""
+        return min(running.clocks.clock_ms for running in self._running)
 
     @property
     def plans(self) -> list[OperatorPlan]:

@@ -16,9 +16,11 @@ import services  # noqa: F401 - sets up the process as every service is
 from tidemark.core.operator import Output
 from tidemark.core.pane import END, START
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
+from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.group import Partition
 from tidemark.runtime.serde.segments import decode_segment, encode_segment
+from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.slices import sliced
 from tidemark.spark.unit import Unit
 
@@ -76,17 +78,27 @@ class Slicing:
     plan: Plan
     logs: Sequence[Partition]
     slices: int
+    driver: Address | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Return the pieces of each batch of segments."""
         places = {log: place for place, log in enumerate(self.logs)}
         shapes = {log.topic: (list(log.key), log.partitions) for log in self.plan.logs}
+        pulse = Pulse(self.driver)
         for batch in batches:
             for piece in _pieces(batch):
-                key, partitions = shapes[piece.log.topic]
-                segment = decode_segment(piece.value)
-                cut = sliced(segment, key, partitions, self.slices)
-                yield self._batch(piece, places[piece.log], list(map(encode_segment, cut)))
+                values = self._cut(piece, *shapes[piece.log.topic])
+                yield self._batch(piece, places[piece.log], values)
+                pulse.beat(piece.log, CUTTING, piece.offset, 0, NEVER_MS)
+
+    def _cut(self, piece: Piece, key: list[str], partitions: int) -> list[bytes]:
+        if self.slices == 1:
+            return [piece.value]
+        try:
+            segment = decode_segment(piece.value)
+        except StateError as error:
+            raise StateError(f"{piece.log}, offset {piece.offset}: {error}") from error
+        return list(map(encode_segment, sliced(segment, key, partitions, self.slices)))
 
     def _batch(self, piece: Piece, place: int, values: Sequence[bytes]) -> pa.RecordBatch:
         slices = range(self.slices)
@@ -129,11 +141,13 @@ class Operating:
     plan: Plan
     target: Target
     period: Period = ALWAYS
+    driver: Address | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Return what the target has to say of each batch."""
         unit: Unit | None = None
         writer: Writer | None = None
+        pulse = Pulse(self.driver)
         for batch in batches:
             for piece in _pieces(batch):
                 if unit is None or writer is None or (unit.log, unit.slice) != piece[:2]:
@@ -143,6 +157,7 @@ class Operating:
                     writer = self.target.open(unit)
                 for plan, output in unit.take(piece.offset, piece.value):
                     yield from writer.take(plan, piece.offset, self.period.of(output))
+                pulse.beat(unit.log, unit.slice, piece.offset, unit.rows, unit.clock_ms)
         if unit is not None and writer is not None:
             yield from writer.finish(unit)
 
