@@ -83,7 +83,7 @@ class TimedProcess(Process):
 
 def run(config: Config, plan: Plan) -> None:
     """Run ingest until told to stop, as ``runtime.ingest_task.run`` does."""
-    process = TimedProcess(config, f"{plan.pipeline}.ingest", [s.topic for s in plan.sources])
+    process = TimedProcess(config, plan.pipeline, "ingest", [s.topic for s in plan.sources])
     ensure(process.admin, own_topics(plan), config.replication_factor)
     task = TimedIngest(config, plan, process)
     task.watch = StopWatch()

@@ -14,6 +14,7 @@ from tidemark.core.trigger import Trigger
 from tidemark.core.watermark import Watermark
 from tidemark.core.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
+from tidemark.names import stats_topic
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["after_merging", "strict"]
@@ -105,6 +106,11 @@ class Dataflow:
         """The topic of bad records."""
         return f"{self.name}.dead-letters"
 
+    @property
+    def stats(self) -> str:
+        """The topic of what services say of themselves."""
+        return stats_topic(self.name)
+
     def add_source(self, node: Node) -> None:
         """Add a source; a raw topic can be read once."""
         assert node.source is not None
@@ -126,8 +132,9 @@ class Dataflow:
         self.outputs.append(output)
 
     def topics(self) -> set[str]:
-        """Return the topics declared so far: raw ones, dead letters and those of outputs."""
-        topics = {self.dead_letters, *(topic for node in self.sources for topic in node.topics())}
+        """Return the topics declared so far: raw ones, those of outputs, dead letters, stats."""
+        topics = {topic for node in self.sources for topic in node.topics()}
+        topics |= {self.dead_letters, self.stats}
         for output in self.outputs:
             topics.update(output_topics(self.name, output.name))
         return topics

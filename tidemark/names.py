@@ -44,6 +44,11 @@ def require_topic(name: object, what: str) -> str:
     return name
 
 
+def stats_topic(pipeline: str) -> str:
+    """Return the topic of what a pipeline's services say of themselves."""
+    return f"{pipeline}.stats"
+
+
 def topic_part(text: str) -> str:
     """Return text with all that is illegal in a topic name replaced by ``_``."""
     return re.sub(r"[^a-zA-Z0-9._-]", "_", text)

@@ -12,6 +12,7 @@ from tidemark.core.pane import START
 from tidemark.core.stateless import StatelessGraph
 from tidemark.core.time_assigner import EventTime
 from tidemark.core.watermark import Bounded, Watermark, delay_ms
+from tidemark.names import stats_topic
 
 SERVICES = ("ingest", "windowing", "sessions")
 """Every service a plan may need, in the order in which records pass them."""
@@ -118,6 +119,11 @@ class Plan:
     logs: tuple[LogPlan, ...]
     operators: tuple[OperatorPlan, ...]
     dead_letters: str
+
+    @property
+    def stats(self) -> str:
+        """The topic of what services say of themselves once a second."""
+        return stats_topic(self.pipeline)
 
     def services(self) -> tuple[str, ...]:
         """Return the services the pipeline needs, in the order in which records pass them."""

@@ -197,3 +197,16 @@ def test_a_table_that_was_written_and_read_back_goes_on_the_same(log, at, advanc
         assert entry.floor_ms.tolist() == floors
         oracle.end(each)
         assert table.leave(each) == oracle.clock >= before_ms
+
+
+def test_the_clock_is_held_by_who_never_spoke_then_by_the_slowest_awake():
+    table = ClockTable(["t"])
+    assert table.holder() is None
+    step(table, segment(read("t/0", 0, 3, NEVER_MS, 10)))
+    assert table.holder() == "t/1"
+    step(table, segment(read("t/1", 0, 1, NEVER_MS, 14)))
+    assert table.holder() == "t/0"
+    step(table, segment(read("t/0", 3, 3, 10, 10, idle=True, silence_ms=5)))
+    assert table.holder() == "t/1"
+    step(table, segment(read("t/1", 1, 1, 14, 14, idle=True, silence_ms=5)))
+    assert table.holder() is None, "nobody holds it where all are silent"

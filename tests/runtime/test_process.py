@@ -5,9 +5,12 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
+from tidemark.runtime.config import Config
+from tidemark.runtime.health import Health
 from tidemark.runtime.pace import Pace
 from tidemark.runtime.portion import Portion
 from tidemark.runtime.process import Process
+from tidemark.runtime.telemetry import Telemetry
 
 FIRST, SECOND = (Message(topic="t", partition=0, offset=offset, value=b"x") for offset in (7, 8))
 
@@ -64,6 +67,7 @@ def test_what_a_rebalance_has_settled_while_more_was_read_is_not_taken_again():
     process = Process.__new__(Process)
     process.outbox = outbox = Committing(work)
     process._work, process._failed, process._in_hand = work, False, []
+    process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
     process._pace, process._portion = Pace(100, 500, 0.0), Portion(work.batch, 30_000)
     process.member = Reading((lambda: None, [FIRST]), (process.settle, [SECOND]))
 

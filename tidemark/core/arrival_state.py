@@ -93,6 +93,10 @@ class ArrivalState:
         """Return about how many bytes a snapshot would have."""
         return self.lines.size_bytes()
 
+    def open_windows(self) -> int:
+        """Count the slices."""
+        return self.lines.live
+
     def apply(self, changes: Changes) -> None:
         """Replace all lines of the keys that a piece has."""
         if SLICES not in changes:

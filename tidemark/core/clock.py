@@ -154,6 +154,17 @@ class ClockTable:
         """Return where the clock stands after a segment, if that is not before it."""
         return self._minimum()
 
+    def holder(self) -> str | None:
+        """Name the source that the clock waits for, None where all are silent or none is known.
+
+        It is one that never spoke, else the awake one that is furthest behind.
+        """
+        unheard = [name for name, source in self.sources.items() if not source.spoken]
+        if unheard:
+            return min(unheard)
+        awake = [(s.effective_ms, name) for name, s in self.sources.items() if not s.idle]
+        return min(awake)[1] if awake else None
+
     def _minimum(self) -> int:
         sources = self.sources.values()
         if not sources or not all(source.spoken for source in sources):
@@ -200,3 +211,6 @@ class ProcessingClock(ClockTable):
 
     def _reading(self, segment: Segment) -> int:
         return segment.ingested_at_ms
+
+    def holder(self) -> None:
+        """Name no source: the clock waits for any segment."""

@@ -59,6 +59,10 @@ class EarlySessionState:
         """Return about how many bytes a snapshot would have."""
         return self.sessions.size_bytes()
 
+    def open_windows(self) -> int:
+        """Count the sessions."""
+        return self.sessions.open_windows()
+
     def apply(self, changes: Changes) -> None:
         """Add one piece."""
         self.sessions.apply(changes)

@@ -45,6 +45,11 @@ class EarlyState:
         held: int = self.windows.size_bytes() + self.tallies.size_bytes()
         return held
 
+    def open_windows(self) -> int:
+        """Count the windows."""
+        held: int = self.windows.open_windows()
+        return held
+
     def apply(self, changes: Changes) -> None:
         """Add one piece."""
         self.windows.apply(changes)

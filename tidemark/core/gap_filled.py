@@ -83,6 +83,11 @@ class GapState:
         windows_bytes: int = self.windows.size_bytes()
         return windows_bytes + total_bytes(self.blocks)
 
+    def open_windows(self) -> int:
+        """Count the windows that hold a row."""
+        held: int = self.windows.open_windows()
+        return held
+
     def apply(self, changes: Changes) -> None:
         """Add one piece."""
         self.windows.apply(changes)

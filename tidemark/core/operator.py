@@ -49,6 +49,12 @@ class State(Protocol):
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
 
+    def open_windows(self) -> int:
+        """Count the windows that rows can still reach, of this log partition.
+
+        Windows that are the same for all keys count once, others once for each key.
+        """
+
     def apply(self, changes: Changes) -> None:
         """Add one piece; pieces are applied in the order in which they were made."""
 

@@ -144,6 +144,10 @@ class SessionState:
         """Return about how many bytes a snapshot would have."""
         return self.lines.size_bytes()
 
+    def open_windows(self) -> int:
+        """Count the sessions."""
+        return self.lines.live
+
     def apply(self, changes: Changes) -> None:
         """Remove, mark, then put; a session that is put replaces itself."""
         if REMOVED in changes:

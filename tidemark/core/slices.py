@@ -66,7 +66,7 @@ class WindowState:
         self._ahead, self._behind = SliceBuffer(), SliceBuffer()
         self._added: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
-        self._last_purged = NEVER_MS
+        self._last_purged = self._closed_ms = NEVER_MS
 
     def add_ahead(self, blocks: pl.DataFrame) -> None:
         """Add partials of rows that are on time for all their windows, by SLICE and key."""
@@ -221,6 +221,13 @@ class WindowState:
             BLOCKS: stacked([b if PASSED in b.columns else b.with_columns(ahead) for b in blocks])
         }
 
+    def open_windows(self) -> int:
+        """Count the windows that hold a row and may get more."""
+        starts = np.array(self._starts, np.int64)
+        ends = self.windows.ends_of(starts)
+        holds = (ends > starts[:, None]) & (ends > self._closed_ms)
+        return int(np.unique(ends[holds]).size)
+
     def apply(self, changes: Changes) -> None:
         """Add blocks; those that are already past their time stay invisible."""
         blocks = changes.get(BLOCKS)
@@ -233,6 +240,7 @@ class WindowState:
     def purge(self, clock_ms: int) -> None:
         """Drop the slices whose last window no row can reach any more."""
         starts = np.array(self._starts, np.int64)
+        self._closed_ms = max(self._closed_ms, clock_ms - self.allowed_lateness_ms)
         gone = self.windows.last_end(starts) <= clock_ms - self.allowed_lateness_ms
         count = int(np.count_nonzero(gone))
         if count:

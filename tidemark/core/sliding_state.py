@@ -107,6 +107,10 @@ class SlidingState:
         """Return about how many bytes a snapshot would have."""
         return total_bytes(block for blocks in self._slices.values() for block in blocks)
 
+    def open_windows(self) -> int:
+        """Count the lines, at each of which a window ends."""
+        return sum(block.height for blocks in self._slices.values() for block in blocks)
+
     def apply(self, changes: Changes) -> None:
         """Add lines; those past their time stay invisible."""
         if LINES in changes:

@@ -162,6 +162,20 @@ def transactional_producer(config: Config, transactional_id: str) -> Producer:
     return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)
 
 
+def passing_producer(config: Config, on_delivery: Callable[..., None]) -> Producer:
+    """Return a producer for what is worth nothing later: it holds little and gives up early."""
+    decided = {
+        **_WRITING_DECIDED,
+        "on_delivery": on_delivery,
+        "acks": 1,
+        "message.timeout.ms": 5_000,
+        "queue.buffering.max.messages": 100,
+        "queue.buffering.max.kbytes": 2 * MAX_MESSAGE_BYTES // 2**10,
+        "linger.ms": 0,
+    }
+    return Producer(_settings(config, decided, {"compression.type": "lz4"}), logger=_log)
+
+
 def idempotent_producer(config: Config, on_delivery: Callable[..., None]) -> Producer:
     """Return a producer without transactions; ``on_delivery`` is told of records not written."""
     decided = {

@@ -115,6 +115,10 @@ class Config(BaseSettings):
     replication_factor: int = Field(
         default=-1, validation_alias="TIDEMARK_REPLICATION_FACTOR", ge=-1
     )
+    # Between two records of stats; 0 writes none.
+    stats_interval_ms: int = Field(
+        default=1_000, validation_alias="TIDEMARK_STATS_INTERVAL_MS", ge=0, le=60_000
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias="TIDEMARK_LOG_LEVEL"
     )

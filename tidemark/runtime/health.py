@@ -1,9 +1,9 @@
-"""What a process says of itself, and to whom: GET /health/live and /health/ready.
+"""What a process answers at its port: GET /health/live, /health/ready and /metrics.
 
 Live: the loop turned lately.  Ready: it has its partitions, their state, and a broker.  Both
 answer with JSON that gives the reasons, and with status 503 where the answer is no.  The server is
 a thread that reads what the loop noted down; it never touches the loop's objects.
-See docs/operations.md, "Health".
+See docs/operations.md, "Health" and "Metrics".
 """
 
 import json
@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.config import Config
+from tidemark.runtime.metrics import CONTENT_TYPE, Metrics
 
 _CLIENT_S = 5.0
 
@@ -71,11 +72,15 @@ class Health:
         }
 
 
-def serve_health(config: Config, health: Health) -> None:
+def serve(config: Config, health: Health, metrics: Metrics) -> None:
     """Answer at the configured port, if there is one, until the process ends."""
     if config.http_port is None:
         return
-    routes = {"/health/live": health.live, "/health/ready": health.ready}
+    routes = {
+        "/health/live": lambda: _as_json(health.live()),
+        "/health/ready": lambda: _as_json(health.ready()),
+        "/metrics": lambda: _Page(HTTPStatus.OK, CONTENT_TYPE, metrics.text()),
+    }
     try:
         server = ThreadingHTTPServer((config.http_host, config.http_port), _handler(routes))
     except OSError as error:
@@ -85,7 +90,19 @@ def serve_health(config: Config, health: Health) -> None:
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
 
 
-def _handler(routes: Mapping[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
+class _Page(NamedTuple):
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+def _as_json(answer: Answer) -> _Page:
+    good, told = answer
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return _Page(status, "application/json", json.dumps(told).encode() + b"\n")
+
+
+def _handler(routes: Mapping[str, Callable[[], _Page]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _CLIENT_S
 
@@ -94,10 +111,9 @@ def _handler(routes: Mapping[str, Callable[[], Answer]]) -> type[BaseHTTPRequest
             if route is None:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
-            good, told = route()
-            body = json.dumps(told).encode() + b"\n"
-            self.send_response(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE)
-            self.send_header("Content-Type", "application/json")
+            status, content_type, body = route()
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -33,6 +33,7 @@ from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, deco
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.segments import encode_segment
 from tidemark.runtime.silence import Ends
+from tidemark.runtime.stats import Account, SourceStats, instant
 from tidemark.runtime.topics import (
     ensure,
     message_bytes,
@@ -266,11 +267,32 @@ class IngestTask:
             **(aligned if self._alignment.is_active else {}),
         }
 
+    def account(self, _now_ms: int) -> Account:
+        """Return counts since the start, and what each source said."""
+        counts = self._counts
+        return Account(
+            rows_in=counts.records,
+            rows_out=counts.passed,
+            ends=self._ends.known,
+            filtered=counts.filtered,
+            dead_letters=counts.dead,
+            sources=[
+                SourceStats(
+                    str(partition),
+                    instant(source.progress.watermark_ms),
+                    source.silence_ms > 0,
+                    source.silence_ms,
+                    source.silent_since_ms,
+                )
+                for partition, source in sorted(self._sources.items())
+            ],
+        )
+
 
 def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until it is told to stop."""
     raw = [source.topic for source in plan.sources]
-    process = Process(config, f"{plan.pipeline}.ingest", raw)
+    process = Process(config, plan.pipeline, "ingest", raw)
     require(process.admin, raw, config.user)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)

@@ -15,12 +15,14 @@ from tidemark.runtime import clients
 from tidemark.runtime.commit import Outbox, outbox
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Member, Partition, PartitionsLostError, Start
-from tidemark.runtime.health import Health, serve_health
+from tidemark.runtime.health import Health, serve
 from tidemark.runtime.identity import client_id, give_way
 from tidemark.runtime.pace import Pace
 from tidemark.runtime.portion import Portion
 from tidemark.runtime.reach import Reach, await_broker
+from tidemark.runtime.stats import Account
 from tidemark.runtime.stopping import Stop, StopAskedError
+from tidemark.runtime.telemetry import Telemetry
 
 _log = logging.getLogger("tidemark")
 
@@ -59,6 +61,9 @@ class Work(Protocol):
     def figures(self) -> Mapping[str, object]:
         """Return what a progress line shows."""
 
+    def account(self, now_ms: int) -> Account:
+        """Return what stats say of the work; called once a second with the wall clock."""
+
 
 @runtime_checkable
 class Remembering(Protocol):
@@ -71,15 +76,17 @@ class Remembering(Protocol):
 class Process:
     """A member of a group, its output, and the work between them."""
 
-    def __init__(self, config: Config, name: str, topics: Iterable[str]) -> None:
-        """``name``: the consumer group; with the slot it is the transactional id too."""
-        self.name = name
+    def __init__(self, config: Config, pipeline: str, service: str, topics: Iterable[str]) -> None:
+        """``<pipeline>.<service>`` is the group; with the slot it is the transactional id too."""
+        self.name = name = f"{pipeline}.{service}"
         self.transactional_id = f"{name}.{config.slot}"
         self.stop = Stop()
         self.stop.listen()
         self.health = Health(name, config.stuck_after_ms / 1000)
-        serve_health(config, self.health)
+        self._telemetry = Telemetry(config, pipeline, service, self.health)
+        serve(config, self.health, self._telemetry.metrics)
         self.admin = await_broker(config, self.waiting)
+        self._telemetry.publish_by(self.admin)
         took_over_ms = 0
         instance_id = self.transactional_id if config.static_membership else None
         if instance_id or config.guarantee == "exactly-once":
@@ -97,6 +104,7 @@ class Process:
         )
         self._timeout_ms = config.transaction_timeout_ms
         self._portion = Portion(1, self._timeout_ms)
+        self._committed: dict[Partition, int] = {}
         self._work: Work | None = None
         self._in_hand: list[Message] = []
         self._failed = False
@@ -117,7 +125,9 @@ class Process:
             while not self.stop.asked:
                 self._turn(work)
             self._report(work, time.monotonic())
+            self._telemetry.tell(work.account, self._committed)
             self.member.leave()
+            self._telemetry.close()
         except StopAskedError:
             self._fail()
         except BaseException as error:
@@ -135,6 +145,7 @@ class Process:
             self.settle()
         self._report(work, now_s)
         self._tell(work, now_s)
+        self._telemetry.poll(work.account, self._committed, now_s)
         if now_s - self._collected_s > _COLLECT_S:
             self._collected_s = now_s
             gc.collect()
@@ -174,8 +185,12 @@ class Process:
         self._take()  # positions count what the second ``consume`` of a turn found in hand
         offsets = self._work.checkpoint()
         if offsets:
+            begin_s = time.monotonic()
             self.outbox.commit(offsets, self.member.consumer)
-            self._pace.committed(time.monotonic())
+            now_s = time.monotonic()
+            self._pace.committed(now_s)
+            self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
+            self._telemetry.committed(now_s - begin_s)
         assert not self.outbox.is_open, "output without offsets"
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
@@ -184,6 +199,7 @@ class Process:
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""
+        self._committed |= {start.partition: start.offset for start in starts}
         if self._work is not None:
             self._work.assigned(starts)
         owned = ", ".join(f"{start.partition} from {start.offset}" for start in starts)
@@ -191,6 +207,8 @@ class Process:
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Take partitions from the work."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
         if self._work is not None and not self._failed:
             self._work.dropped(partitions)
             _log.info("%s gave up %s", self.name, ", ".join(map(str, partitions)))

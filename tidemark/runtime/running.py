@@ -19,6 +19,8 @@ from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.changelog import Commit
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.json_results import JsonResults
+from tidemark.runtime.standing import Standing
+from tidemark.runtime.stats import ClockStats, instant
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Tally:
     rows: int = 0
     late: int = 0
     panes: int = 0
+    dead: int = 0  # panes that fit no message
 
 
 class Running:
@@ -87,17 +90,30 @@ class Running:
         tally.late += output.late.height
         tally.panes += output.panes.height
         if output.panes.height:
-            self._publish(*self._results.panes(output.panes), outbox)
+            tally.dead += self._publish(*self._results.panes(output.panes), outbox)
         if output.late.height:
             keys, values = self._results.late(output.late)
             outbox.write(self.plan.late, self._partition, keys, values)
 
-    def _publish(self, keys: Keys, values: Values, outbox: Outbox) -> None:
-        """Write panes; those that fit no message become dead letters."""
+    def _publish(self, keys: Keys, values: Values, outbox: Outbox) -> int:
+        """Write panes; return how many fit no message and became dead letters."""
         keys, values, letters = parted(self.plan.results, self._partition, keys, values)
         if letters:
             outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))
         outbox.write(self.plan.results, self._partition, keys, values)
+        return len(letters)
+
+    def clock_stats(self, standing: Standing, now_ms: int) -> ClockStats:
+        """Return where the clock stands, and what its state holds."""
+        clock_ms = self.clocks.clock_ms
+        return ClockStats(
+            partition=self._partition,
+            clock_ms=instant(clock_ms),
+            unmoved_since_ms=standing.since_ms(self.changelog, clock_ms, now_ms),
+            held_by=self.clocks.holder(),
+            open_windows=self.state.open_windows(),
+            state_bytes=self.state.size_bytes(),
+        )
 
     def checkpoint(self, outbox: Outbox, position: int) -> Commit:
         """Write what changed since the last commit; return the commit's name."""

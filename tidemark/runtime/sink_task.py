@@ -30,6 +30,7 @@ from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.sending import Failures, flush, send
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.silence import Ends
+from tidemark.runtime.stats import Account
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
@@ -293,6 +294,12 @@ class SinkTask:
             "lag": self._ends.lag(self.process.member.positions),
         }
 
+    def account(self, _now_ms: int) -> Account:
+        """Return counts since the start."""
+        return Account(
+            self._rows, self._rows, self._ends.known, dead_letters=self.dead_letters.count
+        )
+
 
 def _letter(record: Message, reason: str) -> DeadLetter:
     return DeadLetter(
@@ -326,7 +333,7 @@ def run(config: Config, plan: Plan) -> None:
             "commit_interval_max_ms": max(config.commit_interval_max_ms, sink.every_ms),
         }
     )
-    process = Process(own, f"{plan.pipeline}.{config.sink_name}", [t.topic for t in tables])
+    process = Process(own, plan.pipeline, config.sink_name, [t.topic for t in tables])
     ensure(process.admin, own_topics(plan), config.replication_factor)
     when_back(lambda: sink.prepare(tables), process.waiting)
     process.run(SinkTask(process, sink, tables, DeadLetters(own, plan.dead_letters)))

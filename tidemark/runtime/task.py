@@ -36,6 +36,8 @@ from tidemark.runtime.running import Running, Tally
 from tidemark.runtime.serde.changelog import Commit
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
+from tidemark.runtime.standing import Standing
+from tidemark.runtime.stats import Account, OperatorStats, RestoreStats, clock_sources
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
 
 _log = logging.getLogger("tidemark")
@@ -96,6 +98,7 @@ class KeyedTask:
         self._ends = Ends(self.process.admin)
         self._tallies = {plan.operator.name: Tally() for plan in self.operators}
         self._rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
+        self._standing = Standing()
         self._writer = secrets.token_hex(6)
         self._ahead = self.config.guarantee == "at-most-once"
         self._certain = self.config.guarantee == "exactly-once"
@@ -240,6 +243,44 @@ class KeyedTask:
             shown[f"{prefix}clock"] = _shown(self._clocks(name))
         return {**shown, "lag": self._ends.lag(self.process.member.positions)}
 
+    def account(self, now_ms: int) -> Account:
+        """Return counts since the start, clocks and state of each operator, and restores."""
+        tallies = self._tallies.values()
+        return Account(
+            rows_in=sum(tally.rows for tally in tallies),
+            rows_out=sum(tally.panes for tally in tallies),
+            ends=self._ends.known,
+            late=sum(tally.late for tally in tallies),
+            dead_letters=sum(tally.dead for tally in tallies),
+            operators=[self._operator_stats(plan, now_ms) for plan in self.operators],
+            restores=[
+                RestoreStats(shown.at.topic, shown.at.number, shown.done, shown.total, shown.eta_s)
+                for shown in self.restoring
+            ],
+        )
+
+    def _operator_stats(self, plan: OperatorPlan, now_ms: int) -> OperatorStats:
+        tally = self._tallies[plan.operator.name]
+        restoring = {want.log for restore in self._restores for want in restore.wanted}
+        running = [
+            each
+            for at, log in sorted(self._logs.items())
+            if at not in restoring
+            for each in log.running
+            if each.plan is plan
+        ]
+        clocks = [each.clocks for each in running]
+        lowest = min(clocks, key=lambda clock: clock.clock_ms, default=None)
+        return OperatorStats(
+            plan.operator.name,
+            plan.log,
+            tally.rows,
+            tally.late,
+            tally.panes,
+            [each.clock_stats(self._standing, now_ms) for each in running],
+            [] if lowest is None else clock_sources(lowest),
+        )
+
     def _clocks(self, name: str) -> Iterable[int]:
         for log in self._logs.values():
             for running in log.running:
@@ -275,6 +316,6 @@ def run(config: Config, plan: Plan, service: str) -> None:
     operators = plan.of_service(service)
     logs = sorted({operator.log for operator in operators})
     with closing(opened_backend(config)) as backend:
-        process = Process(config, f"{plan.pipeline}.{service}", logs)
+        process = Process(config, plan.pipeline, service, logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
         process.run(KeyedTask(config, operators, process, backend))

@@ -40,6 +40,14 @@ _CHANGELOG = {
     "max.compaction.lag.ms": "60000",
     "delete.retention.ms": "600000",
 }
+# Of no worth when they are old, and outside of all guarantees.
+_STATS = {
+    **_ALWAYS,
+    "cleanup.policy": "delete",
+    "retention.ms": str(_DAY_MS),
+    "retention.bytes": str(256 * 2**20),
+    "segment.bytes": str(16 * 2**20),
+}
 # Raw records keep the producer's timestamps, which may be event times of any year.
 _RAW = {
     "message.timestamp.type": "CreateTime",
@@ -76,6 +84,11 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
             Topic(operator.changelog, count, _CHANGELOG),
         ]
     return (*topics, Topic(plan.dead_letters, 1, _KEPT))
+
+
+def stats_settings(name: str) -> Topic:
+    """Return the topic of what services say of themselves, as it is best made."""
+    return Topic(name, 1, _STATS)
 
 
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
@@ -152,14 +165,24 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
 def _create(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
     if not topics:
         return []
-    futures: dict[str, Future[Any]] = admin.create_topics(
-        [
-            NewTopic(topic.name, topic.partitions, replication_factor, config=dict(topic.settings))
-            for topic in topics
-        ],
-        request_timeout=_TIMEOUT_S,
-    )
+    futures = _asked_to_create(admin, topics, replication_factor)
     return [name for name, future in futures.items() if _was_created(name, future)]
+
+
+def begin_to_create(admin: AdminClient, topic: Topic, replication_factor: int) -> "Future[Any]":
+    """Ask for a topic without waiting; the answer fails where it exists."""
+    return _asked_to_create(admin, [topic], replication_factor)[topic.name]
+
+
+def _asked_to_create(
+    admin: AdminClient, topics: Sequence[Topic], replication_factor: int
+) -> "dict[str, Future[Any]]":
+    new = [
+        NewTopic(topic.name, topic.partitions, replication_factor, config=dict(topic.settings))
+        for topic in topics
+    ]
+    futures: dict[str, Future[Any]] = admin.create_topics(new, request_timeout=_TIMEOUT_S)
+    return futures
 
 
 def _was_created(name: str, future: "Future[Any]") -> bool:
