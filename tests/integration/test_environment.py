@@ -1,9 +1,7 @@
 """What is wrong around a service heals, or stops it with one line that says what to do."""
 
 import random
-import time
 
-import pytest
 from confluent_kafka.admin import NewTopic
 from stack import Stack, move, wait_until
 
@@ -109,12 +107,11 @@ def test_a_broker_that_says_a_wrong_address_is_named(tmp_path):
         assert "set its advertised.listeners" in line
 
 
-@pytest.mark.xfail(reason="known fault: a commit that meets the broker's stop may hang")
 def test_a_broker_away_at_the_start_and_later_is_waited_for(tmp_path):
-    """It comes back at its port with its data; the service is started again where it gave up."""
+    """It comes back at its port with its data, within the session: no process ends."""
     port = free_port()
     with Broker(tmp_path, port) as broker:
-        stack = Stack(broker.address, "patient")
+        stack = Stack(broker.address, "patient", KAFKA_SESSION_TIMEOUT_MS="45000")
     with stack:
         stack.start("ingest", "windowing")
         wait_until(lambda: "waiting for a broker at" in stack.log("ingest"), "the wait")
@@ -123,18 +120,8 @@ def test_a_broker_away_at_the_start_and_later_is_waited_for(tmp_path):
             stack.move("a", T)
             stack.move("a", T + 13_000)
             stack.await_results("pops", lambda panes: len(panes) == 1)
-            # A broker that stops within a commit may forget its end: docs/decisions/0004.
-            time.sleep(3)
         with Broker(tmp_path, port):
             stack.move("a", T + 23_000)
-
-            def shows_the_second_pane() -> bool:
-                for service in ("ingest", "windowing"):
-                    # It may give up at any time after its session has ended.
-                    if stack.process(service).poll() is not None:
-                        assert stack.process(service).returncode == 1
-                        stack.start(service)
-                return len(stack.results("pops")) == 2
-
-            wait_until(shows_the_second_pane, "the second pane", 120)
+            stack.await_results("pops", lambda panes: len(panes) == 2)
             assert [pane["pops"] for pane in stack.results("pops")] == [1, 1]
+            assert stack.stop() == {"ingest": 0, "windowing": 0}

@@ -50,6 +50,8 @@ def _settings(
     return {
         # The default, five minutes, is how long a new partition would stay unseen.
         "topic.metadata.refresh.interval.ms": 5_000,
+        # The default, ten seconds, is a session: a broker that is back would be noticed too late.
+        "reconnect.backoff.max.ms": 1_000,
         **(tuned or {}),
         **config.client_properties,
         "bootstrap.servers": config.bootstrap_servers,
@@ -158,6 +160,8 @@ def transactional_producer(config: Config, transactional_id: str) -> Producer:
         **_WRITING_DECIDED,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": config.transaction_timeout_ms,
+        # Else a commit may hang after a moment without brokers: docs/decisions/0010.
+        "metadata.recovery.strategy": "none",
     }
     return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)
 

@@ -10,6 +10,7 @@ makes them equal again.  See docs/operations.md, "Guarantees".
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -37,6 +38,9 @@ _PASSING = {
 
 Waiting = Callable[[], None]
 """Called at least every ``_STEP_S`` while a commit waits; raises to end the wait."""
+
+Watched = Callable[[], AbstractContextManager[None]]
+"""What each call lasts in, so that another thread may see one that does not return."""
 
 
 class Outbox(Protocol):
@@ -66,14 +70,15 @@ class Outbox(Protocol):
         """Drop what was written since the last commit, as far as it can still be dropped."""
 
 
-def outbox(config: Config, transactional_id: str, waiting: Waiting) -> Outbox:
+def outbox(config: Config, transactional_id: str, waiting: Waiting, watched: Watched) -> Outbox:
     """Return the outbox of the configured guarantee."""
     if config.guarantee == "exactly-once":
-        return Transaction(clients.transactional_producer(config, transactional_id), waiting)
+        producer = clients.transactional_producer(config, transactional_id)
+        return Transaction(producer, waiting, watched)
     failures = Failures()
-    producer = clients.idempotent_producer(config, failures)
+    repeating = clients.idempotent_producer(config, failures)
     kind = FlushFirst if config.guarantee == "at-least-once" else OffsetsFirst
-    return kind(producer, failures, waiting)
+    return kind(repeating, failures, waiting)
 
 
 class Transaction:
@@ -81,10 +86,13 @@ class Transaction:
 
     is_full = False  # the producer's own queue is bounded
 
-    def __init__(self, producer: Producer, waiting: Waiting) -> None:
+    def __init__(
+        self, producer: Producer, waiting: Waiting, watched: Watched = nullcontext
+    ) -> None:
         """Fence an earlier process of the same transactional id, and end its transaction."""
         self._producer = producer
         self._waiting = waiting
+        self._watched = watched
         self._open = False
         self._persist(lambda: producer.init_transactions(_STEP_S))
 
@@ -136,7 +144,11 @@ class Transaction:
                 return  # the broker ends it after transaction.timeout.ms
 
     def _persist(self, call: Callable[[], object]) -> None:
-        _persist(call, _retriable, self._waiting)
+        def watched() -> None:
+            with self._watched():
+                call()
+
+        _persist(watched, _retriable, self._waiting)
 
 
 class FlushFirst:

@@ -27,6 +27,7 @@ _DECIDED = {
     "client.id",
     "transactional.id",
     "transaction.timeout.ms",
+    "metadata.recovery.strategy",
     "enable.auto.commit",
     "enable.auto.offset.store",
     "isolation.level",

@@ -23,6 +23,7 @@ from tidemark.runtime.reach import Reach, await_broker
 from tidemark.runtime.stats import Account
 from tidemark.runtime.stopping import Stop, StopAskedError
 from tidemark.runtime.telemetry import Telemetry
+from tidemark.runtime.watchdog import watchdog
 
 _log = logging.getLogger("tidemark")
 
@@ -93,7 +94,8 @@ class Process:
             took_over_ms = give_way(
                 config, self.admin, name, self.transactional_id, now_ms(), self.waiting
             )
-        self.outbox: Outbox = outbox(config, self.transactional_id, self.health.turned)
+        watched = watchdog(name, self.admin).call
+        self.outbox: Outbox = outbox(config, self.transactional_id, self.health.turned, watched)
         member_id = client_id(self.transactional_id, took_over_ms)
         consumer = clients.group_consumer(config, name, member_id, instance_id)
         self.member = Member(consumer, self.admin, self)
