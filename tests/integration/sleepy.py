@@ -1,17 +1,29 @@
-"""The pipeline of pops in a process whose ingest falls asleep over the first record."""
+"""A pipeline whose ingest falls asleep over the first record: a function of it hangs."""
 
+import os
 import time
 from typing import Any
 
-from pops import build, pipeline
-
-from tidemark.ingest import Ingest
-
-__all__ = ["build", "pipeline"]
+from tidemark import Pipeline, count, monotonic, tumbling
 
 
-def _sleep(*_: Any) -> None:
+def _asleep(row: dict[str, Any]) -> dict[str, Any]:
     time.sleep(600)
+    return {"score": row["score"]}
 
 
-Ingest.take = _sleep  # type: ignore[method-assign,assignment]
+def build(name: str) -> Pipeline:
+    """Return the pipeline under a name of its own, so that tests share a broker."""
+    pipeline = Pipeline(name, partitions=2)
+    moves = pipeline.source(
+        f"{name}-moves",
+        schema={"player": str, "at": int, "score": int},
+        event_time="at",
+        watermark=monotonic(),
+    )
+    scores = moves.apply(_asleep, {"score": int}).key_by("player")
+    scores.window(tumbling("10s")).aggregate(moves=count()).to("pops")
+    return pipeline
+
+
+pipeline = build(os.environ.get("TEST_PIPELINE", "sleepy"))

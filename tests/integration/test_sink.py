@@ -43,6 +43,17 @@ def _lag(stack: Stack) -> str | None:
     return stack.figures("sink").get("lag")
 
 
+def _await_end(stack: Stack, path: Path, start_ms: int) -> None:
+    """Stop all but the sink once the end of input closed the last panes; wait for its rows."""
+    last = {(f"p{n}", start_ms) for n in range(PLAYERS)}
+    stack.await_results("pops", lambda panes: last <= last_panes(panes, "pops").keys())
+    assert set(stack.stop(*stack.plan.services()).values()) == {0}
+    for name, value in (("pops", "pops"), ("sessions", "moves")):
+        panes = last_panes(stack.results(name), value)
+        wait_until(lambda n=name, v=value, p=panes: _table(path, n, v) == p, f"all of {name}")
+    wait_until(lambda: _lag(stack) == "0", "a sink without lag")
+
+
 def test_killing_the_sink_neither_loses_nor_doubles_a_row(broker, tmp_path):
     path = tmp_path / "results.db"
     with Stack(broker, "sunk", TIDEMARK_SINK=f"sqlite:{path}") as stack:
@@ -56,8 +67,8 @@ def test_killing_the_sink_neither_loses_nor_doubles_a_row(broker, tmp_path):
                 stack.start("sink")
         stack.produce([(0, None, b"pop!"), (0, None, move("end", T + 3_600_000))])
         wait_until(lambda: _rows(path, "SELECT * FROM dead_letters") != [], "the dead letter")
-        wait_until(lambda: _lag(stack) == "0", "a sink without lag")
-        assert set(stack.stop().values()) == {0}
+        _await_end(stack, path, T + 90_000)
+        assert stack.stop("sink") == {"sink": 0}
         panes, sessions = stack.results("pops"), stack.results("sessions")
         late = stack.results("pops.late")
         committed = {topic: len(stack.committed(topic)) for topic in (f"{stack.name}.pops.late",)}
@@ -84,8 +95,8 @@ def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
             wait_until(lambda: "trying again" in stack.log("sink"), "word of the lock", 40.0)
             db.execute("COMMIT")
         wait_until(lambda: "back again" in stack.log("sink"), "the sink to come back", 60.0)
-        wait_until(lambda: _lag(stack) == "0", "a sink without lag")
-        assert set(stack.stop().values()) == {0}
+        _await_end(stack, path, T + 20_000)
+        assert stack.stop("sink") == {"sink": 0}
         panes = stack.results("pops")
     assert _table(path, "pops", "pops") == last_panes(panes, "pops")
 
