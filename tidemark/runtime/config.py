@@ -120,6 +120,13 @@ class Config(BaseSettings):
     stats_interval_ms: int = Field(
         default=1_000, validation_alias="TIDEMARK_STATS_INTERVAL_MS", ge=0, le=60_000
     )
+    # When the monitor tells of lag that grows, and of a clock that stands.
+    alert_lag_records: int = Field(
+        default=1_000, validation_alias="TIDEMARK_ALERT_LAG_RECORDS", ge=1
+    )
+    alert_clock_stuck_ms: Millis = Field(
+        default=60_000, validation_alias="TIDEMARK_ALERT_CLOCK_STUCK_MS"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias="TIDEMARK_LOG_LEVEL"
     )

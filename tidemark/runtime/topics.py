@@ -40,6 +40,9 @@ _CHANGELOG = {
     "max.compaction.lag.ms": "60000",
     "delete.retention.ms": "600000",
 }
+TABLE_SETTINGS = {name: value for name, value in _CHANGELOG.items() if name not in _ALWAYS}
+"""Settings under which the changelog of a table that is written every second stays small."""
+
 # Of no worth when they are old, and outside of all guarantees.
 _STATS = {
     **_ALWAYS,

@@ -1,0 +1,160 @@
+"""When the monitor tells a person: docs/monitor.md, "Alerts"."""
+
+import msgspec
+
+from tidemark.monitor.alerts import Seen, Thresholds, alerts_of, follow
+from tidemark.monitor.page import page
+from tidemark.monitor.status import FORGOTTEN_MS, QUIET_MS, status, why_open
+from tidemark.runtime.stats import (
+    ClockStats,
+    CommitStats,
+    OperatorStats,
+    PartitionStats,
+    RestoreStats,
+    SourceStats,
+    Stats,
+)
+
+NOW_MS = 1_000_000
+NONE = Thresholds(lag_records=1_000, stuck_ms=60_000)
+
+
+def stats(at_ms: int = NOW_MS, service: str = "windowing", **others) -> Stats:
+    quiet = Stats(
+        version=1,
+        pipeline="p",
+        service=service,
+        slot="0",
+        at_ms=at_ms,
+        started_at_ms=1,
+        ready=True,
+        reasons=[],
+        rows_in=5,
+        rows_out=1,
+        filtered=0,
+        late=0,
+        dead_letters=0,
+        lag=0,
+        commits=CommitStats(0, 0.0, 0.0, 0.0),
+        partitions=[],
+        sources=[],
+        operators=[],
+        restores=[],
+    )
+    return msgspec.structs.replace(quiet, **others)
+
+
+def held(by: str | None, since_ms: int) -> OperatorStats:
+    return OperatorStats("pops", "p.log", 5, 0, 1, [ClockStats(0, 60_000, since_ms, by, 3, 9)], [])
+
+
+def after(*records: Stats) -> Seen:
+    seen = None
+    for each in records:
+        seen = follow(seen, each)
+    assert seen is not None
+    return seen
+
+
+def kinds(*records: Stats) -> list[str]:
+    return [alert.kind for alert in alerts_of(after(*records), NONE)]
+
+
+def with_lags(*lags: int) -> list[Stats]:
+    """Records five seconds apart."""
+    return [stats(NOW_MS + 5_000 * n, lag=lag) for n, lag in enumerate(lags)]
+
+
+def test_lag_that_grows_for_half_a_minute_is_an_alert():
+    assert kinds(*with_lags(0, 300, 500, 800, 900, 1_000, 1_200)) == ["lag growing"]
+
+
+def test_lag_that_is_worked_off_or_small_or_young_is_none():
+    assert kinds(*with_lags(5_000, 4_000, 3_000, 2_000, 1_500, 1_000, 9_000)) == []
+    assert kinds(*with_lags(0, 100, 200, 300, 400, 500, 600)) == []
+    assert kinds(*with_lags(0, 2_000, 4_000)) == []
+    assert kinds(*with_lags(0, 1_000, 4_000, 5_000, 5_000, 4_000, 3_000)) == []
+
+
+def test_lag_before_half_a_minute_is_forgotten():
+    assert kinds(*with_lags(0, 9_000, *[9_000] * 8)) == []
+
+
+def test_a_clock_that_a_source_holds_for_long_is_an_alert_that_names_it():
+    stuck = stats(operators=[held("moves/1", NOW_MS - 60_000)])
+    (alert,) = alerts_of(after(stuck), NONE)
+    assert (alert.kind, alert.subject, alert.since_ms) == ("clock stuck", "pops/0", NOW_MS - 60_000)
+    assert alert.text.startswith("moves/1 holds the clock of pops")
+    assert kinds(stats(operators=[held("moves/1", NOW_MS - 59_999)])) == []
+
+
+def test_a_clock_whose_sources_are_all_silent_is_not_stuck():
+    assert kinds(stats(operators=[held(None, 0)])) == []
+
+
+def test_dead_letters_are_told_of_for_five_minutes_after_the_last_one():
+    first, last = stats(dead_letters=1), stats(NOW_MS + 1_000, dead_letters=2)
+    assert kinds(first, last) == ["dead letters"]
+    assert kinds(first, last, stats(NOW_MS + 301_000, dead_letters=2)) == ["dead letters"]
+    assert kinds(first, last, stats(NOW_MS + 301_001, dead_letters=2)) == []
+
+
+def test_dead_letters_of_a_life_that_ended_are_still_told_of():
+    reborn = stats(NOW_MS + 2_000, started_at_ms=2)
+    assert kinds(stats(dead_letters=1), reborn) == ["dead letters"]
+    assert kinds(stats(), msgspec.structs.replace(reborn, dead_letters=1)) == ["dead letters"]
+
+
+def test_a_restore_is_told_of_while_it_runs():
+    restoring = stats(restores=[RestoreStats("p.pops.changelog", 0, 1, 9, None)])
+    assert kinds(restoring) == ["restore running"]
+    assert kinds(restoring, stats(NOW_MS + 1_000)) == []
+
+
+def told(*records: Stats, now_ms: int = NOW_MS):
+    seen = [follow(None, each) for each in records]
+    return status("p", seen, [a for each in seen for a in alerts_of(each, NONE)], now_ms)
+
+
+def test_a_process_that_says_nothing_is_told_of_and_at_last_forgotten():
+    assert told(stats(), now_ms=NOW_MS + QUIET_MS)["alerts"] == []
+    (alert,) = told(stats(), now_ms=NOW_MS + QUIET_MS + 1)["alerts"]
+    assert (alert["kind"], alert["process"]) == ("silent", "windowing/0")
+    gone = told(stats(dead_letters=1), now_ms=NOW_MS + FORGOTTEN_MS)
+    assert (gone["alerts"], gone["processes"]) == ([], [])
+
+
+def test_why_a_window_is_open_is_said_in_a_sentence():
+    def why(by: str | None, lag: int = 0) -> str:
+        source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000)
+        at = PartitionStats("moves", 1, 10, 10 + lag, lag)
+        ingest = stats(service="ingest", sources=[source], partitions=[at])
+        windowing = stats(operators=[held(by, NOW_MS - 9_000)])
+        return told(ingest, windowing)["clocks"][0]["why"]
+
+    assert why("moves/1") == "moves/1 holds it for 9 s: no record came for 8 s"
+    assert (
+        why("moves/1", lag=7)
+        == "moves/1 holds it for 9 s: ingest has still to read 7 records of it"
+    )
+    assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process has it"
+    assert why(None) == "all sources are silent"
+
+
+def test_a_window_is_open_until_the_clock_has_reached_its_end():
+    seen = told(stats(operators=[held("moves/1", NOW_MS)]))
+    assert [clock["open"] for clock in why_open(seen, "pops", 60_000)] == [False]
+    assert [clock["open"] for clock in why_open(seen, "pops", 60_001)] == [True]
+    assert why_open(seen, "others", None) == []
+
+
+def test_the_page_shows_what_names_hold_and_no_markup_of_theirs():
+    seen = told(stats(service="<b>", ready=False, reasons=["a & b"]))
+    shown = page(seen)
+    assert "&lt;b&gt;/0" in shown
+    assert "a &amp; b" in shown
+    assert "<b>" not in shown
+
+
+def test_the_page_of_nothing_says_so():
+    assert page(told()).count("Nothing heard yet.") == 3

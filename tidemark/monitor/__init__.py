@@ -1,0 +1,1 @@
+"""The monitor: the latest stats of a pipeline's processes, alerts, and a page that shows both."""

@@ -1,0 +1,137 @@
+"""Rules that turn stats into alerts.  Pure: what was seen of a process in, its alerts out.
+
+See docs/monitor.md, "Alerts".
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tidemark.runtime.stats import ClockStats, OperatorStats, Stats
+
+LAG_WINDOW_MS = 30_000
+"""How long lag must have grown."""
+
+DEAD_WINDOW_MS = 300_000
+"""How long dead letters are told of after the last one."""
+
+_SAMPLE_MS = 2_000
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """``lag_records``: how much lag must have grown.  ``stuck_ms``: how long a clock may stand."""
+
+    lag_records: int = 1_000
+    stuck_ms: int = 60_000
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What is remembered of one process: its last record, and what the rules look back at.
+
+    ``lags``: samples (time, lag), oldest first; ``dead_at_ms``: when the last dead letter was seen.
+    """
+
+    stats: Stats
+    lags: list[tuple[int, int]] = []
+    dead_at_ms: int | None = None
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """Something that a person should look at; ``process``: service/slot; ``subject``: of what."""
+
+    kind: str
+    process: str
+    subject: str
+    text: str
+    since_ms: int
+
+    @property
+    def key(self) -> str:
+        """What makes it the same alert the next time."""
+        return f"{self.process} {self.kind} {self.subject}"
+
+
+def process_of(stats: Stats) -> str:
+    """Return service/slot, which is the key of the record too."""
+    return f"{stats.service}/{stats.slot}"
+
+
+def follow(seen: Seen | None, stats: Stats) -> Seen:
+    """Add a record to what was seen of its process; one that started anew begins anew."""
+    if seen is None or seen.stats.started_at_ms != stats.started_at_ms:
+        before_ms = None if seen is None else seen.dead_at_ms
+        return Seen(stats, _sampled([], stats), stats.at_ms if stats.dead_letters else before_ms)
+    more = stats.dead_letters > seen.stats.dead_letters
+    return Seen(stats, _sampled(seen.lags, stats), stats.at_ms if more else seen.dead_at_ms)
+
+
+def _sampled(lags: list[tuple[int, int]], stats: Stats) -> list[tuple[int, int]]:
+    if stats.lag is None or (lags and stats.at_ms - lags[-1][0] < _SAMPLE_MS):
+        return lags
+    kept = [each for each in lags if stats.at_ms - each[0] <= LAG_WINDOW_MS + _SAMPLE_MS]
+    return [*kept, (stats.at_ms, stats.lag)]
+
+
+def alerts_of(seen: Seen, thresholds: Thresholds) -> list[Alert]:
+    """Return the alerts of one process."""
+    return [
+        *_lag(seen, thresholds.lag_records),
+        *_stuck(seen.stats, thresholds.stuck_ms),
+        *_dead_letters(seen),
+        *_restores(seen.stats),
+    ]
+
+
+def _lag(seen: Seen, least: int) -> list[Alert]:
+    """Lag that has grown all along: it is highest now, and it was never worked off."""
+    if not seen.lags or seen.lags[-1][0] - seen.lags[0][0] < LAG_WINDOW_MS - _SAMPLE_MS:
+        return []
+    lags = [lag for _, lag in seen.lags]
+    grown = lags[-1] - lags[0]
+    if grown < least or lags[-1] < max(lags) or min(lags) < lags[0]:
+        return []
+    text = f"lag has grown by {grown} to {lags[-1]} records in {LAG_WINDOW_MS // 1000} s"
+    return [Alert("lag growing", process_of(seen.stats), "", text, seen.lags[0][0])]
+
+
+def _stuck(stats: Stats, stuck_ms: int) -> list[Alert]:
+    return [
+        Alert(
+            "clock stuck",
+            process_of(stats),
+            f"{operator.operator}/{clock.partition}",
+            f"{clock.held_by} holds the clock of {operator.operator}, log partition "
+            f"{clock.partition}: {clock.open_windows} windows wait",
+            clock.unmoved_since_ms,
+        )
+        for operator in stats.operators
+        for clock in operator.clocks
+        if _is_stuck(operator, clock, stats.at_ms, stuck_ms)
+    ]
+
+
+def _is_stuck(operator: OperatorStats, clock: ClockStats, at_ms: int, stuck_ms: int) -> bool:
+    waited = clock.held_by is not None and at_ms - clock.unmoved_since_ms >= stuck_ms
+    return waited and operator.rows + clock.open_windows > 0
+
+
+def _dead_letters(seen: Seen) -> list[Alert]:
+    stats, at_ms = seen.stats, seen.dead_at_ms
+    if at_ms is None or stats.at_ms - at_ms > DEAD_WINDOW_MS:
+        return []
+    text = f"since its start: {stats.dead_letters}; {stats.pipeline}.dead-letters says why"
+    return [Alert("dead letters", process_of(stats), "", text, at_ms)]
+
+
+def _restores(stats: Stats) -> list[Alert]:
+    return [
+        Alert(
+            "restore running",
+            process_of(stats),
+            f"{restore.topic}/{restore.partition}",
+            f"{restore.topic}/{restore.partition}: {restore.done} of {restore.total} offsets",
+            stats.at_ms,
+        )
+        for restore in stats.restores
+    ]

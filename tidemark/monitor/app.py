@@ -1,0 +1,194 @@
+"""The monitor as a Faust app: stats in, tables of the latest ones and of alerts, a page on top.
+
+It reads the stats topic and nothing else, and no service waits for it: it may be absent, late or
+killed.  Its tables come back from their changelogs.  Faust reads uncommitted data, which stats are:
+they are written without transactions.
+"""
+
+import logging
+import time
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import faust
+import msgspec
+from confluent_kafka import KafkaError, KafkaException
+from faust.web.drivers.aiohttp import Web
+
+from tidemark.monitor.alerts import Alert, Seen, Thresholds, alerts_of, follow, process_of
+from tidemark.monitor.credentials import credentials
+from tidemark.monitor.page import page
+from tidemark.monitor.status import FORGOTTEN_MS, status, why_open
+from tidemark.plan import Plan
+from tidemark.runtime.config import Config
+from tidemark.runtime.reach import await_broker
+from tidemark.runtime.stats import Stats, decode
+from tidemark.runtime.topics import TABLE_SETTINGS, begin_to_create, stats_settings
+
+DEFAULT_PORT = 6066
+
+_SESSION_S, _HEARTBEAT_S = 10.0, 1.0
+_log = logging.getLogger("tidemark")
+
+
+class _OwnPages(Web):
+    """Serves the monitor's pages and none of Faust's."""
+
+    default_blueprints = ()
+    production_blueprints = ()
+    debug_blueprints = ()
+    optional_blueprints = ()
+
+
+class _App(faust.App):
+    def _new_web(self) -> Web:
+        return _OwnPages(self)
+
+
+class Monitor:
+    """Tables of one pipeline, and what feeds and shows them."""
+
+    def __init__(self, app: faust.App, pipeline: str, thresholds: Thresholds) -> None:
+        """``app``: whose tables and pages they are."""
+        self.pipeline = pipeline
+        self._thresholds = thresholds
+        kept: dict[str, Any] = {
+            "partitions": 1,
+            "key_type": str,
+            "extra_topic_configs": TABLE_SETTINGS,
+        }
+        self._latest = app.Table("latest", **kept)
+        self._alerts = app.Table("alerts", **kept)
+
+    def read(self, value: bytes) -> None:
+        """Take the value of a record, if it is one."""
+        try:
+            stats = decode(value)
+        except msgspec.DecodeError as error:
+            _log.warning("%s.stats: a record that is none: %s", self.pipeline, error)
+        else:
+            self.take(stats)
+
+    def take(self, stats: Stats) -> None:
+        """Put a record in place of the one before of its process; raise and withdraw alerts."""
+        process = process_of(stats)
+        held = self._latest.get(process)
+        seen = follow(msgspec.convert(held, Seen) if held else None, stats)
+        self._latest[process] = msgspec.to_builtins(seen)
+        now = {alert.key: alert for alert in alerts_of(seen, self._thresholds)}
+        for key, before in list(self._alerts.items()):
+            if before["process"] == process and key not in now:
+                del self._alerts[key]
+                _log.info("alert over: %s: %s", process, before["kind"])
+        for key, alert in now.items():
+            self._raise(key, alert)
+        self._forget(stats.at_ms)
+
+    def _raise(self, key: str, alert: Alert) -> None:
+        before = self._alerts.get(key)
+        if before is None:
+            _log.warning("alert: %s: %s: %s", alert.process, alert.kind, alert.text)
+        since_ms = alert.since_ms if before is None else min(before["since_ms"], alert.since_ms)
+        if alert.kind != "clock stuck":
+            alert = msgspec.structs.replace(alert, since_ms=since_ms)
+        self._alerts[key] = msgspec.to_builtins(alert)
+
+    def _forget(self, now_ms: int) -> None:
+        for process, held in list(self._latest.items()):
+            if now_ms - held["stats"]["at_ms"] >= FORGOTTEN_MS:
+                del self._latest[process]
+
+    def status(self) -> dict[str, Any]:
+        """Return what is known now."""
+        seen = [msgspec.convert(held, Seen) for held in self._latest.values()]
+        alerts = [msgspec.convert(held, Alert) for held in self._alerts.values()]
+        return status(self.pipeline, seen, alerts, time.time_ns() // 1_000_000)
+
+
+def monitor_app(config: Config, pipeline: str, folder: str) -> faust.App:
+    """Return the app; ``folder``: one that Faust may write to, though it keeps nothing there."""
+    app = _App(
+        f"{pipeline}.monitor",
+        broker=";".join(f"kafka://{each}" for each in config.bootstrap_servers.split(",")),
+        broker_credentials=credentials(config.client_properties),
+        broker_session_timeout=_SESSION_S,
+        broker_heartbeat_interval=_HEARTBEAT_S,
+        consumer_auto_offset_reset="latest",
+        # Started again within the session, it gets its partition back at once.
+        consumer_group_instance_id=config.slot,
+        datadir=folder,
+        store="memory://",
+        topic_partitions=1,
+        topic_replication_factor=max(1, config.replication_factor),
+        topic_disable_leader=True,
+        web_bind=config.http_host,
+        web_port=config.http_port or DEFAULT_PORT,
+        worker_redirect_stdouts=False,
+    )
+    thresholds = Thresholds(config.alert_lag_records, config.alert_clock_stuck_ms)
+    monitor = Monitor(app, pipeline, thresholds)
+    stats = app.topic(
+        f"{pipeline}.stats",
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+    )
+
+    @app.agent(stats, concurrency=1)
+    async def watch(values: Any) -> None:
+        async for value in values:
+            monitor.read(value)
+
+    _serve(app, monitor)
+    return app
+
+
+def _serve(app: faust.App, monitor: Monitor) -> None:
+    async def index(view: Any, _request: Any) -> Any:
+        return view.html(page(monitor.status()))
+
+    async def told(view: Any, _request: Any) -> Any:
+        return view.json(monitor.status())
+
+    async def why(view: Any, request: Any) -> Any:
+        end = request.query.get("end_ms")
+        if end is not None and not end.lstrip("-").isdigit():
+            return view.json({"error": f"end_ms={end}: no number of milliseconds"}, status=400)
+        asked = request.query.get("operator"), None if end is None else int(end)
+        return view.json(why_open(monitor.status(), *asked))
+
+    async def live(view: Any, _request: Any) -> Any:
+        return view.json({"service": app.conf.id, "live": True, "reasons": []})
+
+    async def ready(view: Any, _request: Any) -> Any:
+        tables: Any = app.tables
+        reasons = [] if tables.recovery.completed.is_set() else ["reading its tables back"]
+        told = {"service": app.conf.id, "ready": not reasons, "reasons": reasons}
+        return view.json(told, status=503 if reasons else 200)
+
+    routes = {
+        "/": index,
+        "/api/status": told,
+        "/api/why": why,
+        "/health/live": live,
+        "/health/ready": ready,
+    }
+    for path, answer in routes.items():
+        app.page(path)(answer)
+
+
+def run(config: Config, plan: Plan) -> None:
+    """Run the monitor of a pipeline until it is told to stop."""
+    admin = await_broker(config, lambda _reason: None)
+    try:
+        begin_to_create(admin, stats_settings(plan.stats), config.replication_factor).result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    with TemporaryDirectory() as folder:
+        app = monitor_app(config, plan.pipeline, folder)
+        for name in ("faust", "mode", "aiokafka"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        _log.info("%s started, at port %d", app.conf.id, app.conf.web_port)
+        faust.Worker(app, override_logging=False).execute_from_commandline()

@@ -1,0 +1,128 @@
+"""The status of a pipeline, as JSON has it and as the page shows it: from what was seen, and now.
+
+Whoever says nothing is seen only from here: a process that died writes no record about it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tidemark.monitor.alerts import Alert, Seen, process_of
+from tidemark.runtime.stats import ClockStats, SourceStats, Stats
+
+QUIET_MS = 10_000
+"""A process that said nothing for so long is told of."""
+
+FORGOTTEN_MS = 3_600_000
+"""One that said nothing for so long was taken out of service."""
+
+Json = dict[str, Any]
+
+
+def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms: int) -> Json:
+    """Return everything there is to say, with plain values."""
+    latest = sorted(
+        (each.stats for each in seen if now_ms - each.stats.at_ms < FORGOTTEN_MS), key=process_of
+    )
+    told = [*alerts, *_quiet(latest, now_ms)]
+    known = {process_of(stats) for stats in latest}
+    return {
+        "pipeline": pipeline,
+        "at_ms": now_ms,
+        "alerts": [
+            msgspec.to_builtins(alert)
+            for alert in sorted(told, key=lambda alert: (alert.since_ms, alert.key))
+            if alert.process in known
+        ],
+        "processes": [_process(stats, now_ms) for stats in latest],
+        "clocks": [clock for stats in latest for clock in _clocks(stats, latest, now_ms)],
+        "sources": [source for stats in latest for source in _sources(stats)],
+    }
+
+
+def why_open(told: Json, operator: str | None, end_ms: int | None) -> list[Json]:
+    """Return why windows of an operator that end at ``end_ms``, or any window, are still open."""
+    return [
+        {**clock, "open": end_ms is None or clock["clock_ms"] is None or clock["clock_ms"] < end_ms}
+        for clock in told["clocks"]
+        if operator in (None, clock["operator"])
+    ]
+
+
+def _quiet(latest: Iterable[Stats], now_ms: int) -> list[Alert]:
+    return [
+        Alert("silent", process_of(stats), "", "has stopped, or cannot reach Kafka", stats.at_ms)
+        for stats in latest
+        if now_ms - stats.at_ms > QUIET_MS
+    ]
+
+
+def _process(stats: Stats, now_ms: int) -> Json:
+    commits = stats.commits
+    return {
+        "process": process_of(stats),
+        "ready": stats.ready,
+        "reasons": stats.reasons,
+        "said_ms": now_ms - stats.at_ms,
+        "started_at_ms": stats.started_at_ms,
+        "rows_in": stats.rows_in,
+        "rows_out": stats.rows_out,
+        "filtered": stats.filtered,
+        "late": stats.late,
+        "dead_letters": stats.dead_letters,
+        "lag": stats.lag,
+        "commits": commits.count,
+        "commit_mean_ms": commits.total_ms / commits.count if commits.count else None,
+        "commit_longest_ms": commits.longest_ms,
+        "restores": msgspec.to_builtins(stats.restores),
+    }
+
+
+def _sources(stats: Stats) -> list[Json]:
+    """Return what ingest says of raw partitions."""
+    lags = {f"{at.topic}/{at.partition}": at.lag for at in stats.partitions}
+    return [
+        {**msgspec.to_builtins(source), "lag": lags.get(source.source)} for source in stats.sources
+    ]
+
+
+def _clocks(stats: Stats, latest: Iterable[Stats], now_ms: int) -> list[Json]:
+    ingest: Mapping[str, tuple[SourceStats, int | None]] = {
+        source.source: (source, _lag(each, source.source))
+        for each in latest
+        for source in each.sources
+    }
+    return [
+        {
+            "operator": operator.operator,
+            "process": process_of(stats),
+            **msgspec.to_builtins(clock),
+            "why": _why(clock, ingest, now_ms),
+        }
+        for operator in stats.operators
+        for clock in operator.clocks
+    ]
+
+
+def _lag(stats: Stats, source: str) -> int | None:
+    lags = {f"{at.topic}/{at.partition}": at.lag for at in stats.partitions}
+    return lags.get(source)
+
+
+def _why(
+    clock: ClockStats, ingest: Mapping[str, tuple[SourceStats, int | None]], now_ms: int
+) -> str:
+    """Say what the clock waits for, in a sentence."""
+    if clock.held_by is None:
+        return "all sources are silent"
+    stands_s = max(0, now_ms - clock.unmoved_since_ms) // 1000
+    held = f"{clock.held_by} holds it for {stands_s} s"
+    if clock.held_by not in ingest:
+        return f"{held}: no ingest process has it"
+    source, lag = ingest[clock.held_by]
+    if lag:
+        return f"{held}: ingest has still to read {lag} records of it"
+    if source.silent_since_ms is None:
+        return held
+    return f"{held}: no record came for {max(0, now_ms - source.silent_since_ms) // 1000} s"
