@@ -1,6 +1,6 @@
 """Run a log through an operator as a task would, with restores and purges on the way."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,18 +42,38 @@ AGGREGATION = Aggregation(
 
 @dataclass(frozen=True)
 class Incidents:
-    """Steps after which something happens that must not show in any result."""
+    """Steps after which something happens that must not show in any result.
+
+    ``snapshots``: one is taken, while the state lives on.  ``written``: the last one that was taken
+    is whole by now, and replaces what is older.  ``replays``: a new owner restores what is written.
+    ``moves``: one does so before the end of input.
+    """
 
     purges: frozenset[int] = frozenset()
     snapshots: frozenset[int] = frozenset()
+    written: frozenset[int] = frozenset()
     replays: frozenset[int] = frozenset()
+    moves: bool = False
     store: BlockStore = IN_MEMORY
 
 
-def incidents() -> st.SearchStrategy[Incidents]:
-    """Draw purges, restores from a snapshot or from all changes since the last, and a store."""
-    steps = st.frozensets(st.integers(0, 10))
-    return st.builds(Incidents, steps, steps, steps, stores())
+@st.composite
+def incidents(draw: st.DrawFn) -> Incidents:
+    """Draw purges, snapshots, restores, and a store.
+
+    Mostly, a snapshot is written while steps go on, and more of them follow before it is needed.
+    """
+    purges, others = draw(_steps()), draw(_steps())
+    taken = draw(st.integers(0, 4))
+    written = taken + draw(st.sampled_from((0, 0, 1, 2)))
+    needed = written + draw(st.integers(0, 4))
+    snapshots, replays = frozenset({taken, *others}), frozenset({needed, *draw(_steps())})
+    every = frozenset({written, *draw(st.just(others) | _steps())})
+    return Incidents(purges, snapshots, every, replays, draw(st.booleans()), draw(stores()))
+
+
+def _steps() -> st.SearchStrategy[frozenset[int]]:
+    return st.frozensets(st.integers(0, 8), max_size=4)
 
 
 class Task:
@@ -65,23 +85,47 @@ class Task:
         self.clocks = operator.clocks()
         self.state = operator.body.fresh(store)
         self.changelog: list[Changes] = []
+        self._taken: tuple[Iterator[Changes], int] | None = None
 
     def step(self, segment: Segment) -> Output:
         """Take a segment and write down what changed."""
         output = self.operator.step(segment, self.clocks, self.state)
-        self.changelog.append(self.state.changes())
-        self.state.validate()
+        self.note()
         return output
 
+    def note(self) -> None:
+        """Write down what changed."""
+        self.changelog.append(self.state.changes())
+        self.state.validate()
+
+    def meet(self, happen: Incidents, step: int) -> None:
+        """Let happen what does after a step."""
+        if step in happen.purges:
+            self.state.purge(self.clocks.clock_ms)
+        if step in happen.snapshots:
+            self.snapshot()
+        if step in happen.written:
+            self.compact()
+        if step in happen.replays:
+            self.restore()
+
+    def snapshot(self) -> None:
+        """Take a snapshot, which is made as it is written."""
+        self._taken = iter(self.state.snapshot()), len(self.changelog)
+
     def compact(self) -> None:
-        """Replace the changelog by a snapshot."""
-        self.changelog = list(self.state.snapshot())
+        """Write the snapshot that was taken, in place of what is older."""
+        if self._taken is not None:
+            pieces, older = self._taken
+            self.changelog[:older] = pieces
+            self._taken = None
 
     def restore(self) -> None:
-        """Start again from the changelog."""
+        """Start again from the changelog; a snapshot that is not whole is lost."""
         clocks = self.operator.clocks()
         clocks.apply(self.clocks.state())
         self.clocks, self.state = clocks, self.operator.body.fresh(self.store)
+        self._taken = None
         for changes in self.changelog:
             self.state.apply(changes)
         self.state.validate()
@@ -103,13 +147,9 @@ def run(
         made.rows += output.rows
         made.clocks.append(task.clocks.clock_ms)
         assert output.accepted + output.late.height == output.rows
-        if step in happen.purges:
-            task.state.purge(task.clocks.clock_ms)
-        if step in happen.snapshots:
-            task.compact()
-            task.restore()
-        if step in happen.replays:
-            task.restore()
+        task.meet(happen, step)
+    if happen.moves:
+        task.restore()
     output = operator.finish(task.clocks, task.state)
     made.steps.append(panes(output.panes.drop("end_of_input"), operator.key, pane))
     return made
@@ -139,14 +179,9 @@ def run_crowd(
         assert panes(made, operator.key) == due
         assert found == late
         before_ms = clock_ms
-        task.changelog.append(task.state.changes())
-        if step in happen.purges:
-            task.state.purge(clock_ms)
-        if step in happen.snapshots:
-            task.compact()
-        if step in happen.replays:
-            task.restore()
-        task.state.validate()
+        task.note()
+        task.clocks.clock_ms = clock_ms
+        task.meet(happen, step)
 
 
 def panes(frame: pl.DataFrame, key: Sequence[str], pane: Any = Pane) -> list[Any]:

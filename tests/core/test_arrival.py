@@ -33,10 +33,7 @@ def collected(log, segments, happen=None):
     task = Task(operator)
     for step, segment in enumerate(segments):
         task.step(segment)
-        if step in happen.snapshots:
-            task.compact()
-        if step in happen.snapshots | happen.replays:
-            task.restore()
+        task.meet(happen, step)
     panes = operator.finish(task.clocks, task.state).panes
     return dict(panes.select("key", "values").iter_rows())
 
