@@ -15,7 +15,7 @@ from tidemark.core.arrival_window import Arrival
 from tidemark.core.calendar import Calendar
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.pane import START, WINDOW
-from tidemark.core.trigger import EveryRows, OnClose, OnFinal, Trigger, on_update
+from tidemark.core.trigger import OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.logical import (
@@ -79,8 +79,6 @@ class KeyedStream:
         _require_trigger(trigger)
         _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
-        if isinstance(window, Session):
-            _require_by_rows(trigger)
         return WindowedStream(
             self.dataflow,
             Windowed(
@@ -153,15 +151,6 @@ def _require_filled(window: object, trigger: Trigger | None) -> None:
         )
     if not isinstance(trigger or OnClose(), OnClose | OnFinal):
         raise PipelineError(f"window(empty): windows are not published at their close {trigger}")
-
-
-def _require_by_rows(trigger: Trigger | None) -> None:
-    early = trigger.early if isinstance(trigger, OnClose) else trigger
-    if early is not None and not isinstance(early, OnFinal | EveryRows):
-        raise PipelineError(
-            f"window(trigger): early panes of sessions go by rows, got {trigger}; use "
-            "every(rows=...)"
-        )
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:

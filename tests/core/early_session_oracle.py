@@ -10,7 +10,7 @@ from tidemark.core.segment import FOREVER_MS, Segment
 
 
 class Spec(NamedTuple):
-    """A session window; ``every``: rows between early panes, 0 for none."""
+    """A session window; ``every``: how many rows, or ms, between early panes; 0 for none."""
 
     gap_ms: int
     allowed_lateness_ms: int
@@ -18,6 +18,7 @@ class Spec(NamedTuple):
     closes: bool
     every: int
     discarding: bool
+    by: str = "rows"  # "rows" | "event_time" | "processing_time"
 
 
 @dataclass(eq=False)
@@ -31,6 +32,7 @@ class Burst:
     stands: int = 0
     stands_end: int = 0
     early: bool = False  # that pane is
+    changed_ms: int = 0  # processing time of the last row
 
 
 class Sessions:
@@ -42,7 +44,22 @@ class Sessions:
         self.panes: list[Pane] = []
         self.shown: set[Judged] = set()
 
-    def fold(self, row: Judged, run: Run) -> None:
+    def record(self, now: int, clock: int) -> None:
+        """Show what was recorded in an interval of processing time that is over."""
+        spec = self.spec
+        if spec.by != "processing_time" or not spec.every:
+            return
+        wait = 0 if spec.closes else spec.allowed_lateness_ms
+        shown, self.panes = self.panes, []
+        for key, own in self.bursts.items():
+            for burst in own:
+                over = burst.changed_ms // spec.every < now // spec.every
+                if over and burst.end + wait > clock and burst.stands < len(burst.rows):
+                    self._show(key, burst, "early" if burst.end > clock else "late")
+                    burst.early = spec.closes
+        self.panes = [*shown, *in_order(self.panes)]
+
+    def fold(self, row: Judged, run: Run, now: int = 0) -> None:
         start, end = row.at_ms, row.at_ms + self.spec.gap_ms
         lateness = self.spec.allowed_lateness_ms
         own = self.bursts.setdefault(row.key, [])
@@ -64,18 +81,29 @@ class Sessions:
             merged.late |= burst.late
         merged.rows.append(row)
         own.append(merged)
-        self._stand(row.key, merged, met)
+        merged.changed_ms = now
+        withdraws = self._stand(row.key, merged, met)
         on_time = merged.end > row.w_ms
-        fires = self.spec.every and len(merged.rows) - merged.stands >= self.spec.every
-        if fires and (on_time or not self.spec.closes):
+        fires = withdraws or self._fires(merged, met, row.at_ms)
+        if self.spec.every and fires and (on_time or not self.spec.closes):
             self._show(row.key, merged, "early" if on_time else "late")
             merged.early = self.spec.closes
 
-    def _stand(self, key: str | None, merged: Burst, met: list[Burst]) -> None:
+    def _fires(self, merged: Burst, met: list[Burst], at: int) -> bool:
+        every = self.spec.every
+        if self.spec.by == "rows":
+            return len(merged.rows) - merged.stands >= every
+        if self.spec.by == "event_time":
+            before = [row.at_ms for burst in met for row in burst.rows]
+            return bool(before) and at // every > max(before) // every
+        return False
+
+    def _stand(self, key: str | None, merged: Burst, met: list[Burst]) -> bool:
         """Carry over what was shown; accumulating, withdraw panes under another start."""
         if self.spec.discarding:
             merged.stands = sum(burst.stands for burst in met)
-            return
+            return False
+        before = len(self.panes)
         for burst in sorted(met, key=lambda b: (b.stands_end, b.start)):
             if burst.start == merged.start and burst.stands >= merged.stands:
                 merged.stands, merged.stands_end = burst.stands, burst.stands_end
@@ -88,6 +116,8 @@ class Sessions:
                         *nothing,
                     )
                 )  # fmt: skip
+
+        return len(self.panes) > before
 
     def _show(self, key: str | None, burst: Burst, timing: str) -> None:
         size = len(burst.rows)
@@ -125,8 +155,9 @@ def early_sessions(segments: Sequence[Segment], topics: Sequence[str], spec: Spe
     """Run a log through sessions, with the end of input as the last step."""
     run, table, state = Run(), Table(topics), Sessions(spec)
     for step in heard(segments, table):
+        state.record(step.now, step.before)
         for row in step.rows:
-            state.fold(row, run)
+            state.fold(row, run, step.now)
         run.note(step, state.publish(step.clock))
     run.steps.append(state.publish(FOREVER_MS))
     return run

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from tests.core.arrival_stream import COLUMNS, Stream
+from tests.core.stores import on_disk
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.arrival_window import Count, Delta, Global, Punctuation, Steps
@@ -239,6 +240,18 @@ def test_state_is_bounded_by_keys_and_the_slices_of_a_window():
         hopping.rows("a 1 1, b 1 1, b 2 2")
     ((slices,),) = (piece.values() for piece in hopping.state.snapshot())
     assert slices.group_by("key").len()["len"].max() <= 6 // 2 + 1
+
+
+def test_slices_of_a_key_stay_together_in_a_snapshot_however_small_frames_are():
+    hopping = Stream(Count(6, 1))
+    hopping.state = hopping.body.fresh(on_disk())
+    hopping.rows("a 1 1, a 2 2, a 3 3, a 4 4, a 5 5, b 1 1")
+    hopping.state.changes()
+    pieces = list(hopping.state.snapshot())
+    hopping.state = hopping.body.fresh()
+    for piece in pieces:
+        hopping.state.apply(piece)
+    assert hopping.rows("a 6 6") == ["a #0 [1,7) 21 r6 on_time final"]
 
 
 def test_changes_hold_only_the_keys_that_changed():

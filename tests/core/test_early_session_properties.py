@@ -18,7 +18,7 @@ from tidemark.core.window import Session
 
 
 def operator(spec, topics):
-    trigger = every(rows=spec.every) if spec.every else None
+    trigger = every(**{spec.by: spec.every}) if spec.every else None
     body = SessionAggregate(
         Session(spec.gap_ms),
         AGGREGATION,
@@ -34,17 +34,23 @@ def operator(spec, topics):
 
 
 @st.composite
-def specs(draw):
-    every_rows = draw(st.sampled_from((1, 1, 2, 3, 0)))
+def specs(draw, kinds=("rows", "rows", "event_time", "processing_time")):
+    by = draw(st.sampled_from(kinds))
+    some = {"rows": (1, 1, 2, 3, 0), "event_time": (1, 3, 10), "processing_time": (1_500,)}
+    number = draw(st.sampled_from(some[by]))
     return Spec(
         draw(st.sampled_from((1, 4, 10, 25))),
         draw(st.sampled_from((0, 3, 40))),
         draw(st.booleans()),
-        not every_rows or draw(st.booleans()),
-        every_rows,
+        not number or draw(st.booleans()),
+        number,
         # Without early panes, accumulating ones are another test's.
-        not every_rows or draw(st.booleans()),
+        not number or draw(st.booleans()),
+        by,
     )
+
+
+BY_ROWS = ("rows", "event_time")
 
 
 @given(event_logs(), specs(), incidents())
@@ -54,7 +60,7 @@ def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log,
     assert got == expected
 
 
-@given(crowds((-30, 25), (0, 30)), specs(), incidents())
+@given(crowds((-30, 25), (0, 30)), specs(BY_ROWS), incidents())
 def test_a_crowd_of_rows_behind_gives_the_oracles_panes(crowd, spec, happen):
     state, expected = Sessions(spec), Run()
 
@@ -66,7 +72,7 @@ def test_a_crowd_of_rows_behind_gives_the_oracles_panes(crowd, spec, happen):
     run_crowd(operator(spec, ("t",)), crowd, happen, oracle, expected.late)
 
 
-@given(st.data(), event_logs(), specs())
+@given(st.data(), event_logs(), specs(BY_ROWS))
 def test_cuts_change_no_early_pane(data, log, spec):
     whole = run(operator(spec, log.topics), log.segments)
     cut = run(operator(spec, log.topics), data.draw(cut_segments(log.segments)))

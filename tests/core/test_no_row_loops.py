@@ -14,7 +14,8 @@ import pytest
 CORE = Path(__file__).parents[2] / "tidemark" / "core"
 HOT = (
     *("windowed.py", "slices.py", "slice_buffer.py", "tallies.py", "early*.py", "firing.py"),
-    *("session.py", "session_fold.py", "session_facts.py", "session_state.py", "keyed_lines.py"),
+    *("session.py", "session_f*.py", "session_history.py", "session_state.py", "keyed_lines.py"),
+    "doubling.py",
     *(
         "slice_buffer.py",
         "line_table.py",

@@ -19,7 +19,6 @@ from tidemark import (
     calendar,
     col,
     count,
-    every,
     from_expression,
     hopping,
     lit,
@@ -325,10 +324,6 @@ MINUTE = tumbling("1m")
         (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
         (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close(), on_final()"),
-        (
-            lambda k: k.window(session("1m"), trigger=every(event_time="1s")),
-            "early panes of sessions go by rows",
-        ),
         (
             lambda k: k.window(MINUTE, accumulation="both"),
             "window(accumulation): 'both' is not one of",

@@ -1,18 +1,16 @@
-"""Early panes of sessions: published before they close, at exact rows.
+"""Early panes of sessions: published before they close, at exact rows or by processing time.
 
 See docs/semantics.md, "Early panes of sessions".  A row may open a session, extend one or join
-several, and a pane shows the session as that row left it.  So rows are folded in rounds, each with
-all keys at once:
-
-1. The first row of each key, which may do anything: it is merged as ``session`` merges rows.
-2. The rows that follow it as long as they only extend the same session to later times.  Nothing
-   else can come between, so their panes are prefixes of partials.
-
-Rounds are as many as some key has rows that leave their predecessor's session, not as it has rows.
+several, and a pane shows the session as that row left it.  What sessions were after each row is
+known at once (``session_history``), and so is which of them are shown (``session_firing``).  Then
+rows belong to *blocks*: each to the first version that is shown, or else is the last, of those that
+it became part of.  A discarding pane holds its block; an accumulating one also those of all panes
+that became part of it, which prefixes along paths add up.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -20,19 +18,33 @@ import polars as pl
 from tidemark.core.aggregate import ROWS
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
-from tidemark.core.firing import BLOCK, PAIR, ROW
-from tidemark.core.keyed_lines import Lines, Mask, Numbers, keys_of, running_highest
+from tidemark.core.doubling import gathered, heavy_paths, tops
+from tidemark.core.firing import BLOCK, ROW
+from tidemark.core.keyed_lines import Facts, Mask, Numbers
+from tidemark.core.line_table import Found
 from tidemark.core.operator import Changes
-from tidemark.core.pane import EARLY, END, FINAL, LATE, RETRACTED, REVISION, START, TIMING, framed
+from tidemark.core.pane import (
+    EARLY,
+    END,
+    FINAL,
+    LATE,
+    RETRACTED,
+    START,
+    TIMING,
+    framed,
+    timing_where,
+)
 from tidemark.core.prefixes import prefixes
-from tidemark.core.segment import EVENT_TIME, FOREVER_MS, WATERMARK
-from tidemark.core.session import STRICT, SessionAggregate
-from tidemark.core.session_facts import JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.session import Met, SessionAggregate, merged_facts
+from tidemark.core.session_facts import FACTS, HIGHEST, RECORDED, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.session_firing import Versions, accumulating, discarding
 from tidemark.core.session_fold import NONE
 from tidemark.core.session_state import SessionState
-from tidemark.core.trigger import EveryRows, OnClose
+from tidemark.core.trigger import Every, EveryProcessingTime, OnClose
 
-_BY = (PAIR, BLOCK)
+_BEFORE_ROWS = -1
+"""In place of a row's number: fired before the first."""
 
 
 @dataclass
@@ -41,6 +53,7 @@ class EarlySessionState:
 
     sessions: SessionState
     fired: list[pl.DataFrame] = field(default_factory=list)
+    now_ms: int = NEVER_MS  # processing time of the segment
 
     def take_fired(self) -> list[pl.DataFrame]:
         """Return the panes that fired, once."""
@@ -77,33 +90,18 @@ class EarlySessionState:
         self.sessions.validate()
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Rows that extend sessions one after the other: number of the session, and end after each."""
-
-    rows: pl.DataFrame
-    session: Numbers
-    end_ms: Numbers
-
-    @property
-    def place(self) -> Numbers:
-        """Number the rows of each session from 1."""
-        return np.arange(self.session.size) - np.searchsorted(self.session, self.session) + 1
-
-
 @dataclass(frozen=True)
 class EarlySessionAggregate:
     """Sessions of aggregates with panes before their close: ``inner`` has the trigger."""
 
     inner: SessionAggregate
 
-    @property
-    def _every(self) -> int:
-        """After how many rows that no standing pane shows a session is shown."""
+    @cached_property
+    def _every(self) -> Every:
         trigger = self.inner.trigger
         every = trigger.early if isinstance(trigger, OnClose) else trigger
-        assert isinstance(every, EveryRows), f"no early panes of sessions {trigger}"
-        return every.rows
+        assert isinstance(every, Every), f"no early panes of sessions {trigger}"
+        return every
 
     @property
     def _closes(self) -> bool:
@@ -113,197 +111,226 @@ class EarlySessionAggregate:
         """Return state that holds nothing."""
         return EarlySessionState(self.inner.fresh(store))
 
+    def record(self, state: EarlySessionState, now_ms: int, clock_ms: int) -> None:
+        """Take the processing time of a segment: show what was not, once an interval is over."""
+        before_ms, state.now_ms = state.now_ms, now_ms
+        if not isinstance(self._every, EveryProcessingTime):
+            return
+        interval_ms = self._every.interval_ms
+        if before_ms // interval_ms == now_ms // interval_ms:
+            return
+        wait_ms = 0 if self._closes else self.inner.allowed_lateness_ms
+        begun_ms = now_ms // interval_ms * interval_ms
+        found = state.sessions.unshown(max(NEVER_MS, clock_ms - wait_ms), begun_ms)
+        if found is not None:
+            self._show_recorded(found, clock_ms, state)
+
+    def _show_recorded(self, found: Found, clock_ms: int, state: EarlySessionState) -> None:
+        """Fire the panes of sessions as they are."""
+        facts = found.facts.copy()
+        facts[STANDS], facts[STANDS_END] = facts[ROWS], facts[END]
+        facts[SHOWN_EARLY] = self._closes
+        was = state.sessions.replace(found, facts)
+        held = self.inner.since(was.partials, was.facts)
+        late = facts[END] <= clock_ms
+        rows = np.full(late.size, _BEFORE_ROWS)
+        panes = self._panes(was.keys, facts, late, held, rows)
+        state.fired.append(panes.sort(END, *self.inner.key, START))
+
     def fold(self, rows: pl.DataFrame, state: EarlySessionState) -> pl.DataFrame:
         """Merge rows into sessions and fire early panes; return late rows."""
         late = self.inner.too_late(rows)
-        rest = rows.hstack([pl.Series(ROW, np.arange(rows.height))]).filter(pl.Series(~late))
-        # Rows of one key lie behind each other, so that a round takes a stretch of each.
-        while rest.height:
-            keys, _, key_of_row = keys_of(rest, self.inner.key)
-            order = np.argsort(key_of_row, kind="stable")
-            rest, key_of_row = rest[order], key_of_row[order]
-            first = np.searchsorted(key_of_row, np.arange(keys.height))
-            taken = np.zeros(rest.height, np.bool_)
-            taken[first] = True
-            refused = self._round(rest, key_of_row, first, taken, state)
-            late[rest[ROW].to_numpy()[refused]] = True
-            rest = rest.filter(pl.Series(~taken))
+        kept = rows.filter(pl.Series(~late)) if late.any() else rows
+        if not kept.is_empty():
+            met = self.inner.meet(kept, state.sessions, versions=True)
+            if met.merged.first_row.size:
+                self._merge(kept, met, state)
+            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
         return self.inner.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
-    def _round(
+    def _merge(self, rows: pl.DataFrame, met: Met, state: EarlySessionState) -> None:
+        """Put the sessions that rows make, and fire the panes of those on the way."""
+        accepted = np.flatnonzero(met.merged.of_row != NONE)
+        taken = met.found.where(met.touched)
+        before = self._taken(taken, state.sessions)
+        rows = rows[accepted].hstack([pl.Series(ROW, accepted)])
+        versions = self._versions(rows, met, taken)
+        if self.inner.discarding:
+            shown, pane = discarding(versions, self._every), None
+        else:
+            shown, pane = accumulating(versions, self._every)
+            self._withdraw(rows, versions, pane, state)
+        blocks, held = self._held(rows, before, versions, shown)
+        fires = shown[blocks]
+        if fires.any():
+            self._fire(rows, versions, blocks[fires], held[np.flatnonzero(fires)], state)
+        facts = merged_facts(met, discarding=self.inner.discarding)
+        ends = np.flatnonzero(versions.last[blocks])
+        number = met.merged.of_row[accepted[blocks[ends] - versions.stored]]
+        ends = ends[np.argsort(number)]
+        held, ends = held[ends], blocks[ends]
+        if pane is None:
+            facts[STANDS] = facts[ROWS] - np.where(shown[ends], 0, held[ROWS].to_numpy())
+            facts[SHOWN_EARLY] = shown[ends] & self._closes
+        else:
+            self._stand(facts, taken.facts, versions, pane[ends])
+        self._note(facts, versions.highest_ms[ends], state)
+        state.sessions.put(met.lines(facts, held))
+
+    def _taken(self, taken: Found, sessions: SessionState) -> list[pl.DataFrame]:
+        """Take sessions out of the state; return what panes hold of them, by number."""
+        if not taken.slot.size:
+            return []
+        number = pl.Series(BLOCK, np.arange(taken.slot.size))
+        return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
+
+    def _versions(self, rows: pl.DataFrame, met: Met, taken: Found) -> Versions:
+        """Return what sessions were after each row; rows that are late made none."""
+        made = np.concatenate([met.touched, met.merged.of_row != NONE])
+        every, number = (
+            np.arange(np.count_nonzero(made)),
+            np.add.accumulate(made.astype(np.int64)) - 1,
+        )
+        into = met.into[made]
+        above = np.where(into == NONE, every, number[into])
+        facts, at_ms = taken.facts, rows[EVENT_TIME].to_numpy()
+        highest_ms = np.concatenate([self._highest(facts), at_ms])
+        end_ms = np.concatenate([facts[END], self.inner.windows.ends(rows)])
+        start_ms = np.concatenate([facts[START], at_ms])
+        counts = np.concatenate([facts[ROWS], np.ones(at_ms.size, np.int64)])
+        end_ms = gathered(above, end_ms, np.maximum)
+        counts = gathered(above, counts, np.add)
+        may_fire = np.ones(every.size, np.bool_)
+        if self._closes:
+            may_fire[facts.size :] = end_ms[facts.size :] > rows[WATERMARK].to_numpy()
+        may_fire[: facts.size] = False
+        return Versions(
+            facts.size,
+            above,
+            gathered(above, start_ms, np.minimum),
+            end_ms,
+            gathered(above, highest_ms, np.maximum),
+            counts,
+            np.concatenate([facts[STANDS], counts[facts.size :]]),
+            np.concatenate([facts[STANDS_END], end_ms[facts.size :]]),
+            may_fire,
+        )
+
+    def _highest(self, facts: Facts) -> Numbers:
+        """Return the highest event times of stored sessions, where something goes by them."""
+        known = HIGHEST in (facts.dtype.names or ())
+        return facts[HIGHEST] if known else np.full(facts.size, NEVER_MS)
+
+    def _withdraw(
         self,
         rows: pl.DataFrame,
-        key_of_row: Numbers,
-        first: Numbers,
-        taken: Mask,
+        versions: Versions,
+        pane: Numbers,
         state: EarlySessionState,
-    ) -> Numbers:
-        """Fold the first row of each key and those that extend its session; mark them as taken.
-
-        Returns the places of late rows.
-        """
-        firsts = rows[first]
-        folded = self.inner.merged(firsts, state.sessions)
-        self._withdraw(firsts, state)
-        accepted = np.flatnonzero(folded.of_row != NONE)
-        if folded.sessions is None:
-            return first
-        row_of = np.empty(accepted.size, np.int64)
-        row_of[folded.of_row[accepted]] = accepted
-        sessions, opened = folded.sessions, firsts[row_of]
-        self._show(sessions, opened, state)
-        session_of_key = np.full(first.size, NONE)
-        session_of_key[row_of] = np.arange(row_of.size)
-        run = self._run(rows, session_of_key[key_of_row], sessions, taken, state.sessions)
-        if run.session.size:
-            sessions = self._extended(sessions, run, state)
-        state.sessions.put(sessions)
-        refused: Numbers = first[folded.of_row == NONE]
-        return refused
-
-    def _withdraw(self, firsts: pl.DataFrame, state: EarlySessionState) -> None:
-        """Keep the withdrawals of panes whose sessions the first rows of keys gave a new start."""
-        withdrawn = state.sessions.take_withdrawn()
-        if withdrawn is None:
-            return
-        panes = self.inner.retractions(withdrawn, pl.Schema(self.inner.schema()))
-        rows = firsts.select(*self.inner.key, ROW)
-        state.fired.append(panes.join(rows, on=self.inner.key, how="left", nulls_equal=True))
-
-    def _show(self, sessions: Lines, rows: pl.DataFrame, state: EarlySessionState) -> None:
-        """Fire the panes of sessions, each by the row that it merged with last."""
-        facts = sessions.facts
-        late = facts[END] <= rows[WATERMARK].to_numpy()
-        fires = facts[ROWS] - facts[STANDS] >= self._every
-        at = np.flatnonzero(fires & ~late if self._closes else fires)
+    ) -> None:
+        """Fire the withdrawals of panes whose sessions got another start."""
+        at = np.flatnonzero(versions.moved & (pane != NONE))
         if not at.size:
             return
-        shown = sessions.at(at)
-        partials = self.inner.since(shown.partials, shown.facts)
-        bounds = pl.DataFrame(
-            {
-                START: shown.facts[START],
-                END: shown.facts[END],
-                REVISION: shown.facts[ROWS],
-                TIMING: np.where(late[at], LATE, EARLY),
-                ROW: rows[ROW].to_numpy()[at],
-            }
+        row = versions.above[at] - versions.stored
+        facts = np.zeros(at.size, FACTS)
+        facts[START] = versions.start_ms[at]
+        facts[STANDS], facts[STANDS_END] = versions.shows[pane[at]], versions.shown_end_ms[pane[at]]
+        panes = self.inner.retractions(
+            rows[row].select(self.inner.key), facts, pl.Schema(self.inner.schema())
         )
-        self._fire(shown.keys.hstack(bounds), partials, state)
-        facts[STANDS][at], facts[STANDS_END][at] = shown.facts[ROWS], shown.facts[END]
-        facts[SHOWN_EARLY][at] = self._closes
+        state.fired.append(panes.hstack([rows[row][ROW]]).sort(END, START))
 
-    def _fire(self, panes: pl.DataFrame, partials: pl.DataFrame, state: EarlySessionState) -> None:
-        bounds = (panes[START], panes[END], panes[REVISION], panes[TIMING])
-        whole = framed(panes, *bounds, final=False)
-        values = self.inner.aggregation.values(partials)
-        state.fired.append(whole.hstack(values).select(*self.inner.schema(), ROW))
+    def _held(
+        self, rows: pl.DataFrame, before: list[pl.DataFrame], versions: Versions, shown: Mask
+    ) -> tuple[Numbers, pl.DataFrame]:
+        """Return the versions that are shown or the last, and what a pane of each holds."""
+        ends = shown | versions.last
+        block_of = tops(np.where(ends, np.arange(ends.size), versions.above))
+        before = [part.with_columns(pl.Series(BLOCK, block_of[part[BLOCK]])) for part in before]
+        of_rows = rows.hstack([pl.Series(BLOCK, block_of[versions.stored :])])
+        parts = self.inner.aggregation.partials(of_rows, (BLOCK,), before).sort(BLOCK)
+        blocks, parts = np.flatnonzero(ends), parts.drop(BLOCK)
+        if self.inner.discarding:
+            return blocks, parts
+        above = block_of[versions.above[blocks]]
+        number = np.searchsorted(blocks, np.where(versions.last[blocks], blocks, above))
+        return blocks, self._added_up(number, versions.rows[blocks], parts)
 
-    def _run(
+    def _added_up(self, above: Numbers, weight: Numbers, parts: pl.DataFrame) -> pl.DataFrame:
+        """Return for each block what it and all blocks below it hold."""
+        top, level = heavy_paths(above, weight)
+        every, made, nodes = parts.clear(), [], []
+        handed_on = np.empty(0, np.int64)  # where the sums in ``every`` go
+        for depth in range(int(level.max()), -1, -1):
+            at = np.flatnonzero(level == depth)
+            node = np.concatenate([handed_on, at])
+            own = np.arange(node.size) >= handed_on.size
+            order = np.lexsort((own, node, top[node]))
+            lines = stacked([every, parts[at]])[order]
+            sums = prefixes(self.inner.aggregation, lines, top[node[order]])
+            sums, at = sums[np.flatnonzero(own[order])], node[order][own[order]]
+            made.append(sums)
+            nodes.append(at)
+            hands_on = np.flatnonzero((top[at] == at) & (above[at] != at))
+            every, handed_on = sums[hands_on], above[at[hands_on]]
+        return stacked(made)[np.argsort(np.concatenate(nodes))]
+
+    def _fire(
         self,
         rows: pl.DataFrame,
-        session_of_row: Numbers,
-        sessions: Lines,
-        taken: Mask,
-        state: SessionState,
-    ) -> _Run:
-        """Find the rows that extend sessions, as far as none breaks off; mark them as taken."""
-        place = np.flatnonzero(~taken & (session_of_row != NONE))
-        rows, session = rows[place], session_of_row[place]
-        at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
-        end_ms = self.inner.windows.ends(rows)
-        reach_ms = np.maximum(sessions.facts[END][session], running_highest(end_ms, session))
-        before_ms = np.zeros(session.size, np.int64)
-        before_ms[1:] = reach_ms[:-1]
-        opens = np.ones(session.size, np.bool_)
-        opens[1:] = session[1:] != session[:-1]
-        before_ms[opens] = sessions.facts[END][session[opens]]
-        extends = (
-            (at_ms >= sessions.facts[START][session])
-            & (at_ms < before_ms)
-            & (end_ms <= self._free_until(sessions, state)[session])
-            & (before_ms > watermark_ms)
+        versions: Versions,
+        at: Numbers,
+        held: pl.DataFrame,
+        state: EarlySessionState,
+    ) -> None:
+        """Fire the panes of versions that rows made."""
+        row = rows[at - versions.stored]
+        late = versions.end_ms[at] <= row[WATERMARK].to_numpy()
+        facts = np.zeros(at.size, FACTS)
+        facts[START], facts[END] = versions.start_ms[at], versions.end_ms[at]
+        facts[ROWS] = versions.rows[at]
+        state.fired.append(
+            self._panes(row.select(self.inner.key), facts, late, held, row[ROW].to_numpy())
         )
-        extends = -running_highest(-extends.astype(np.int64), session) == 1
-        taken[place[extends]] = True
-        return _Run(rows.filter(pl.Series(extends)), session[extends], reach_ms[extends])
 
-    def _free_until(self, sessions: Lines, state: SessionState) -> Numbers:
-        """Return until when each session meets no other one of its key, if it grows."""
-        free_ms = np.full(sessions.facts.size, FOREVER_MS)
-        others = state.find(sessions.keys, sessions.hashes)
-        # One that is past its time may overlap it, or may not be seen by a row: nothing is free.
-        inside = others.facts[END] > sessions.facts[START][others.key]
-        later = np.maximum(others.facts[START], sessions.facts[START][others.key])
-        np.minimum.at(free_ms, others.key[inside], later[inside])
-        return free_ms
+    def _panes(
+        self, keys: pl.DataFrame, facts: Facts, late: Mask, held: pl.DataFrame, row: Numbers
+    ) -> pl.DataFrame:
+        timing = timing_where(late, LATE, EARLY)
+        bounds = (facts[START], facts[END], facts[ROWS], timing)
+        values = self.inner.aggregation.values(held)
+        panes = framed(keys, *bounds, final=False).hstack(values)
+        return panes.select(*self.inner.schema()).hstack([pl.Series(ROW, row)])
 
-    def _extended(self, sessions: Lines, run: _Run, state: EarlySessionState) -> Lines:
-        """Fire the panes of a run; return the sessions after it."""
-        facts, of, place = sessions.facts, run.session, run.place
-        first = np.maximum(1, self._every - (facts[ROWS] - facts[STANDS]))[of]
-        fires = (place >= first) & ((place - first) % self._every == 0)
-        block = np.where(place <= first, 1, (place - first - 1) // self._every + 2)
-        revision = facts[ROWS][of] + place
-        parts = self._parts(sessions, run, block)
-        panes = pl.DataFrame(
-            {
-                PAIR: of[fires],
-                BLOCK: block[fires],
-                START: facts[START][of[fires]],
-                END: run.end_ms[fires],
-                REVISION: revision[fires],
-                ROW: run.rows[ROW].to_numpy()[fires],
-            }
-        ).with_columns(pl.lit(EARLY).alias(TIMING))
-        if panes.height:
-            held = panes.select(_BY).join(parts, on=_BY, how="left", maintain_order="left")
-            keys = sessions.keys[of[fires]]
-            self._fire(keys.hstack(panes.drop(_BY)), held.drop(_BY), state)
-        self._note(sessions, run, fires, revision)
-        ended = parts.sort(_BY).unique(PAIR, keep="last", maintain_order=True)
-        kept = np.setdiff1d(np.arange(facts.size), of)
-        partials = stacked([sessions.partials[kept], ended.drop(_BY)])
-        order = np.argsort(np.concatenate([kept, ended[PAIR].to_numpy()]))
-        return Lines(sessions.keys, sessions.hashes, facts, partials[order])
+    def _stand(self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers) -> None:
+        """Write down which panes stand of the sessions that rows were folded into."""
+        some = np.flatnonzero(pane != NONE)
+        pane = pane[some]
+        for name in (STANDS, STANDS_END, SHOWN_EARLY):
+            facts[name] = 0
+        facts[STANDS][some] = versions.shows[pane]
+        facts[STANDS_END][some] = versions.shown_end_ms[pane]
+        shown_early = np.concatenate([stored[SHOWN_EARLY], np.full(pane.size, self._closes)])
+        facts[SHOWN_EARLY][some] = shown_early[np.minimum(pane, stored.size)]
 
-    def _parts(self, sessions: Lines, run: _Run, block: Numbers) -> pl.DataFrame:
-        """Return what each block of each session's pane holds, by PAIR and BLOCK."""
-        numbered = run.rows.hstack([pl.Series(PAIR, run.session), pl.Series(BLOCK, block)])
-        parts = self.inner.aggregation.partials(numbered, _BY)
-        grown = np.unique(run.session)
-        before = sessions.partials[grown].with_columns(pl.Series(PAIR, grown))
-        before = self.inner.since(before, sessions.facts[grown])
-        number = 1 if self.inner.discarding else 0
-        lines = [before.with_columns(pl.lit(number, pl.Int64).alias(BLOCK)), parts]
-        if self.inner.discarding:
-            return self.inner.aggregation.combine(lines, _BY)
-        every = stacked(lines).sort(_BY)
-        sums = prefixes(self.inner.aggregation, every.drop(_BY), every[PAIR].to_numpy())
-        return sums.hstack(every.select(_BY))
-
-    def _note(self, sessions: Lines, run: _Run, fires: Mask, revision: Numbers) -> None:
-        """Write down what sessions are after a run, and what was shown of them."""
-        facts, of = sessions.facts, run.session
-        watermark_ms = run.rows[WATERMARK].to_numpy()
-        strict = self.inner.lateness == STRICT
-        at_ms = run.rows[EVENT_TIME].to_numpy()
-        past_ms = at_ms + 1 if strict else self.inner.windows.ends(run.rows)
-        facts[JOINED_LATE][of[past_ms <= watermark_ms]] = True
-        # Rows are in order: of each session the last one stays.
-        facts[END][of], facts[ROWS][of] = run.end_ms, revision
-        facts[STANDS][of[fires]], facts[STANDS_END][of[fires]] = revision[fires], run.end_ms[fires]
-        facts[SHOWN_EARLY][of[fires]] = self._closes
+    def _note(self, facts: Facts, highest_ms: Numbers, state: EarlySessionState) -> None:
+        """Write down what panes go by later."""
+        names = facts.dtype.names or ()
+        if HIGHEST in names:
+            facts[HIGHEST] = highest_ms
+        if RECORDED in names:
+            facts[RECORDED] = state.now_ms
 
     def publish(self, state: EarlySessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return what the rows fired, in their order, then what the clock made due."""
+        """Return what was fired, by rows in their order, then what the clock made due."""
         due = self.inner.publish(state.sessions, before_ms, clock_ms)
         fired = state.take_fired()
         if not fired:
             return due
         columns = [frame.select(*self.inner.schema(), ROW) for frame in fired]
         panes = pl.concat(columns, how="vertical_relaxed")
-        panes = panes.sort(ROW, ~pl.col(RETRACTED), END, START, maintain_order=True).drop(ROW)
+        panes = panes.sort(ROW, ~pl.col(RETRACTED), maintain_order=True).drop(ROW)
         final = (pl.col(TIMING) == LATE) & ~pl.col(RETRACTED)
         final &= pl.col(END) + self.inner.allowed_lateness_ms <= clock_ms
         return pl.concat([panes.with_columns(final.alias(FINAL)), due], how="vertical_relaxed")

@@ -7,6 +7,7 @@ candidates are compared by key.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +99,16 @@ def ranges(begin: Numbers, count: Numbers) -> Numbers:
         begin - total + count, count
     )
     return counted
+
+
+def stretches_of(begins: Mask, lines: int) -> list[tuple[int, int]]:
+    """Return from where to where stretches of about so many lines go, none of which parts a group.
+
+    ``begins`` says of each line whether it is the first of its group.
+    """
+    first = np.flatnonzero(begins)
+    cuts = first.take(np.searchsorted(first, np.arange(0, begins.size, lines)), mode="clip")
+    return list(pairwise(np.unique(np.append(cuts, begins.size)).tolist()))
 
 
 def joined(parts: Sequence[Lines]) -> Lines:

@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemark.core.block_store import Block, BlockStore
 from tidemark.core.blocks import crowd, stacked
-from tidemark.core.keyed_lines import Mask, Numbers
+from tidemark.core.keyed_lines import Mask, Numbers, same_keys, stretches_of
 from tidemark.core.segment import FOREVER_MS
 
 _MANY = 8
@@ -85,13 +85,17 @@ class LineBlocks:
         self._merge()
 
     def _append(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
-        """Add lines as one block, or as several where the store wants no larger ones."""
-        lines = slots.size
+        """Add lines as one block, or as several where the store wants no larger ones.
+
+        Lines of one key that lie behind each other stay together, as snapshots need them.
+        """
+        bounds = [(0, slots.size)]
         if self._store.frame_bytes is not None:
             size_bytes = int(keys.estimated_size() + partials.estimated_size())
             lines = -(-slots.size // (size_bytes // self._store.frame_bytes + 1))
-        for at in range(0, slots.size, lines):
-            part = slice(at, at + lines)
+            bounds = stretches_of(np.append(True, ~same_keys(keys[1:], keys[:-1])), lines)
+        for low, high in bounds:
+            part = slice(low, high)
             self._append_block(slots[part], keys[part], partials[part])
 
     def _append_block(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:

@@ -8,7 +8,7 @@ and again changes no index.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,16 @@ import polars as pl
 from tidemark.core.block_store import BlockStore
 from tidemark.core.blocks import PIECE_LINES
 from tidemark.core.hash_index import HashIndex
-from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, same_keys
+from tidemark.core.keyed_lines import (
+    Facts,
+    Hashes,
+    Lines,
+    Mask,
+    Numbers,
+    hashes_of,
+    same_keys,
+    stretches_of,
+)
 from tidemark.core.line_blocks import LineBlock, LineBlocks
 
 _FEW = 4_096
@@ -198,10 +207,8 @@ class LineTable:
 
 def _pieces(held: tuple[LineBlock, Numbers, Hashes, Facts]) -> Iterator[pl.DataFrame]:
     block, at, hashes, facts = held
-    begins = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
-    cuts = np.searchsorted(begins, np.arange(0, at.size, PIECE_LINES))
-    bounds = np.unique(np.append(begins.take(cuts, mode="clip"), at.size))
-    for low, high in pairwise(bounds.tolist()):
+    begins = np.append(True, hashes[1:] != hashes[:-1])
+    for low, high in stretches_of(begins, PIECE_LINES):
         part = slice(low, high)
         keys, partials = block.keys_at(at[part]), block.partials_at(at[part])
         yield Lines(keys, hashes[part], facts[part], partials).frame()

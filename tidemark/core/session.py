@@ -18,7 +18,7 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
-from tidemark.core.keyed_lines import Facts, Lines, Mask, Numbers, keys_of
+from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of
 from tidemark.core.line_table import Found
 from tidemark.core.operator import missed
 from tidemark.core.pane import (
@@ -32,7 +32,7 @@ from tidemark.core.pane import (
     timing_where,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.session_facts import FACTS, JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.session_facts import JOINED_LATE, SHOWN_EARLY, STANDS, STANDS_END, facts_of
 from tidemark.core.session_fold import NONE, Merged, Rows, Stored, merge
 from tidemark.core.session_state import SessionState
 from tidemark.core.trigger import OnClose, Trigger
@@ -49,11 +49,29 @@ _SESSION = "@session"
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """What rows became: the number of each row's session, or NONE, and the sessions by number."""
+class Met:
+    """Rows and the stored sessions of their keys, and what they become.
 
-    of_row: Numbers
-    sessions: Lines | None
+    ``into``: of stored sessions, then rows, where it was asked for (``session_fold.merge``).
+    """
+
+    keys: pl.DataFrame
+    hashes: Hashes
+    key_of_row: Numbers
+    found: Found
+    merged: Merged
+    into: Numbers
+
+    @property
+    def touched(self) -> Mask:
+        """Return which stored sessions became part of others."""
+        touched: Mask = self.merged.of_stored != NONE
+        return touched
+
+    def lines(self, facts: Facts, partials: pl.DataFrame) -> Lines:
+        """Return the sessions that rows were folded into, by number."""
+        key = self.key_of_row[self.merged.first_row]
+        return Lines(self.keys[key], self.hashes[key], facts, partials)
 
 
 @dataclass(frozen=True)
@@ -86,17 +104,17 @@ class SessionAggregate:
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> SessionState:
         """Return state that holds nothing."""
-        return SessionState(self.key, self.allowed_lateness_ms, store)
+        return SessionState(self.key, self.allowed_lateness_ms, store, facts_of(self.trigger))
 
     def fold(self, rows: pl.DataFrame, state: SessionState) -> pl.DataFrame:
         """Merge rows into sessions; return the late ones."""
         late = self.too_late(rows)
         kept = rows.filter(pl.Series(~late)) if late.any() else rows
         if not kept.is_empty():
-            folded = self.merged(kept, state)
-            if folded.sessions is not None:
-                state.put(folded.sessions)
-            late[np.flatnonzero(~late)[folded.of_row == NONE]] = True
+            met = self.meet(kept, state)
+            if met.merged.first_row.size:
+                self._put(kept, met, state)
+            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
         return self.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
     def too_late(self, rows: pl.DataFrame) -> Mask:
@@ -112,10 +130,11 @@ class SessionAggregate:
         start_ms, end_ms = rows[EVENT_TIME].to_numpy(), self.windows.ends(rows)
         return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
 
-    def merged(self, rows: pl.DataFrame, state: SessionState) -> Folded:
-        """Take the sessions that rows merge with out of the state; return what they became."""
+    def meet(self, rows: pl.DataFrame, state: SessionState, *, versions: bool = False) -> Met:
+        """Find the sessions of the rows' keys, and decide what merges with what."""
         keys, hashes, key_of_row = keys_of(rows, self.key)
         found = state.find(keys, hashes)
+        into = np.full(found.slot.size + rows.height if versions else 0, NONE)
         merged = merge(
             Rows(
                 key_of_row,
@@ -126,25 +145,23 @@ class SessionAggregate:
             Stored(found.key, found.facts[START], found.facts[END], found.facts[JOINED_LATE]),
             self.allowed_lateness_ms,
             strict=self.lateness == STRICT,
+            versions=into if versions else None,
         )
-        touched: Mask = merged.of_stored != NONE
-        accepted: Mask = merged.of_row != NONE
-        if not accepted.any():
-            return Folded(merged.of_row, None)
-        taken = []
-        if touched.any():
-            taken = self._taken(found.where(touched), merged.of_stored[touched], merged, state)
-        partials = self._partials(rows, merged.of_row, accepted, taken)
-        key = key_of_row[merged.first_row]
-        facts = _facts(merged, found, discarding=self.discarding)
-        return Folded(merged.of_row, Lines(keys[key], hashes[key], facts, partials))
+        return Met(keys, hashes, key_of_row, found, merged, into)
 
-    def _taken(
-        self, taken: Found, number: Numbers, merged: Merged, state: SessionState
-    ) -> list[pl.DataFrame]:
+    def _put(self, rows: pl.DataFrame, met: Met, state: SessionState) -> None:
+        """Put the sessions that rows make in place of those that became part of them."""
+        taken = []
+        if met.touched.any():
+            taken = self._taken(met, state)
+        partials = self._partials(rows, met.merged.of_row, taken)
+        state.put(met.lines(merged_facts(met, discarding=self.discarding), partials))
+
+    def _taken(self, met: Met, state: SessionState) -> list[pl.DataFrame]:
         """Take sessions out of the state; return their partials by the numbers of the new ones."""
+        taken, number = met.found.where(met.touched), met.merged.of_stored[met.touched]
         if not self.discarding:
-            moved = taken.facts[START] != merged.start_ms[number]
+            moved = taken.facts[START] != met.merged.start_ms[number]
             state.withdraw(taken.where(moved & (taken.facts[STANDS] > 0)))
         numbered = state.take(taken).hstack([pl.Series(_SESSION, number)])
         return [self.since(numbered, taken.facts)]
@@ -172,10 +189,10 @@ class SessionAggregate:
         return both[np.argsort(np.concatenate([some, nothing]))]
 
     def _partials(
-        self, rows: pl.DataFrame, session: Numbers, accepted: Mask, taken: Sequence[pl.DataFrame]
+        self, rows: pl.DataFrame, session: Numbers, taken: Sequence[pl.DataFrame]
     ) -> pl.DataFrame:
         """Return the partials of new sessions, in order: of rows and of sessions taken."""
-        rows = rows.hstack([pl.Series(_SESSION, session)])
+        rows, accepted = rows.hstack([pl.Series(_SESSION, session)]), session != NONE
         if not accepted.all():
             rows = rows.filter(pl.Series(accepted))
         folded = self.aggregation.partials(rows, (_SESSION,), taken)
@@ -190,7 +207,8 @@ class SessionAggregate:
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
             return panes
-        return pl.concat([self.retractions(withdrawn, panes.schema), panes])
+        gone = self.retractions(withdrawn.keys, withdrawn.facts, panes.schema)
+        return pl.concat([gone.sort(END, *self.key, START, REVISION), panes])
 
     def schema(self) -> dict[str, pl.DataType]:
         """Return the columns of panes."""
@@ -209,11 +227,10 @@ class SessionAggregate:
         values = self.aggregation.values(self._held(due))
         return panes.hstack(values).sort(END, *self.key, START, REVISION)
 
-    def retractions(self, withdrawn: Lines, schema: pl.Schema) -> pl.DataFrame:
+    def retractions(self, keys: pl.DataFrame, facts: Facts, schema: pl.Schema) -> pl.DataFrame:
         """Return the withdrawals of panes that stand."""
-        facts = withdrawn.facts
         panes = framed(
-            withdrawn.keys,
+            keys,
             facts[START],
             facts[STANDS_END],
             facts[STANDS],
@@ -222,12 +239,13 @@ class SessionAggregate:
             retracted=True,
         )
         nothing = (pl.lit(None, schema[name]).alias(name) for name in self.aggregation.types)
-        return panes.with_columns(nothing).sort(END, *self.key, START, REVISION)
+        return panes.with_columns(nothing)
 
 
-def _facts(merged: Merged, found: Found, *, discarding: bool) -> Facts:
+def merged_facts(met: Met, *, discarding: bool) -> Facts:
     """Return the facts of merged sessions; what was published under their start stands."""
-    facts = np.zeros(merged.start_ms.size, FACTS)
+    merged, found = met.merged, met.found
+    facts = np.zeros(merged.start_ms.size, found.facts.dtype)
     facts[START], facts[END], facts[JOINED_LATE] = merged.start_ms, merged.end_ms, merged.late
     facts[ROWS] = np.bincount(merged.of_row[merged.of_row != NONE], minlength=facts.size)
     kept = np.flatnonzero(merged.of_stored != NONE)

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemark.core.segment import FOREVER_MS, NEVER_MS
+from tidemark.core.session_history import taken_into
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -71,41 +72,56 @@ class Merged:
     late: Mask
 
 
-def merge(rows: Rows, stored: Stored, allowed_lateness_ms: int, strict: bool) -> Merged:
-    """Fold rows into sessions; with ``strict`` the rows hold no late one."""
-    component, size = _components(rows, stored)
+def merge(
+    rows: Rows,
+    stored: Stored,
+    allowed_lateness_ms: int,
+    strict: bool,
+    versions: Numbers | None = None,
+) -> Merged:
+    """Fold rows into sessions; with ``strict`` the rows hold no late one.
+
+    ``versions``: where to write which row made what a stored session or a row had made part of a
+    session that it met, or NONE; of stored sessions, then of rows (``session_history``).
+    """
+    laid, laid_end = _on_one_line(rows, stored)
+    component, size = _components(laid, laid_end)
     of_row, of_stored = component[: rows.key.size].copy(), component[rows.key.size :].copy()
     met = np.zeros(size, np.bool_)
     met[of_row] = True
     of_stored[~met[of_stored]] = NONE
     behind = rows.watermark_ms > rows.at_ms
     joined_late = behind if strict else np.zeros(behind.size, np.bool_)
+    ordered = np.zeros(size, np.bool_)
     if not strict:
         ordered = _ordered(component, size, rows, stored, behind)
-        if ordered.any():
-            fold = _RowFold(allowed_lateness_ms)
-            fold.run(rows, stored, of_row, of_stored, ordered, joined_late)
-            size += fold.sessions
+    if versions is not None:
+        # Stored sessions first, since they were there before any row.
+        nodes, laid, laid_end = (np.roll(of, stored.key.size) for of in (component, laid, laid_end))
+        plain = np.flatnonzero(met[nodes] & ~ordered[nodes])
+        into = taken_into(laid[plain], laid_end[plain])
+        versions[plain] = np.where(into == NONE, NONE, plain[into])
+    if ordered.any():
+        fold = _RowFold(allowed_lateness_ms, stored.key.size)
+        fold.run(rows, stored, of_row, of_stored, ordered, joined_late, versions)
+        size += fold.sessions
     return _numbered(rows, stored, of_row, of_stored, joined_late, size)
 
 
-def _components(rows: Rows, stored: Stored) -> tuple[Numbers, int]:
+def _components(laid: Numbers, laid_end: Numbers) -> tuple[Numbers, int]:
     """Number the components of rows, then stored sessions, in order of key; return their count."""
-    key = np.concatenate((rows.key, stored.key))
-    start_ms = np.concatenate((rows.at_ms, stored.start_ms))
-    end_ms = np.concatenate((rows.end_ms, stored.end_ms))
-    at, reach = _on_one_line(key, start_ms, end_ms)
-    order = np.argsort(at)
+    order = np.argsort(laid)
     opens = np.ones(order.size, np.bool_)
-    opens[1:] = at[order[1:]] >= np.maximum.accumulate(reach[order])[:-1]
+    opens[1:] = laid[order[1:]] >= np.maximum.accumulate(laid_end[order])[:-1]
     component = np.empty(order.size, np.int64)
     component[order] = np.cumsum(opens) - 1
     return component, int(np.count_nonzero(opens))
 
 
-def _on_one_line(key: Numbers, start_ms: Numbers, end_ms: Numbers) -> tuple[Numbers, Numbers]:
+def _on_one_line(rows: Rows, stored: Stored) -> tuple[Numbers, Numbers]:
     """Lay the times of all keys behind each other, so that different keys never overlap."""
-    times = np.concatenate((start_ms, end_ms))
+    key = np.concatenate((rows.key, stored.key))
+    times = np.concatenate((rows.at_ms, stored.start_ms, rows.end_ms, stored.end_ms))
     first_ms, last_ms = int(times.min()), int(times.max())
     keys = int(key.max()) + 1
     if keys * (last_ms - first_ms + 1) > FOREVER_MS:
@@ -172,10 +188,14 @@ def _numbered(
 
 @dataclass(slots=True, eq=False)
 class _Span:
-    """A session while rows are folded; ``into`` is the one that absorbed it."""
+    """A session while rows are folded; ``into`` is the one that absorbed it.
+
+    ``node`` is its number in the history, and ``number`` that of the session that it became.
+    """
 
     start_ms: int
     end_ms: int
+    node: int
     into: "_Span | None" = None
     number: int = NONE
 
@@ -216,7 +236,9 @@ class _Timeline:
         pairs = zip(self.spans, self.spans[1:], strict=False)
         self.overlapping = any(later.start_ms < span.end_ms for span, later in pairs)
 
-    def fold(self, at_ms: int, end_ms: int, watermark_ms: int) -> tuple[_Span | None, bool]:
+    def fold(
+        self, at_ms: int, end_ms: int, watermark_ms: int, node: int
+    ) -> tuple[_Span | None, bool]:
         """Fold a row; return its session, None where it is late, and whether it came after an end.
 
         That is its own end, or that of a session that it joined.
@@ -227,7 +249,7 @@ class _Timeline:
         if not seen and end_ms + self.allowed_lateness_ms <= watermark_ms:
             return None, False
         self.overlapping |= len(seen) < len(met)
-        joined = _Span(at_ms, end_ms)
+        joined = _Span(at_ms, end_ms, node)
         first_end_ms = end_ms
         for index in seen:
             first_end_ms = min(first_end_ms, self.spans[index].end_ms)
@@ -249,8 +271,9 @@ class _Timeline:
 class _RowFold:
     """Fold the rows of some components one by one, into sessions with numbers of their own."""
 
-    def __init__(self, allowed_lateness_ms: int) -> None:
+    def __init__(self, allowed_lateness_ms: int, stored: int) -> None:
         self.sessions = 0
+        self._stored = stored
         self._timelines = defaultdict[int, _Timeline](lambda: _Timeline(allowed_lateness_ms))
 
     def run(
@@ -261,6 +284,7 @@ class _RowFold:
         of_stored: Numbers,
         ordered: Mask,
         joined_late: Mask,
+        versions: Numbers | None,
     ) -> None:
         """Replace component numbers by session numbers, from the count of components on."""
         ours = np.flatnonzero((of_stored >= 0) & ordered[of_stored])
@@ -268,14 +292,17 @@ class _RowFold:
         which = np.flatnonzero(ordered[of_row])
         spans, after_end = self._fold(rows, of_row, which)
         joined_late[which] = after_end
+        if versions is not None:
+            made = [*stored_spans, *(span for span in spans if span is not None)]
+            versions[[span.node for span in made]] = [_node(span.into) for span in made]
         of_row[which] = [self._number(span, ordered.size) for span in spans]
         of_stored[ours] = [span.now().number for span in stored_spans]
 
     def _load(self, stored: Stored, of_stored: Numbers, ours: Numbers) -> list[_Span]:
         spans = []
-        columns = (of_stored[ours], stored.start_ms[ours], stored.end_ms[ours])
-        for component, start_ms, end_ms in zip(*(c.tolist() for c in columns), strict=True):
-            spans.append(_Span(start_ms, end_ms))
+        columns = (of_stored[ours], stored.start_ms[ours], stored.end_ms[ours], ours)
+        for component, *span in zip(*(c.tolist() for c in columns), strict=True):
+            spans.append(_Span(*span))
             self._timelines[component].put(spans[-1])
         for timeline in self._timelines.values():
             timeline.watch_overlaps()
@@ -286,8 +313,9 @@ class _RowFold:
     ) -> tuple[list[_Span | None], list[bool]]:
         spans: list[_Span | None] = []
         after_end: list[bool] = []
-        columns = (of_row, rows.at_ms, rows.end_ms, rows.watermark_ms)
-        for component, *row in zip(*(c[which].tolist() for c in columns), strict=True):
+        nodes = self._stored + which
+        columns = (c[which] for c in (of_row, rows.at_ms, rows.end_ms, rows.watermark_ms))
+        for component, *row in zip(*(c.tolist() for c in (*columns, nodes)), strict=True):
             span, after = self._timelines[component].fold(*row)
             spans.append(span)
             after_end.append(after)
@@ -301,3 +329,7 @@ class _RowFold:
             span.number = components + self.sessions
             self.sessions += 1
         return span.number
+
+
+def _node(span: _Span | None) -> int:
+    return NONE if span is None else span.node

@@ -7,6 +7,7 @@ session ends it is due; after that it waits to be dropped, unless more rows come
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,12 +15,12 @@ import polars as pl
 from tidemark.core.aggregate import ROWS
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.due_index import DueIndex
-from tidemark.core.keyed_lines import Hashes, Lines, Mask, Numbers, hashes_of, joined
+from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, joined
 from tidemark.core.line_table import Found, LineTable
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END, START
 from tidemark.core.segment import NEVER_MS
-from tidemark.core.session_facts import FACTS, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.session_facts import FACTS, RECORDED, SHOWN_EARLY, STANDS, STANDS_END
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
 """Frames of the state's changes, in the order in which they apply."""
@@ -33,10 +34,15 @@ class SessionState:
     """
 
     def __init__(
-        self, key: tuple[str, ...], allowed_lateness_ms: int, store: BlockStore = IN_MEMORY
+        self,
+        key: tuple[str, ...],
+        allowed_lateness_ms: int,
+        store: BlockStore = IN_MEMORY,
+        facts: np.dtype[np.void] = FACTS,
     ) -> None:
-        """Start empty; ``store``: where keys and partials lie."""
+        """Start empty; ``store``: where keys and partials lie; ``facts``: what else is known."""
         self.key = key
+        self._facts = facts
         self._store = store
         self.allowed_lateness_ms = allowed_lateness_ms
         self._withdrawn: list[Lines] = []
@@ -45,7 +51,7 @@ class SessionState:
         self._start_empty()
 
     def _start_empty(self) -> None:
-        self.lines = LineTable(FACTS, self._store)
+        self.lines = LineTable(self._facts, self._store)
         self._due = DueIndex()  # by end, until the clock has passed it
         self._passed = DueIndex()  # by end, from then on
 
@@ -69,6 +75,25 @@ class SessionState:
             facts = self.lines.facts.take(slots)
             bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
             self._told[what].append(keys.hstack(bounds))
+
+    def unshown(self, end_ms: int, recorded_ms: int) -> Found | None:
+        """Return the live sessions that end after ``end_ms`` and have rows that no pane shows.
+
+        Their last ones were recorded before ``recorded_ms``.
+        """
+        facts = self.lines.facts
+        lacks = self.lines.alive & (facts[STANDS] < facts[ROWS]) & (facts[END] > end_ms)
+        slots = np.flatnonzero(lacks & (facts[RECORDED] < recorded_ms))
+        if not slots.size:
+            return None
+        return Found(slots, np.arange(slots.size), self.lines.keys(slots), facts.take(slots))
+
+    def replace(self, found: Found, facts: Facts) -> Lines:
+        """Put sessions that were found again, with other facts; return them as they were."""
+        lines = self.lines.lines(found.slot)
+        self.take(found)
+        self.put(replace(lines, facts=facts).in_order())
+        return lines
 
     def put(self, sessions: Lines) -> None:
         """Add sessions that are not there, in order of hash."""
@@ -156,7 +181,7 @@ class SessionState:
             self._mark_published(self._identified(changes[PUBLISHED]))
         if PUT in changes:
             self.lines.take(self._identified(changes[PUT]))
-            self._add(Lines.of_frame(changes[PUT], self.key, FACTS).in_order(), fresh=False)
+            self._add(Lines.of_frame(changes[PUT], self.key, self._facts).in_order(), fresh=False)
 
     def _identified(self, sessions: pl.DataFrame) -> Numbers:
         """Return the slots of sessions by key, start and end, each once.
