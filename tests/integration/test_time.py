@@ -107,3 +107,18 @@ def test_a_raw_topic_may_gain_partitions(broker):
         assert [s.partitions[stack.raw] for s in segments(stack)][-1] == 3
         first = {m.source: m.first_offset for s in reversed(segments(stack)) for m in s.sources}
         assert first == {f"{stack.raw}/{number}": 0 for number in range(3)}
+
+
+def test_silence_closes_no_window_that_an_unread_partition_has_rows_for(broker):
+    """The group hears of a new partition long after silence would have closed the window."""
+    options = {"size": "6s", "idle_after": "2s"}
+    seldom = {"KAFKA_TOPIC_METADATA_REFRESH_INTERVAL_MS": "12000"}
+    with Stack(broker, "unheard", 1, "ticks", options, **seldom) as stack:
+        stack.start()
+        stack.await_partitions()
+        stack.produce([(0, None, tick(T0 + 1_000))])
+        stack.admin.create_partitions([NewPartitions(stack.raw, 2)])[stack.raw].result()
+        stack.produce([(1, None, tick(T0 + 2_000, v=10))])
+        wait_until(lambda: len(panes(stack)) > 0, "the window")
+        assert panes(stack) == [("a", 0, 2, 11)]
+        assert stack.results("out.late") == []

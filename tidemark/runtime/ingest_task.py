@@ -96,7 +96,7 @@ class IngestTask:
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
         self._builder = SegmentBuilder(_EPOCH, self.segment_bytes)
-        self._ends = Ends(self.process.admin)
+        self._ends = Ends(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
         self._alignment = Alignment(
@@ -195,6 +195,10 @@ class IngestTask:
         asked_ms = self._ends.poll(self._sources, now_ms())
         if asked_ms is None:
             return
+        # Before any silence is told: the clock is to wait for partitions that have just come to be.
+        self._partitions = {
+            topic: max(count, self._ends.counts[topic]) for topic, count in self._partitions.items()
+        }
         self.process.member.refresh_positions()
         for partition, source in self._sources.items():
             self._listen(partition, source, asked_ms)
