@@ -25,6 +25,7 @@ from tidemark.localview import open_inputs, summary, write_results
 from tidemark.plan import SERVICES, Plan
 from tidemark.planview import render_mermaid, render_text
 from tidemark.replay_commands import diff, replay
+from tidemark.result_schemas import schemas
 from tidemark.runtime import clients
 from tidemark.runtime.faults import explained
 from tidemark.runtime.fresh_start import Scope
@@ -216,3 +217,4 @@ def conformance(
 
 app.command()(replay)
 app.command()(diff)
+app.command()(schemas)

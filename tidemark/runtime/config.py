@@ -120,6 +120,13 @@ class Config(BaseSettings):
     stats_interval_ms: int = Field(
         default=1_000, validation_alias="TIDEMARK_STATS_INTERVAL_MS", ge=0, le=60_000
     )
+    # Results written as Avro then have Confluent's wire format.
+    schema_registry: str = Field(
+        default="", validation_alias="TIDEMARK_SCHEMA_REGISTRY", pattern=r"^(https?://.+)?$"
+    )
+    schema_registry_user: SecretStr = Field(
+        default=SecretStr(""), validation_alias="TIDEMARK_SCHEMA_REGISTRY_USER"
+    )
     # When the monitor tells of lag that grows, and of a clock that stands.
     alert_lag_records: int = Field(
         default=1_000, validation_alias="TIDEMARK_ALERT_LAG_RECORDS", ge=1

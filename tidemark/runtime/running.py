@@ -15,6 +15,7 @@ from tidemark.runtime.group import Partition
 from tidemark.runtime.journal import Journal
 from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.runtime.restore import Reading, Rebuilding
+from tidemark.runtime.serde.avro import AvroType
 from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.changelog import Commit
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
@@ -47,14 +48,18 @@ class Running:
         rule: SnapshotRule,
         writer: str,
         store: BlockStore,
+        results: JsonResults | AvroResults,
     ) -> None:
-        """Start with nothing read; ``writer`` names this process in the changelog."""
+        """Start with nothing read.
+
+        ``writer`` names this process in the changelog; ``results`` encodes panes and late rows.
+        """
         self.plan = plan
         self.clocks: ClockTable = plan.operator.clocks()
         self.state: Any = plan.operator.body.fresh(store)
         self.next_offset = 0
         self._partition = partition
-        self._results = results_of(plan)
+        self._results = results
         self._changelog = Changelog(rule, writer, plan.parts)
         self._mirror: Mirror | None = None
         self._unmirrored: list[Record] = []
@@ -147,3 +152,10 @@ def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
         return JsonResults(operator.key, list(plan.values), list(operator.columns))
     key = {name: operator.columns[name] for name in operator.key}
     return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
+
+
+def avro_types(plan: OperatorPlan, results: JsonResults | AvroResults) -> dict[str, AvroType]:
+    """Return what an operator writes as Avro, by topic."""
+    if isinstance(results, JsonResults):
+        return {}
+    return {plan.results: results.pane_type, plan.late: results.late_type}

@@ -27,6 +27,7 @@ from tidemark.runtime import clients
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.schema_registry import with_registry
 from tidemark.runtime.sending import Failures, flush, send
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.silence import Ends
@@ -325,6 +326,7 @@ def run(config: Config, plan: Plan) -> None:
     """Run a sink of a pipeline until it is told to stop."""
     sink = open_sink(config.sink.get_secret_value())
     tables = tables_of(plan)
+    with_registry(config, {each.topic: each.avro for each in tables if each.avro is not None})
     # Offsets follow what the sink has taken, so that they never say more.
     own = config.model_copy(
         update={

@@ -32,8 +32,11 @@ from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
 from tidemark.runtime.restore import Restore, Wanted
 from tidemark.runtime.restore_progress import Shown
-from tidemark.runtime.running import Running, Tally
+from tidemark.runtime.running import Running, Tally, avro_types, results_of
+from tidemark.runtime.schema_registry import with_registry
+from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.changelog import Commit
+from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.standing import Standing
@@ -87,6 +90,7 @@ class KeyedTask:
     operators: Sequence[OperatorPlan]
     process: Process
     backend: Backend
+    results: Mapping[str, JsonResults | AvroResults]
     batch: int = 64
     gathers: bool = False
     _logs: dict[Partition, _Log] = field(default_factory=dict)
@@ -118,7 +122,14 @@ class KeyedTask:
 
     def _running(self, at: Partition) -> list[Running]:
         return [
-            Running(plan, at.number, self._rule, self._writer, self.backend.store)
+            Running(
+                plan,
+                at.number,
+                self._rule,
+                self._writer,
+                self.backend.store,
+                self.results[plan.operator.name],
+            )
             for plan in self.operators
             if plan.log == at.topic
         ]
@@ -318,4 +329,7 @@ def run(config: Config, plan: Plan, service: str) -> None:
     with closing(opened_backend(config)) as backend:
         process = Process(config, plan.pipeline, service, logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
-        process.run(KeyedTask(config, operators, process, backend))
+        results = {each.operator.name: results_of(each) for each in operators}
+        for each in operators:
+            with_registry(config, avro_types(each, results[each.operator.name]))
+        process.run(KeyedTask(config, operators, process, backend, results))

@@ -38,33 +38,40 @@ class AvroType:
         self._parsed = fastavro.parse_schema(schema)
         crc = fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")
         self.header = _MARKER + bytes.fromhex(crc)
+        self._known: tuple[bytes, ...] = (self.header,)
 
     @classmethod
     def of_file(cls, name: str) -> "AvroType":
         """Return the type that ``schemas/<name>.avsc`` describes."""
         return cls(schema_file(name))
 
+    def begin_with(self, header: bytes) -> None:
+        """Write ``header`` before each body, instead of that of a single object; read both."""
+        self._known = (*self._known, header)
+        self.header = header
+
     def encode(self, record: dict[str, Any]) -> bytes:
-        """Return a record as a single object."""
+        """Return a record with its header, that of a single object unless another was given."""
         body = io.BytesIO()
         body.write(self.header)
         fastavro.schemaless_writer(body, self._parsed, record)
         return body.getvalue()
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """Read a single object.
+        """Read what ``encode`` wrote, with either header.
 
         Raises:
             StateError: the bytes are something else, or damaged.
         """
         name = self.schema["name"]
-        if data[:_HEADER_BYTES] != self.header:
+        header = next((known for known in self._known if data.startswith(known)), None)
+        if header is None:
             raise StateError(
                 f"{name}: {len(data)} bytes that begin {data[:_HEADER_BYTES].hex()} are no {name} "
                 f"of this version ({self.header.hex()})"
             )
         body = io.BytesIO(data)
-        body.seek(_HEADER_BYTES)
+        body.seek(len(header))
         try:
             record = cast(dict[str, Any], fastavro.schemaless_reader(body, self._parsed, None))
         except _DAMAGE as error:

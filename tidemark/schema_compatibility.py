@@ -1,0 +1,84 @@
+"""Whether readers with one Avro schema can read what was written with another.
+
+The rules are those of the Avro specification, "Schema Resolution".  A change of results is safe if
+both directions work: consumers that know the old schema go on reading, and those that know the new
+one read what is there.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+Schema = Any
+
+_PROMOTED = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+
+
+def breaks(old: Schema, new: Schema) -> list[str]:
+    """Return what a change breaks, and for whom; nothing where it is safe."""
+    return [
+        *(f"readers of the new schema: {fault}" for fault in faults(new, old, "")),
+        *(f"readers of the old schema: {fault}" for fault in faults(old, new, "")),
+    ]
+
+
+def faults(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
+    """Yield where a reader cannot read what a writer writes; ``at``: the field both are of."""
+    if isinstance(writer, list):
+        for branch in writer:
+            yield from faults(reader, branch, at)
+    elif isinstance(reader, list):
+        if all(any(faults(branch, writer, at)) for branch in reader):
+            yield f"{at or 'the record'}: {_shown(writer)} is none of {_shown(reader)}"
+    elif _kind(reader) != _kind(writer):
+        if _kind(reader) not in _PROMOTED.get(_kind(writer), ()):
+            yield f"{at or 'the record'}: {_shown(writer)} is no {_shown(reader)}"
+    else:
+        yield from _inside(reader, writer, at)
+
+
+def _inside(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
+    """Compare two schemas of one kind."""
+    kind = _kind(reader)
+    if kind == "record":
+        yield from _fields(reader, writer, at)
+    elif kind in ("array", "map"):
+        name = "items" if kind == "array" else "values"
+        yield from faults(reader[name], writer[name], f"{at}[]")
+    elif kind == "enum":
+        unknown = sorted(set(writer["symbols"]) - set(reader["symbols"]))
+        if unknown and "default" not in reader:
+            yield f"{at}: no symbols {', '.join(unknown)}"
+    elif _logical(reader) != _logical(writer):
+        yield f"{at or 'the record'}: {_shown(writer)} is no {_shown(reader)}"
+
+
+def _fields(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
+    written = {field["name"]: field for field in writer["fields"]}
+    for field in reader["fields"]:
+        name = f"{at}.{field['name']}" if at else field["name"]
+        if field["name"] in written:
+            yield from faults(field["type"], written[field["name"]]["type"], name)
+        elif "default" not in field:
+            yield f"{name} is missing and has no default"
+
+
+def _kind(schema: Schema) -> str:
+    return str(schema["type"]) if isinstance(schema, dict) else str(schema)
+
+
+def _logical(schema: Schema) -> tuple[Any, ...]:
+    names = ("logicalType", "precision", "scale")
+    return tuple(schema.get(name) for name in names) if isinstance(schema, dict) else (None,) * 3
+
+
+def _shown(schema: Schema) -> str:
+    if isinstance(schema, list):
+        return "/".join(map(_shown, schema))
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    return str(logical) if logical else _kind(schema)
