@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test lint types core conformance integration replay format \
+.PHONY: help setup demo up down status test lint types core conformance integration replay e2e format \
 	bench fuzz chaos soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
@@ -25,7 +25,7 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
 help:  ## list the commands
-	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(READY)  ## make the virtual environment, fetch Kafka, find or install Java
 	@$(BIN)/python -m tidemark.embedded.setup
@@ -51,7 +51,7 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
-test: setup lint types core conformance integration replay  ## run all tests
+test: setup lint types core conformance integration replay e2e  ## run all tests
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
@@ -63,7 +63,7 @@ types: $(READY)  ## check types
 core: export POLARS_MAX_THREADS ?= 1
 core: $(READY)  ## test the kernel and everything else that needs no Kafka
 	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/integration --ignore tests/conformance \
-	  --ignore tests/replay
+	  --ignore tests/replay --ignore tests/e2e
 
 conformance: $(READY)  ## run the shared cases of windowing semantics
 	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
@@ -76,6 +76,9 @@ chaos: setup  ## kill and freeze services and brokers, RUNS times
 
 replay: setup  ## test replays on Spark against live results
 	$(BIN)/python -m pytest -q tests/replay
+
+e2e: setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
+	$(BIN)/python -m pytest -q tests/e2e
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .
