@@ -19,10 +19,12 @@ import polars as pl
 from bench.meter import Meter, Numbers, rows_of, segments
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.early_session import EarlySessionAggregate
 from tidemark.core.operator import Body
 from tidemark.core.segment import NEVER_MS
 from tidemark.core.session import SessionAggregate
 from tidemark.core.sliding import SlidingAggregate
+from tidemark.core.trigger import EveryRows, OnClose
 from tidemark.core.window import Hopping, Session, Sliding
 from tidemark.core.windowed import WindowAggregate
 
@@ -33,6 +35,9 @@ SUMS = Aggregation({"count": aggregates.count(), "sum": aggregates.sum("price")}
 _DISORDER_MS = 2_000
 _ROWS_PER_S = 10_000
 _PUBLISHED_AT_ONCE = 20_000
+_HOT_GAP_MS = 50
+_DISORDERED = 20_000
+"""Rows of the hot key that come in any order before time moves on."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,13 @@ def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:
     yield "sliding", partial(_moving, "sliding, 10 s", sliding, count)
     for keys in (10_000, 100_000, 1_000_000):
         yield "sessions", partial(_sessions, keys, count)
+    yield "sessions", partial(_sessions, 1_000_000, count, busy=10_000)
+    yield "sessions", partial(_hot, count)
     for opened in (1, 1_000):
-        yield "tumbling", partial(_tumbling, opened, count, spread=False)
-    yield "tumbling", partial(_tumbling, 1_000, count, spread=True)
+        yield "tumbling", partial(_open, Hopping(10_000, 10_000), opened, count, spread=False)
+    for windows in (Hopping(10_000, 10_000), Hopping(10_000, 1_000)):
+        name = "tumbling" if windows.slide_ms == windows.size_ms else "hopping"
+        yield name, partial(_open, windows, 1_000, count, spread=True)
 
 
 def _measured(case: Case, segment: int) -> str:
@@ -105,35 +114,51 @@ def _moving(name: str, body: Body, count: int) -> Case:
     return Case(name, body, 10_000, timed.clear(), timed, _steps(last_ms, last_ms + 10_001, 1))
 
 
-def _sessions(keys: int, count: int) -> Case:
-    """Open a session of every key; then rows make some of them longer."""
+def _sessions(keys: int, count: int, busy: int | None = None) -> Case:
+    """Open a session of every key; then rows make some longer, of all or of ``busy`` keys."""
     opening = _stream(keys, keys, start_ms=0).with_columns(pl.Series("key", np.arange(keys)))
     opened_ms = _lasts_ms(keys)
-    timed = _stream(count, keys, start_ms=opened_ms)
+    timed = _stream(count, busy or keys, start_ms=opened_ms)
     last_ms = opened_ms + _lasts_ms(count)
     gap_ms = last_ms + 1
     closing = _steps(gap_ms - _DISORDER_MS, last_ms + gap_ms, keys // _PUBLISHED_AT_ONCE)
     body = SessionAggregate(Session(gap_ms), SUMS, KEY, COLUMNS)
-    return Case(f"sessions, {keys:,} open", body, keys, opening, timed, closing)
+    where = f", rows of {busy:,}" if busy else ""
+    return Case(f"sessions, {keys:,} open{where}", body, keys, opening, timed, closing)
 
 
-def _tumbling(opened: int, count: int, *, spread: bool) -> Case:
+def _hot(count: int) -> Case:
+    """Let one key jump between its sessions, each of them shown at every row."""
+    draw = np.random.default_rng(1)
+    now_ms = np.arange(count) // _DISORDERED * _DISORDERED * _HOT_GAP_MS
+    at_ms = now_ms + draw.integers(0, _DISORDERED * _HOT_GAP_MS, count)
+    timed = _rows(at_ms, np.zeros(count, np.int64), now_ms - 1)
+    sessions = SessionAggregate(
+        Session(_HOT_GAP_MS), SUMS, KEY, COLUMNS, trigger=OnClose(EveryRows(1))
+    )
+    closing = np.array([count * _HOT_GAP_MS * 2])
+    body = EarlySessionAggregate(sessions)
+    return Case("sessions, early, of one hot key", body, 1, timed.clear(), timed, closing)
+
+
+def _open(windows: Hopping, opened: int, count: int, *, spread: bool) -> Case:
     """Open windows of all keys before the clock moves; rows fall into the last or all of them."""
-    size_ms, keys = 10_000, 1_000
+    slide_ms, keys = windows.slide_ms, 1_000
     draw = np.random.default_rng(1)
     number = np.repeat(np.arange(opened), keys)
-    opening = _rows(number * size_ms, np.tile(np.arange(keys), opened), NEVER_MS)
+    opening = _rows(number * slide_ms, np.tile(np.arange(keys), opened), NEVER_MS)
     number = draw.integers(0, opened, count) if spread else np.full(count, opened - 1)
-    at_ms = number * size_ms + np.arange(count) * size_ms // count
+    at_ms = number * slide_ms + np.arange(count) * slide_ms // count
     timed = _rows(at_ms, draw.integers(0, keys, count), NEVER_MS)
+    kind = "tumbling" if slide_ms == windows.size_ms else "hopping, 10 s by 1 s"
     where = ", rows in all of them" if spread else ", rows in the last" if opened > 1 else ""
     return Case(
-        f"tumbling, {opened:,} open{where}",
-        WindowAggregate(Hopping(size_ms, size_ms), SUMS, KEY, COLUMNS),
+        f"{kind}, {opened:,} open{where}",
+        WindowAggregate(windows, SUMS, KEY, COLUMNS),
         keys,
         opening,
         timed,
-        _steps(0, opened * size_ms, opened * keys // _PUBLISHED_AT_ONCE),
+        _steps(0, opened * slide_ms + windows.size_ms, opened * keys // _PUBLISHED_AT_ONCE),
     )
 
 

@@ -3,12 +3,15 @@
 HYPOTHESIS_PROFILE=thorough runs a thousand examples of each.
 """
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import Aligned, windowed
 from tests.core.running import AGGREGATION, incidents, run
+from tidemark.core import slice_buffer, slices
 from tidemark.core.operator import Operator
 from tidemark.core.trigger import on_close, on_final
 from tidemark.core.window import Hopping
@@ -34,10 +37,15 @@ def specs(draw):
     )
 
 
-@given(event_logs(), specs(), incidents())
-def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
+@given(event_logs(), specs(), incidents(), st.booleans())
+def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(
+    log, spec, happen, waits
+):
     expected = windowed(log.segments, log.topics, spec)
-    got = run(operator(spec, log.topics), log.segments, happen)
+    # Rows of many slices wait in a buffer, of which each segment empties some.
+    few, many = (0, 2) if waits else (8, 16)
+    with patch.object(slices, "_FEW", few), patch.object(slice_buffer, "_MANY", many):
+        got = run(operator(spec, log.topics), log.segments, happen)
     assert got == expected
 
 

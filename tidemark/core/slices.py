@@ -148,12 +148,12 @@ class WindowState:
         kept_in: Callable[[Slice], list[Block]],
         by: tuple[str, ...],
     ) -> None:
-        """Add blocks to their slices, or to the buffer; empty that once it is full."""
+        """Add blocks to their slices, or to the buffer; some of that once it is full."""
         if blocks[SLICE].n_unique() > _FEW:
             starts = buffer.add(blocks)
             for start in starts[starts > self._last_purged].tolist():
                 self._slice(start)
-            waited = buffer.take_after(self._last_purged) if buffer.full else []
+            waited = buffer.take_some(self._last_purged) if buffer.full else []
             blocks = self.aggregation.combine(waited, (SLICE, *by)) if waited else blocks.clear()
         for start, block in self._by_slice(blocks):
             self._append(kept_in(self._slice(start)), start, block, by)
