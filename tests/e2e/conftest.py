@@ -1,10 +1,19 @@
 """A Docker engine is needed, and no test of this folder is left out where there is none."""
 
 import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.e2e.databases import Postgres, running_postgres
 from tests.e2e.image import built_image
+from tests.sinks.places import Place
+from tidemark.embedded.broker import Broker
+
+pytest.register_assert_rewrite("tests.sinks.contract")
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +27,26 @@ def engine() -> None:
 def image(engine: None) -> str:
     """Name of the services' image, made of this tree."""
     return built_image()
+
+
+@pytest.fixture(scope="module")
+def postgres(engine: None) -> Iterator[Postgres]:
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a running broker, without a container."""
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running.address
+
+
+@pytest.fixture
+def places(postgres: Postgres) -> Callable[[], Place]:
+    return postgres.place
+
+
+@pytest.fixture
+def place(places: Callable[[], Place]) -> Place:
+    return places()

@@ -1,10 +1,26 @@
-from collections.abc import Iterator
+from collections.abc import Callable
+from itertools import count
 
 import pytest
 
 from tests.sinks.places import PLACES, Place
 
+pytest.register_assert_rewrite("tests.sinks.contract")
+
 
 @pytest.fixture(params=list(PLACES))
-def place(request, tmp_path) -> Iterator[Place]:
-    return PLACES[request.param](tmp_path)
+def places(request, tmp_path) -> Callable[[], Place]:
+    """Make a place in a folder of its own, each time."""
+    numbers = count()
+
+    def made() -> Place:
+        folder = tmp_path / str(next(numbers))
+        folder.mkdir()
+        return PLACES[request.param](folder)
+
+    return made
+
+
+@pytest.fixture
+def place(places) -> Place:
+    return places()

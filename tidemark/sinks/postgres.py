@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import psycopg
 from psycopg import sql as text
+from psycopg.conninfo import conninfo_to_dict
 
 from tidemark.core.pane import REVISION
 from tidemark.errors import ConfigurationError
@@ -58,8 +59,16 @@ class PostgresSink:
     dialect = DIALECT
 
     def __init__(self, url: str) -> None:
-        """Connect at the first use; ``url`` is libpq's."""
+        """Connect at the first use.
+
+        Raises:
+            ConfigurationError: ``url`` is none that libpq understands.
+        """
         self._url = url
+        try:
+            self._options = conninfo_to_dict(url).get("options") or ""
+        except psycopg.ProgrammingError as error:
+            raise ConfigurationError(f"TIDEMARK_SINK: {_line(error)}") from None
         self._known: psycopg.Connection | None = None
         self._staged: set[str] = set()
 
@@ -72,7 +81,7 @@ class PostgresSink:
                 autocommit=True,
                 client_encoding="utf8",
                 connect_timeout=_CONNECT_S,
-                options=_TIMEOUTS,
+                options=f"{_TIMEOUTS} {self._options}",
             )
         return self._known
 
@@ -131,6 +140,7 @@ class PostgresSink:
             with self._db.transaction():
                 database.write(self, batches)
         except psycopg.Error as error:
+            self._staged.clear()  # those that this transaction made are gone with it
             raise _named(error) from error
 
     def put(self, batch: Batch) -> None:
@@ -154,7 +164,7 @@ class PostgresSink:
                 f"{quoted(name)} {DIALECT.type_of(name, dtype)}"
                 for name, dtype in table.columns.items()
             )
-            self.run(f"CREATE TEMP TABLE {staged} ({columns}) ON COMMIT DELETE ROWS")
+            self.run(f"CREATE TEMP TABLE IF NOT EXISTS {staged} ({columns}) ON COMMIT DELETE ROWS")
             self._staged.add(table.name)
         options = f"FORMAT csv, NULL '{_NULL}'"
         statement = f"COPY {staged} ({sql.names(rows.columns)}) FROM STDIN ({options})"
