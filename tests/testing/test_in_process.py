@@ -1,0 +1,87 @@
+"""Scenarios in this process, and what a mistake in a test is told."""
+
+import pytest
+
+from tests.testing.steps import PIPELINE, SCENARIOS, move
+from tidemark import Pipeline, bounded, count, tumbling
+from tidemark.errors import ConfigurationError
+from tidemark.testing import InProcess, MismatchError
+
+
+@pytest.fixture
+def module(tmp_path):
+    file = tmp_path / f"{tmp_path.name}_steps.py"
+    file.write_text(PIPELINE.format(name="steps"))
+    return str(file)
+
+
+@pytest.mark.parametrize(("scenario", "partitions"), SCENARIOS.items())
+def test_scenarios_hold_in_this_process(scenario, partitions, module):
+    with InProcess(module, raw_partitions=partitions) as run:
+        scenario(run)
+
+
+@pytest.fixture
+def run(module):
+    with InProcess(module) as run:
+        yield run
+
+
+def test_a_pane_that_is_not_there_is_shown_with_those_that_are(run):
+    run.send("steps-moves", move("a", 1_000), move("b", 30_000))
+    with pytest.raises(MismatchError) as mismatch:
+        run.expect_panes("pops", {"player": "a", "pops": 2})
+    assert str(mismatch.value).splitlines() == [
+        "panes of pops:",
+        "  expected: 1",
+        '    {"player": "a", "pops": 2}',
+        "  found: 1",
+        '    {"player": "a", "pops": 1}',
+    ]
+
+
+def test_panes_that_nobody_expects_are_a_mismatch(run):
+    run.send("steps-moves", move("a", 1_000), move("b", 30_000))
+    with pytest.raises(MismatchError, match="found: 1"):
+        run.expect_panes("pops")
+
+
+def test_a_lost_state_is_noticed(run):
+    """The scenarios could not fail if a crash lost nothing: here its changelog is lost too."""
+    run.send("steps-moves", move("a", 1_000))
+    run.crash("windowing")
+    for tasks in run._tasks.values():
+        for task in tasks:
+            task.changelog.clear()
+    run.restart("windowing")
+    run.advance("steps-moves", 12_000)
+    run.expect_panes("pops")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (lambda run: run.send("nowhere", move("a", 1)), "no raw topic 'nowhere': steps reads"),
+        (lambda run: run.send("steps-moves", move("a", 1), partition=1), "has no partition 1"),
+        (lambda run: run.expect_panes("pop"), "no output 'pop': steps has pops"),
+        (lambda run: run.crash("sessions"), "no service 'sessions': steps needs ingest, windowing"),
+        (lambda run: run.restart("ingest"), r"restart\('ingest'\): it runs"),
+        (lambda run: run.idle("steps-moves", "1s"), "a source is idle after 3000 ms"),
+        (
+            lambda run: (run.crash("ingest"), run.expect_panes("pops")),
+            r"ingest is down, so nothing is complete: restart\(\) it first",
+        ),
+        (lambda run: run.expect_panes("pops", {"a": 1}, {"b": 1}), "{'a': 1} lacks b"),
+    ],
+)
+def test_a_mistake_is_named(run, mistake, said):
+    with pytest.raises(ConfigurationError, match=said):
+        mistake(run)
+
+
+def test_time_that_is_no_column_beside_others_cannot_be_advanced():
+    pipeline = Pipeline("alone")
+    rows = pipeline.source("t", schema={"at": int}, event_time="at", watermark=bounded("2s"))
+    rows.key_by("at").window(tumbling("10s")).aggregate(n=count()).to("out")
+    with pytest.raises(ConfigurationError, match="no column beside others"):
+        InProcess(pipeline).advance("t", 5)

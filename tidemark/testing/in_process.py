@@ -1,0 +1,210 @@
+"""A scenario in this process: the operators of the services, without Kafka, time or threads.
+
+Raw topics and logs are lists.  A service works as soon as there is something for it to read, and
+commits after each segment: what its changelog would hold is kept, so that one that crashes comes
+back with what it had committed and nothing else.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.clock import ClockTable
+from tidemark.core.operator import Changes
+from tidemark.core.segment import Segment, SourceMark
+from tidemark.errors import ConfigurationError
+from tidemark.ingest import Ingest, Progress
+from tidemark.load import load_pipeline
+from tidemark.pipeline import Pipeline
+from tidemark.plan import OperatorPlan
+from tidemark.records import NO_TIMESTAMP, DeadLetter, RecordBatch
+from tidemark.runtime.running import results_of
+from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.segment_builder import SegmentBuilder
+from tidemark.testing.scenario import Scenario
+
+INGEST = "ingest"
+
+
+@dataclass
+class _Task:
+    """An operator on a log partition; ``changelog`` and ``clock_state`` outlive a crash."""
+
+    plan: OperatorPlan
+    clocks: ClockTable
+    state: Any
+    next_segment: int = 0
+    changelog: list[Changes] = field(default_factory=list)
+    clock_state: pl.DataFrame | None = None
+
+    def commit(self) -> None:
+        self.changelog.append(self.state.changes())
+        self.clock_state = self.clocks.state()
+
+    def restore(self) -> None:
+        operator = self.plan.operator
+        self.clocks, self.state = operator.clocks(), operator.body.fresh()
+        for changes in self.changelog:
+            if changes:
+                self.state.apply(changes)
+        if self.clock_state is not None:
+            self.clocks.apply(self.clock_state)
+        self.state.purge(self.clocks.clock_ms)
+
+
+class InProcess(Scenario):
+    """A pipeline whose services are objects; the wall clock stands at ``now_ms``."""
+
+    def __init__(
+        self, pipeline: Pipeline | str, *, raw_partitions: int = 1, now_ms: int = 0
+    ) -> None:
+        """``pipeline``: the object, or a module as ``PIPELINE`` names it."""
+        found = load_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+        self.plan = found.plan()
+        self.raw_partitions = raw_partitions
+        self._now_ms = now_ms
+        self._ingest = Ingest(self.plan)
+        topics = [source.topic for source in self.plan.sources]
+        sources = [(topic, n) for topic in topics for n in range(raw_partitions)]
+        self._raw: dict[tuple[str, int], list[bytes]] = {at: [] for at in sources}
+        self._progress = {at: Progress() for at in sources}
+        self._log: dict[tuple[str, int], list[Segment]] = {
+            (log.topic, n): [] for log in self.plan.logs for n in range(log.partitions)
+        }
+        self._tasks = {
+            at: [
+                _Task(each, each.operator.clocks(), each.operator.body.fresh())
+                for each in self.plan.operators
+                if each.log == at[0]
+            ]
+            for at in self._log
+        }
+        self._down: set[str] = set()
+        self._panes: dict[str, list[dict[str, Any]]] = {}
+        self._late_rows: dict[str, list[dict[str, Any]]] = {}
+        self._letters: list[DeadLetter] = []
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to stop."""
+
+    def crash(self, service: str) -> None:
+        """End a service: all that it had in memory is gone."""
+        self._require_service(service)
+        if service in self._down:
+            raise ConfigurationError(f"crash({service!r}): it is down already")
+        self._down.add(service)
+
+    def restart(self, service: str) -> None:
+        """Start a service; it restores its state and works off what came meanwhile."""
+        self._require_service(service)
+        if service not in self._down:
+            raise ConfigurationError(f"restart({service!r}): it runs")
+        self._down.remove(service)
+        for tasks in self._tasks.values():
+            for task in tasks:
+                if task.plan.service == service:
+                    task.restore()
+        self._work()
+
+    def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+        if (topic, partition) not in self._raw:
+            raise ConfigurationError(f"{topic} has no partition {partition}")
+        self._raw[topic, partition] += values
+        self._work()
+
+    def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
+        if INGEST in self._down:
+            raise ConfigurationError(f"idle({topic!r}): ingest is down, and nobody listens")
+        past = self._progress[topic, partition]
+        offset, watermark_ms = past.next_offset, past.watermark_ms
+        source = f"{topic}/{partition}"
+        mark = SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, silence_ms)
+        self._write(SegmentBuilder(epoch=0), [mark])
+        self._work()
+
+    def _work(self) -> None:
+        if INGEST not in self._down:
+            for at in self._raw:
+                self._take(*at)
+        for at, tasks in self._tasks.items():
+            for task in tasks:
+                if task.plan.service not in self._down:
+                    self._step(task, self._log[at])
+
+    def _take(self, topic: str, partition: int) -> None:
+        past = self._progress[topic, partition]
+        values = self._raw[topic, partition][past.next_offset :]
+        if not values:
+            return
+        taken = self._ingest.take(self._batch(topic, partition, past, values), past)
+        self._progress[topic, partition] = taken.progress
+        self._letters += taken.dead_letters
+        builder = SegmentBuilder(epoch=0)
+        builder.add(taken)
+        self._write(builder, [])
+
+    def _batch(
+        self, topic: str, partition: int, past: Progress, values: list[bytes]
+    ) -> RecordBatch:
+        count, first = len(values), past.next_offset
+        return RecordBatch(
+            topic=topic,
+            partition=partition,
+            offsets=np.arange(first, first + count),
+            timestamps=[NO_TIMESTAMP] * count,
+            keys=[None] * count,
+            headers=[None] * count,
+            values=values,
+            next_offset=first + count,
+            received_at_ms=self._now_ms,
+        )
+
+    def _write(self, builder: SegmentBuilder, marks: list[SourceMark]) -> None:
+        for log in self.plan.logs:
+            partitions = dict.fromkeys(log.topics, self.raw_partitions)
+            built = builder.build(log, self._now_ms, partitions, marks)
+            for partition, segments in enumerate(built):
+                self._log[log.topic, partition] += segments
+
+    def _step(self, task: _Task, log: list[Segment]) -> None:
+        name = task.plan.operator.name
+        encoder = results_of(task.plan)
+        for segment in log[task.next_segment :]:
+            output = task.plan.operator.step(segment, task.clocks, task.state)
+            task.next_segment += 1
+            task.commit()
+            task.state.purge(task.clocks.clock_ms)
+            if output.panes.height:
+                values = encoder.panes(output.panes)[1]
+                self._panes.setdefault(name, []).extend(decoded(encoder, "pane", values))
+            if output.late.height:
+                values = encoder.late(output.late)[1]
+                self._late_rows.setdefault(name, []).extend(decoded(encoder, "late", values))
+
+    def _settle(self) -> None:
+        if self._down:
+            down = ", ".join(sorted(self._down))
+            raise ConfigurationError(f"{down} is down, so nothing is complete: restart() it first")
+
+    def _published(self, operator: OperatorPlan) -> list[dict[str, Any]]:
+        return self._panes.get(operator.operator.name, [])
+
+    def _late(self, operator: OperatorPlan) -> list[dict[str, Any]]:
+        return self._late_rows.get(operator.operator.name, [])
+
+    def _dead_letters(self) -> list[dict[str, Any]]:
+        return [json.loads(value or b"") for value in encode_dead_letters(self._letters)[1]]
+
+
+def decoded(encoder: Any, kind: str, values: Sequence[bytes | None]) -> list[dict[str, Any]]:
+    """Return records of results as an encoder wrote them; ``kind``: pane or late."""
+    present = [value for value in values if value is not None]
+    if isinstance(encoder, AvroResults):
+        avro = encoder.pane_type if kind == "pane" else encoder.late_type
+        return [avro.decode(value) for value in present]
+    return [json.loads(value) for value in present]

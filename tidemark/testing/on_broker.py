@@ -1,0 +1,250 @@
+"""A scenario on a broker: each service is a process of its own, and crashes are ``kill -9``.
+
+What a step led to is there once each group has committed everything up to the ends of its topics,
+first ingest, then those that read its logs.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tidemark.embedded.processes import die_with_parent
+from tidemark.errors import ConfigurationError, InfrastructureError
+from tidemark.load import load_pipeline
+from tidemark.plan import OperatorPlan
+from tidemark.runtime import clients, topics
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.reading import read
+from tidemark.runtime.running import results_of
+from tidemark.runtime.stats import decode
+from tidemark.testing.in_process import INGEST, decoded
+from tidemark.testing.scenario import Scenario
+
+_PAUSE_S = 0.1
+_ANSWER_S = 10.0
+
+
+class Service(Protocol):
+    """A service that was started; a ``subprocess.Popen`` is one."""
+
+    def kill(self) -> None:
+        """End it without a word."""
+
+    def wait(self) -> int:
+        """Wait until it has ended; return its status."""
+
+    def poll(self) -> int | None:
+        """Return its status if it has ended."""
+
+
+Launcher = Callable[[str, Mapping[str, str], Path], Service]
+"""Starts a service by name, with settings in its environment, and its log in a file."""
+
+
+def process(service: str, environment: Mapping[str, str], log: Path) -> Service:
+    """Start a service as a process of this machine."""
+    with log.open("a") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"services.{service}"],
+            env={**os.environ, **environment},
+            stderr=stderr,
+            preexec_fn=die_with_parent,
+        )
+
+
+class OnBroker(Scenario):
+    """A pipeline whose services are processes, or what ``launch`` makes of them."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        broker: str,
+        *,
+        raw_partitions: int = 1,
+        settings: Mapping[str, str] | None = None,
+        launch: Launcher = process,
+        timeout_s: float = 90.0,
+    ) -> None:
+        """Create the topics of a pipeline and start its services.
+
+        Args:
+            pipeline: the module, as ``PIPELINE`` names it.
+            broker: address of a broker that has not seen the pipeline yet.
+            raw_partitions: of each raw topic.
+            settings: environment of the services besides.
+            launch: starts a service: here as a process; in a container, if you give one that does.
+            timeout_s: how long a step may take.
+
+        Raises:
+            ConfigurationError: the raw topics hold records of another test.
+        """
+        self.plan = load_pipeline(pipeline).plan()
+        self._config = Config(bootstrap_servers=broker)
+        self._admin = clients.admin(self._config)
+        self.raw_partitions = raw_partitions
+        self._launch, self._timeout_s = launch, timeout_s
+        self._environment = {
+            "KAFKA_BOOTSTRAP_SERVERS": broker,
+            "KAFKA_SESSION_TIMEOUT_MS": "6000",  # so that a crash is soon over
+            "PIPELINE": pipeline,
+            "TIDEMARK_SLOT": "0",
+            **(settings or {}),
+        }
+        self._create_topics()
+        self._files = TemporaryDirectory()
+        self._readers: dict[str, Consumer] = {}
+        self._running: dict[str, Service] = {}
+        try:
+            for service in self.plan.services():
+                self._start(service)
+        except BaseException:  # an interrupt too: nothing may be left running
+            self.close()
+            raise
+
+    def _create_topics(self) -> None:
+        raw = [replace(t, partitions=self.raw_partitions) for t in topics.raw_topics(self.plan)]
+        topics.ensure(self._admin, [*raw, *topics.own_topics(self.plan)], -1)
+        for at, end in offsets(self._admin, self._raw(), LATEST).items():
+            if end:
+                raise ConfigurationError(
+                    f"{at} holds records of another test: give each a broker, or a pipeline whose "
+                    "name and raw topics are its own"
+                )
+
+    def _raw(self) -> list[Partition]:
+        names = [source.topic for source in self.plan.sources]
+        return [Partition(name, n) for name in names for n in range(self.raw_partitions)]
+
+    def log(self, service: str) -> str:
+        """Return what a service has logged, in all its lives."""
+        return self._log_file(service).read_text(errors="replace")
+
+    def _log_file(self, service: str) -> Path:
+        return Path(self._files.name) / f"{service}.log"
+
+    def _start(self, service: str) -> None:
+        log = self._log_file(service)
+        self._running[service] = self._launch(service, self._environment, log)
+
+    def close(self) -> None:
+        """Stop every service."""
+        for service in list(self._running):
+            self.crash(service)
+        for reader in self._readers.values():
+            reader.close()
+        self._files.cleanup()
+
+    def crash(self, service: str) -> None:
+        """Kill a service."""
+        self._require_service(service)
+        if service not in self._running:
+            raise ConfigurationError(f"crash({service!r}): it is down already")
+        running = self._running.pop(service)
+        running.kill()
+        running.wait()
+
+    def restart(self, service: str) -> None:
+        """Start a service that crashed."""
+        self._require_service(service)
+        if service in self._running:
+            raise ConfigurationError(f"restart({service!r}): it runs")
+        self._start(service)
+
+    def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+        producer = Producer(
+            {"bootstrap.servers": self._config.bootstrap_servers, "enable.idempotence": True}
+        )
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+        if producer.flush(self._timeout_s):
+            raise InfrastructureError(f"{topic}: records could not be sent")
+
+    def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
+        """Wait until stats say that the log was told."""
+        source = f"{topic}/{partition}"
+
+        def told() -> bool:
+            said = [
+                each
+                for value in self._records(self.plan.stats)[-50:]
+                for each in decode(value).sources
+                if each.source == source
+            ]
+            return bool(said) and said[-1].silence_ms >= silence_ms
+
+        self._settle()
+        self._await(told, f"silence of {source}", self._timeout_s + silence_ms / 1000)
+
+    def _settle(self) -> None:
+        down = [service for service in self.plan.services() if service not in self._running]
+        if down:
+            raise ConfigurationError(
+                f"{', '.join(down)} is down, so nothing is complete: restart() it first"
+            )
+        for service in self.plan.services():
+            self._await(partial(self._is_done, service), f"{service} to read all", None)
+
+    def _is_done(self, service: str) -> bool:
+        if service == INGEST:
+            wanted = self._raw()
+        else:
+            logs = {each.log for each in self.plan.of_service(service)}
+            wanted = [
+                Partition(log.topic, n)
+                for log in self.plan.logs
+                if log.topic in logs
+                for n in range(log.partitions)
+            ]
+        ends = offsets(self._admin, wanted, LATEST)
+        return all(self._committed(service, wanted).get(at, -1) >= end for at, end in ends.items())
+
+    def _committed(self, service: str, wanted: Sequence[Partition]) -> dict[Partition, int]:
+        """Return the offsets that a service has committed, none while a commit is under way."""
+        if service not in self._readers:
+            group = f"{self.plan.pipeline}.{service}"
+            self._readers[service] = clients.plain_consumer(self._config, group)
+        asked = [TopicPartition(*at) for at in wanted]
+        try:
+            answer = self._readers[service].committed(asked, timeout=_ANSWER_S)
+        except KafkaException:
+            return {}
+        return {Partition(at.topic, at.partition): at.offset for at in answer}
+
+    def _await(self, happened: Callable[[], bool], what: str, timeout_s: float | None) -> None:
+        deadline_s = time.monotonic() + (timeout_s or self._timeout_s)
+        while not happened():
+            for service, running in self._running.items():
+                if running.poll() is not None:
+                    raise InfrastructureError(f"{service} has ended: {self.log(service)[-2000:]}")
+            if time.monotonic() > deadline_s:
+                raise InfrastructureError(f"waited in vain for {what}")
+            time.sleep(_PAUSE_S)
+
+    def _records(self, topic: str) -> list[bytes]:
+        """Return the committed values of a topic that is there."""
+        count = topics.partition_counts(self._admin).get(topic, 0)
+        partitions = [Partition(topic, n) for n in range(count)]
+        begin = offsets(self._admin, partitions, EARLIEST)
+        end = offsets(self._admin, partitions, LATEST)
+        ranges = {at: (begin[at], end[at]) for at in partitions}
+        return [message.value() or b"" for message in read(self._config, ranges)]
+
+    def _published(self, operator: OperatorPlan) -> list[dict[str, Any]]:
+        return decoded(results_of(operator), "pane", self._records(operator.results))
+
+    def _late(self, operator: OperatorPlan) -> list[dict[str, Any]]:
+        return decoded(results_of(operator), "late", self._records(operator.late))
+
+    def _dead_letters(self) -> list[dict[str, Any]]:
+        return [json.loads(value) for value in self._records(self.plan.dead_letters)]

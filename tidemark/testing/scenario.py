@@ -1,0 +1,231 @@
+"""The steps of a test, and what it expects: the same wherever the pipeline runs.
+
+A step is taken completely before the next one: an expectation sees all that follows from the
+records sent so far, and nothing is still under way.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from tidemark.core.duration import Duration, duration_ms
+from tidemark.core.pane import END_OF_INPUT, RETRACTED
+from tidemark.core.time_assigner import ColumnTime
+from tidemark.errors import ConfigurationError
+from tidemark.plan import OperatorPlan, Plan, SourcePlan
+
+Record = Mapping[str, Any]
+
+_MOVES_TIME_ONLY = {"tidemark.testing": "moves time only"}
+"""No value of any type: the record dies, and moves time as every record that has one."""
+
+
+class MismatchError(AssertionError):
+    """What was expected is not what is there; the message shows both."""
+
+
+class Scenario(ABC):
+    """A pipeline that runs, and a test that drives it; a context that stops everything."""
+
+    plan: Plan
+    raw_partitions: int
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Stop everything."""
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop everything."""
+
+    def send(self, topic: str, *records: Record | bytes, partition: int = 0) -> None:
+        """Send records to a partition of a raw topic: mappings as JSON, bytes as they are."""
+        self._source(topic)
+        self._send(topic, partition, [_encoded(record) for record in records])
+
+    def advance(self, topic: str, event_time: Any, partition: int | None = None) -> None:
+        """Move event time and nothing else, in all partitions of a raw topic or in one.
+
+        ``event_time``: as a record of the topic has it.  The watermark follows as it does behind a
+        record of that time.
+
+        Raises:
+            ConfigurationError: the topic's event time is no column, or its only one; send a record
+                instead.
+        """
+        source = self._source(topic)
+        time = source.event_time
+        others = [name for name in source.schema if name != getattr(time, "column", None)]
+        if not isinstance(time, ColumnTime) or not others:
+            raise ConfigurationError(
+                f"advance({topic!r}): its event time is no column beside others; use send()"
+            )
+        record = {time.column: event_time, others[0]: _MOVES_TIME_ONLY}
+        for each in range(self.raw_partitions) if partition is None else [partition]:
+            self._send(topic, each, [_encoded(record)])
+
+    def idle(self, topic: str, silence: Duration | None = None, partition: int = 0) -> None:
+        """Let a partition be silent for so long, by default as long as makes it idle.
+
+        In this process no time passes, and no other partition is silent.  On a broker this waits,
+        and every partition that nothing is sent to is silent as well.
+        """
+        source = self._source(topic)
+        silence_ms = source.idle_after_ms if silence is None else duration_ms(silence, "idle()")
+        if silence_ms < source.idle_after_ms:
+            raise ConfigurationError(
+                f"idle({topic!r}, {silence!r}): a source is idle after {source.idle_after_ms} ms"
+            )
+        self._idle(topic, partition, silence_ms)
+
+    @abstractmethod
+    def crash(self, service: str) -> None:
+        """End a service without a word, as ``kill -9`` does; what follows is left undone."""
+
+    @abstractmethod
+    def restart(self, service: str) -> None:
+        """Start a service that crashed; it goes on from its last commit."""
+
+    def published(self, name: str) -> list[dict[str, Any]]:
+        """Return all panes of an output in the order of publication in each partition."""
+        self._settle()
+        return self._published(self._operator(name))
+
+    def panes(self, name: str) -> list[dict[str, Any]]:
+        """Return what a sink holds of an output: the last pane of each key and window."""
+        operator = self._operator(name)
+        by = (*operator.operator.key, operator.identity)
+        last = {tuple(pane[column] for column in by): pane for pane in self.published(name)}
+        return [pane for pane in last.values() if not pane.get(RETRACTED)]
+
+    def late(self, name: str) -> list[dict[str, Any]]:
+        """Return the late rows of an output; the row itself is ``row``."""
+        operator = self._operator(name)
+        self._settle()
+        return self._late(operator)
+
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """Return the dead letters, but for those of ``advance``."""
+        self._settle()
+        marker = json.dumps(_MOVES_TIME_ONLY)
+        return [each for each in self._dead_letters() if marker not in (each["value"] or "")]
+
+    def expect_panes(self, name: str, *expected: Record) -> None:
+        """Expect that a sink holds just these panes, in any order.
+
+        Only fields that ``expected`` names are compared; each must name the same ones.
+
+        Raises:
+            MismatchError: it holds others.
+        """
+        _expect(f"panes of {name}", self.panes(name), expected)
+
+    def expect_published(self, name: str, *expected: Record) -> None:
+        """Expect that just these panes were published, corrections and early ones among them.
+
+        How many corrections there are depends on how records were cut into segments: on a broker,
+        only panes on close and when final are the same each time.
+
+        Raises:
+            MismatchError: others were.
+        """
+        _expect(f"published panes of {name}", self.published(name), expected)
+
+    def expect_late(self, name: str, *expected: Record) -> None:
+        """Expect just these late rows of an output; fields of the row itself may be named too.
+
+        Raises:
+            MismatchError: there are others.
+        """
+        rows = [{**row["row"], **row} for row in self.late(name)]
+        _expect(f"late rows of {name}", rows, expected)
+
+    def expect_dead_letters(self, *expected: Record) -> None:
+        """Expect just these dead letters.
+
+        Raises:
+            MismatchError: there are others.
+        """
+        _expect("dead letters", self.dead_letters(), expected)
+
+    def _source(self, topic: str) -> SourcePlan:
+        for source in self.plan.sources:
+            if source.topic == topic:
+                return source
+        names = ", ".join(source.topic for source in self.plan.sources)
+        raise ConfigurationError(f"no raw topic {topic!r}: {self.plan.pipeline} reads {names}")
+
+    def _operator(self, name: str) -> OperatorPlan:
+        for operator in self.plan.operators:
+            if operator.operator.name == name:
+                return operator
+        names = ", ".join(operator.operator.name for operator in self.plan.operators)
+        raise ConfigurationError(f"no output {name!r}: {self.plan.pipeline} has {names}")
+
+    def _require_service(self, service: str) -> None:
+        if service not in self.plan.services():
+            names = ", ".join(self.plan.services())
+            raise ConfigurationError(f"no service {service!r}: {self.plan.pipeline} needs {names}")
+
+    @abstractmethod
+    def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+        """Send values."""
+
+    @abstractmethod
+    def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
+        """Let a source be silent."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Wait until everything that follows from what was sent is there."""
+
+    @abstractmethod
+    def _published(self, operator: OperatorPlan) -> list[dict[str, Any]]:
+        """Return panes."""
+
+    @abstractmethod
+    def _late(self, operator: OperatorPlan) -> list[dict[str, Any]]:
+        """Return late rows."""
+
+    @abstractmethod
+    def _dead_letters(self) -> list[dict[str, Any]]:
+        """Return dead letters."""
+
+
+def _encoded(record: Record | bytes) -> bytes:
+    return record if isinstance(record, bytes) else json.dumps(dict(record)).encode()
+
+
+def _expect(what: str, found: Sequence[Record], expected: Sequence[Record]) -> None:
+    """Compare the fields that are named, as bags."""
+    fields = sorted({field for record in expected for field in record})
+    for record in expected:
+        missing = sorted(set(fields) - set(record))
+        if missing:
+            raise ConfigurationError(f"{what}: {dict(record)} lacks {', '.join(missing)}")
+    shown = sorted(_shown(record, fields) for record in found)
+    wanted = sorted(_shown(record, fields) for record in expected)
+    if shown != wanted:
+        lines = [f"{what}:", *_lines("expected", wanted), *_lines("found", shown)]
+        raise MismatchError("\n".join(lines))
+
+
+def _shown(record: Record, fields: Sequence[str]) -> str:
+    """Write the fields, all but marks of bounded input where none are named."""
+    names = fields or [name for name in record if name != END_OF_INPUT]
+    return json.dumps({name: record.get(name) for name in names}, ensure_ascii=False, default=str)
+
+
+def _lines(head: str, records: Sequence[str]) -> list[str]:
+    return [f"  {head}: {len(records)}", *(f"    {record}" for record in records)]
