@@ -86,6 +86,7 @@ format: $(READY)  ## put the code into its format
 
 bench: setup  ## measure the speed; see bench/
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.latency --rate $(RATE)
 
 fuzz: setup  ## send RECORDS hostile records of SEED through ingest, and judge each of them
 	@$(BIN)/python -m tests.fuzz --records $(RECORDS) --kafka $(RECORDS) --seed $(SEED)
