@@ -143,26 +143,38 @@ def _segment(raw: Raw, commit: Commit, readers: dict[str, _Reader], number: int)
     return Segment(0, 0, tuple(marks), partitions, 1_000 * number, streams)
 
 
+DELAYS_MS = (0, 0, 1, 3, 8, 20, 45)
+KEYS = ("a", "a", "b", "c", None)
+COUNTS = (1, 1, 1, 1, 1, 0, 2, 3)
+"""Of a record's rows."""
+
+_RECORD = st.integers(0, 13 * len(DELAYS_MS) * len(COUNTS) * 10 - 1)
+_ROW = st.integers(0, len(KEYS) * 204 - 1)
+
+
 @st.composite
 def records(draw: st.DrawFn, most: int = 12) -> tuple[Record, ...]:
-    """Draw the records of one source: time that moves on, out of order by some, also below 0."""
+    """Draw the records of one source: time that moves on, out of order by some, also below 0.
+
+    One number for each record and row: most of the time of a property would go by in draws.
+    """
     now_ms = draw(st.integers(-30, 20))
     made = []
     for _ in range(draw(st.integers(0, most))):
-        now_ms += draw(st.integers(0, 12))
-        at_ms = now_ms - draw(st.sampled_from((0, 0, 1, 3, 8, 20, 45)))
-        rows = draw(
-            st.lists(rows_of_one(), min_size=1, max_size=1) | st.lists(rows_of_one(), max_size=3)
-        )
-        dead = draw(st.integers(0, 9)) == 9
-        made.append(Record(None, ()) if dead else Record(at_ms, tuple(rows)))
+        rest, step_ms = divmod(draw(_RECORD), 13)
+        rest, delay = divmod(rest, len(DELAYS_MS))
+        chance, count = divmod(rest, len(COUNTS))
+        now_ms += step_ms
+        at_ms = now_ms - DELAYS_MS[delay]
+        rows = tuple(row(draw(_ROW)) for _ in range(COUNTS[count]))
+        made.append(Record(None, ()) if chance == 9 else Record(at_ms, rows))
     return tuple(made)
 
 
-def rows_of_one() -> st.SearchStrategy[Row]:
-    """Draw a row's values: few keys, so that they meet; nulls among them."""
-    keys = st.sampled_from(("a", "a", "b", "c", None))
-    return st.tuples(keys, st.none() | st.integers(-100, 100))
+def row(number: int) -> Row:
+    """Return a row's values: few keys, so that they meet; nulls among them."""
+    value, key = divmod(number, len(KEYS))
+    return KEYS[key], None if value % 4 == 0 else value // 2 * (-1) ** value
 
 
 @st.composite
