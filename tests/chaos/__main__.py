@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -43,10 +43,12 @@ def main() -> int:
 
 
 def _reported(seeds: Sequence[int], jobs: int) -> Iterator[Outcome]:
-    with get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
-        for outcome in pool.imap_unordered(partial(run_seed, logs=LOGS), seeds):
-            print(_report(outcome), flush=True)
-            yield outcome
+    # Unlike a Pool, it says so when one of its processes dies.
+    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        runs = [pool.submit(run_seed, seed, LOGS) for seed in seeds]
+        for finished in as_completed(runs):
+            print(_report(finished.result()), flush=True)
+            yield finished.result()
 
 
 def _report(outcome: Outcome) -> str:

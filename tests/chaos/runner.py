@@ -4,10 +4,8 @@ Records and faults come by the clock of the run; then everything is let alone un
 through, the services are stopped, and the judge looks at what is on the broker.
 """
 
-import os
 import random
 import shutil
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,18 +15,20 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
+from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
 from tests.chaos.judge import judge
-from tests.chaos.recorded import open_ended, record
+from tests.chaos.outages import Outages
+from tests.chaos.recorded import record
 from tests.chaos.records import draw_records
 from tests.chaos.schedule import FEED_S, SERVICES, Fault, Scenario, draw_scenario
 from tests.chaos.supervisor import Supervisor
 from tests.integration.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
-from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.runtime.group import Partition
 
 PARTS = 80
 UP_S, DRAIN_S = 180.0, 180.0
@@ -37,9 +37,6 @@ ENDS_S = 30.0
 
 LOST_END = "the broker has lost its end"
 """What a service says that finds such a transaction."""
-
-STILL_S = 1.0
-"""In so long a broker ends the transactions that were told to end."""
 
 START_S, MOST_STRETCH = 5.0, 3.0
 """How long the services take to start on a machine with nothing else to do."""
@@ -99,7 +96,7 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
         except (NotDrainedError, KafkaException, TidemarkError, AssertionError) as error:
             outcome.differences.append(f"{type(error).__name__}: {error}")
         finally:
-            session.thaw_broker()
+            session.outages.thaw()
             outcome.differences += session.supervisor.differences
             outcome.differences += session.supervisor.said()
         if outcome.void:
@@ -136,10 +133,9 @@ class _Run:
     ) -> None:
         self.scenario, self.outcome = scenario, outcome
         self.supervisor = Supervisor(stack)
-        self._broker, self._stack = broker, stack
-        self._broker_away = False
-        self._store = store
-        self._behind: dict[str, tuple[int | None, int]] = {}
+        self.outages = Outages(broker, stack, self.supervisor, self._note)
+        self._drain = Drain(stack)
+        self._stack, self._store = stack, store
         draw = random.Random(scenario.seed)
         self._records = draw_records(draw, scenario.records, scenario.fed())
         self._feeder = Feeder(broker.address, stack.name, self._records, PARTS)
@@ -180,8 +176,6 @@ class _Run:
                 acts.append((at_s, lambda number=number: self._feeder.abort(topic, number)))
         for fault in self.scenario.faults:
             acts.append((fault.at_s, lambda fault=fault: self._inject(fault)))
-            if fault.kind.startswith("broker"):
-                acts.append((fault.at_s + fault.for_s, self._heal_broker))
         return acts
 
     def _disturb(self, slowness: float) -> None:
@@ -190,9 +184,16 @@ class _Run:
         stretch = min(max(1.0, slowness), MOST_STRETCH)
         for at_s, act in self._acts:
             while time.monotonic() - begun_s < at_s * stretch:
-                self.supervisor.tick(time.monotonic())
-                time.sleep(_TURN_S)
+                self._turn()
             act()
+        while self.outages.lasts:
+            self._turn()
+
+    def _turn(self) -> None:
+        now_s = time.monotonic()
+        self.supervisor.tick(now_s)
+        self.outages.tick(now_s)
+        time.sleep(_TURN_S)
 
     def _inject(self, fault: Fault) -> None:
         self._note(f"{fault}")
@@ -231,7 +232,7 @@ class _Run:
                 return any(hit)
             case "store damaged":
                 return self._damage_store(fault.for_s, now_s)
-        return self._hurt_broker(fault.kind)
+        return self.outages.begin(fault.kind, fault.for_s)
 
     def _damage_store(self, away_s: float, now_s: float) -> bool:
         """Kill all keyed services, and write over a part of some of their files."""
@@ -248,46 +249,6 @@ class _Run:
                 file.write(b"\xff" * 64)
         return bool(files)
 
-    def _hurt_broker(self, kind: str) -> bool:
-        if self._broker_away or self._broker.pid is None:
-            return False
-        self._broker_away = True
-        if kind == "broker freeze":
-            os.kill(self._broker.pid, signal.SIGSTOP)
-            return True
-        if kind == "broker kill":
-            self._kill_broker(self._broker.pid)
-        self._broker.stop()
-        return True
-
-    def _kill_broker(self, pid: int) -> None:
-        """Kill it while the services stand still: their transactions are open, or have ended.
-
-        One that is killed in the midst of ending a transaction may never do it (decision 0004).
-        """
-        running = [process for process in self._stack.processes.values() if process.poll() is None]
-        for process in running:
-            process.send_signal(signal.SIGSTOP)
-        time.sleep(STILL_S)
-        os.kill(pid, signal.SIGKILL)
-        for replica, process in self._stack.processes.items():
-            if process in running and not self.supervisor.is_frozen(replica):
-                process.send_signal(signal.SIGCONT)
-
-    def _heal_broker(self) -> None:
-        if not self._broker_away:
-            return
-        if self._broker.pid is None:
-            self._broker.start()
-        self.thaw_broker()
-        self._note("the broker is back")
-
-    def thaw_broker(self) -> None:
-        """Let the broker go on if it stands still."""
-        self._broker_away = False
-        if self._broker.pid is not None:
-            os.kill(self._broker.pid, signal.SIGCONT)
-
     def _calm(self) -> None:
         """Let all records come through; stop the services in the order of the flow."""
         supervisor, stack = self.supervisor, self._stack
@@ -300,7 +261,7 @@ class _Run:
             for topic, count in self.scenario.partitions.items()
             for number in range(count)
         ]
-        self._await(lambda: self._drained("ingest", raw), DRAIN_S, "ingest to read all")
+        self._await(lambda: self._drain.is_done("ingest", raw), DRAIN_S, "ingest to read all")
         supervisor.stop_service("ingest")
         for service in SERVICES[1:]:
             logs = [
@@ -309,7 +270,7 @@ class _Run:
                 for number in range(self.scenario.options["partitions"])
             ]
             what = f"{service} to read all"
-            self._await(lambda s=service, logs=logs: self._drained(s, logs), DRAIN_S, what)
+            self._await(lambda s=service, logs=logs: self._drain.is_done(s, logs), DRAIN_S, what)
             supervisor.stop_service(service)
 
     def _require_ends(self) -> None:
@@ -317,39 +278,13 @@ class _Run:
         stack = self._stack
         stack.kill()
         deadline_s = time.monotonic() + ENDS_S
-        while stuck := self._open_ended():
+        while stuck := self._drain.open_ended():
             if time.monotonic() > deadline_s:
                 names = ", ".join(map(str, stuck))
                 if self.outcome.injected["broker kill"]:
                     raise LostEndError(names)
                 raise NotDrainedError(f"a transaction never ends on {names}")
             time.sleep(1.0)
-
-    def _open_ended(self) -> list[Partition | str]:
-        try:
-            return [*open_ended(self._stack.admin, self._stack.plan)]
-        except KafkaException as error:
-            return [str(error)]  # the broker is just coming up
-
-    def _drained(self, service: str, partitions: list[Partition]) -> bool:
-        """Whether a service has committed everything up to the ends of its input."""
-        wanted = [TopicPartition(*at) for at in partitions]
-        group = ConsumerGroupTopicPartitions(f"{self._stack.name}.{service}", wanted)
-        try:
-            ends = offsets(self._stack.admin, partitions, LATEST)
-            (answer,) = self._stack.admin.list_consumer_group_offsets([group]).values()
-            committed = {
-                Partition(tp.topic, tp.partition): tp.offset
-                for tp in answer.result().topic_partitions
-            }
-        except KafkaException:
-            return False  # the broker is just coming up
-        self._behind = {
-            str(at): (committed.get(at), end)
-            for at, end in ends.items()
-            if end > 0 and committed.get(at) != end
-        }
-        return not self._behind
 
     def _await(self, happened: Callable[[], bool], timeout_s: float, what: str) -> None:
         deadline_s = time.monotonic() + timeout_s
@@ -358,5 +293,7 @@ class _Run:
             if happened():
                 return
             if time.monotonic() > deadline_s or self.supervisor.differences:
-                raise NotDrainedError(f"waited up to {timeout_s:.0f} s for {what}: {self._behind}")
+                raise NotDrainedError(
+                    f"waited up to {timeout_s:.0f} s for {what}: {self._drain.behind}"
+                )
             time.sleep(4 * _TURN_S)
