@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
 from tests.chaos.judge import judge
+from tests.chaos.lost_ends import lost_ends
 from tests.chaos.outages import Outages
 from tests.chaos.recorded import record
 from tests.chaos.records import draw_records
@@ -101,6 +102,11 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
             outcome.differences += session.supervisor.said()
         if outcome.void:
             outcome.differences = [d for d in outcome.differences if LOST_END not in d]
+        elif outcome.differences and outcome.injected["broker kill"]:
+            lost = lost_ends(broker.folder / "data", f"{stack.name}.")
+            if lost:
+                outcome.void = f"the killed broker has lost ends of transactions: {lost}"
+                outcome.differences = []
         outcome.took_s = time.monotonic() - begun_s
         if outcome.differences:
             _keep(outcome, stack, broker, logs)
