@@ -160,7 +160,7 @@ def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
         rows.append((operator.results, count, f"results, {operator.format}"))
         rows.append((operator.late, count, "late rows"))
         rows.append((operator.changelog, count, "state"))
-    return [*rows, (plan.dead_letters, "1", "dead letters")]
+    return [*rows, (plan.dead_letters, "1", "dead letters"), (plan.stats, "1", "stats")]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
