@@ -34,7 +34,7 @@ class SmallProducer:
 
 def test_a_full_buffer_delays_records_but_neither_drops_nor_doubles_nor_reorders_them():
     producer = SmallProducer()
-    transaction = Transaction(producer, lambda: None)  # type: ignore[arg-type]
+    transaction = Transaction(producer, lambda: None, 30_000)  # type: ignore[arg-type]
     keys = [b"k%d" % n for n in range(7)]
     values = [b"v%d" % n for n in range(7)]
 
@@ -45,7 +45,7 @@ def test_a_full_buffer_delays_records_but_neither_drops_nor_doubles_nor_reorders
 
 def test_a_transaction_begins_with_the_first_output():
     producer = SmallProducer()
-    transaction = Transaction(producer, lambda: None)  # type: ignore[arg-type]
+    transaction = Transaction(producer, lambda: None, 30_000)  # type: ignore[arg-type]
     transaction.write("out", 0, [], [])
     assert not transaction.is_open
 
@@ -60,4 +60,4 @@ def test_a_commit_without_real_offsets_is_refused(offsets):
 
     wanted = [TopicPartition("raw", 0, -1001)] if offsets else []
     with pytest.raises(AssertionError):
-        Transaction(SmallProducer(), lambda: None).commit(wanted, None)  # type: ignore[arg-type]
+        Transaction(SmallProducer(), lambda: None, 30_000).commit(wanted, None)  # type: ignore[arg-type]

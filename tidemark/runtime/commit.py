@@ -9,14 +9,16 @@ makes them equal again.  See docs/operations.md, "Guarantees".
 """
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tidemark.errors import InfrastructureError
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import FENCED
 from tidemark.runtime.sending import Failures, flush, send
 
 _STEP_S = 5.0
@@ -35,6 +37,8 @@ _PASSING = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.REBALANCE_IN_PROGRESS,
 }
+
+_Bytes = Sequence[bytes | None]
 
 Waiting = Callable[[], None]
 """Called at least every ``_STEP_S`` while a commit waits; raises to end the wait."""
@@ -74,11 +78,15 @@ def outbox(config: Config, transactional_id: str, waiting: Waiting, watched: Wat
     """Return the outbox of the configured guarantee."""
     if config.guarantee == "exactly-once":
         producer = clients.transactional_producer(config, transactional_id)
-        return Transaction(producer, waiting, watched)
+        return Transaction(producer, waiting, config.transaction_timeout_ms, watched)
     failures = Failures()
     repeating = clients.idempotent_producer(config, failures)
     kind = FlushFirst if config.guarantee == "at-least-once" else OffsetsFirst
     return kind(repeating, failures, waiting)
+
+
+class TransactionExpiredError(InfrastructureError):
+    """The broker ended a transaction for its age: nothing of it may be committed any more."""
 
 
 class Transaction:
@@ -87,13 +95,22 @@ class Transaction:
     is_full = False  # the producer's own queue is bounded
 
     def __init__(
-        self, producer: Producer, waiting: Waiting, watched: Watched = nullcontext
+        self,
+        producer: Producer,
+        waiting: Waiting,
+        timeout_ms: int,
+        watched: Watched = nullcontext,
     ) -> None:
-        """Fence an earlier process of the same transactional id, and end its transaction."""
+        """Fence an earlier process of the same transactional id, and end its transaction.
+
+        ``timeout_ms``: how long the broker lets a transaction be open.
+        """
         self._producer = producer
         self._waiting = waiting
+        self._timeout_ms = timeout_ms
         self._watched = watched
         self._open = False
+        self._opened_s = 0.0
         self._persist(lambda: producer.init_transactions(_STEP_S))
 
     @property
@@ -106,6 +123,7 @@ class Transaction:
         if not self._open:
             self._producer.begin_transaction()
             self._open = True
+            self._opened_s = time.monotonic()
 
     def write(
         self,
@@ -117,7 +135,16 @@ class Transaction:
         """Write records to one partition."""
         if values:
             self.begin()
+            with self._judged():
+                self._send(topic, partition, keys, values)
+
+    def _send(self, topic: str, partition: int, keys: _Bytes, values: _Bytes) -> None:
+        try:
             send(self._producer, topic, partition, keys, values)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._STATE:
+                self._producer.commit_transaction(_STEP_S)  # refused, with what it failed for
+            raise
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
         """Commit what was written together with ``offsets``, which must be real.
@@ -128,10 +155,11 @@ class Transaction:
         _require_real(offsets)
         self.begin()
         member = consumer.consumer_group_metadata()
-        self._persist(
-            lambda: self._producer.send_offsets_to_transaction(list(offsets), member, _STEP_S)
-        )
-        self._persist(lambda: self._producer.commit_transaction(_STEP_S))
+        with self._judged():
+            self._persist(
+                lambda: self._producer.send_offsets_to_transaction(list(offsets), member, _STEP_S)
+            )
+            self._persist(lambda: self._producer.commit_transaction(_STEP_S))
         self._open = False
 
     def abort(self) -> None:
@@ -142,6 +170,22 @@ class Transaction:
                 self._producer.abort_transaction(_STEP_S)
             except KafkaException:
                 return  # the broker ends it after transaction.timeout.ms
+
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        """Tell a transaction that was too old from one that another process has fenced."""
+        try:
+            yield
+        except KafkaException as error:
+            open_ms = round((time.monotonic() - self._opened_s) * 1000)
+            if error.args[0].name() not in FENCED or open_ms < self._timeout_ms:
+                raise
+            raise TransactionExpiredError(
+                f"a transaction was open for {open_ms} ms and TIDEMARK_TRANSACTION_TIMEOUT_MS is "
+                f"{self._timeout_ms}, so the broker ended it and nothing of it counts; if it "
+                "happens again, raise the setting or find out what took so long: a function of "
+                "the pipeline, a machine without time to spare, a broker that was away"
+            ) from error
 
     def _persist(self, call: Callable[[], object]) -> None:
         def watched() -> None:

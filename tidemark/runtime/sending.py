@@ -34,10 +34,22 @@ def send(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> None:
-    """Put records of one partition into the producer's queue, in their order.
+    """Put records of one partition into the producer's queue, in their order."""
+    try:
+        _send(producer, topic, partition, keys, values)
+    except KafkaException:
+        producer.poll(0)  # raises why the client gave up, where it did
+        raise
 
-    Most of what a pane costs is spent here, so the loop runs without the interpreter.
-    """
+
+def _send(
+    producer: Producer,
+    topic: str,
+    partition: int,
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+) -> None:
+    """Loop without the interpreter: most of what a pane costs is spent here."""
     values_left, keys_left = iter(values), iter(keys)
     while length_hint(values_left):
         calls = map(producer.produce, repeat(topic), values_left, keys_left, repeat(partition))

@@ -75,7 +75,9 @@ class _UnitTopics:
     def __init__(self, target: Topics, unit: Unit) -> None:
         name = f"{target.pipeline}{_SUFFIX}.{unit.slice}"
         producer = clients.transactional_producer(target.config, f"{name}.{unit.log}")
-        self._transaction = Transaction(producer, lambda: None)
+        self._transaction = Transaction(
+            producer, lambda: None, target.config.transaction_timeout_ms
+        )
         self._consumer = clients.plain_consumer(target.config, name)
         self._run = target.run
         self._log = unit.log
