@@ -153,7 +153,12 @@ class Member:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
-        self._owner.assigned(starts)
+        try:
+            self._owner.assigned(starts)
+        except BaseException:
+            # A client would wait for ever in its close for messages that have come meanwhile.
+            consumer.incremental_unassign(partitions)
+            raise
 
     def _committed(
         self, consumer: Consumer, partitions: list[TopicPartition]
