@@ -2,7 +2,13 @@
 
 import random
 
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from stack import Stack, move, wait_until
 
 from tidemark.embedded.broker import Broker, free_port
@@ -69,6 +75,42 @@ def test_segments_are_split_to_fit_a_log_with_the_brokers_default_size(broker):
         assert [pane["pops"] for pane in stack.results("pops")] == [80]
         log = [value for _, value in stack.committed(name)]
         assert sum(map(len, filter(None, log))) > 1_500_000
+
+
+def limit(stack: Stack, topic: str, most_bytes: int) -> None:
+    """Let a topic take messages of so many bytes at most."""
+    size = ConfigEntry(
+        "max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[size])
+    stack.admin.incremental_alter_configs([resource])[resource].result()
+
+
+def test_topics_that_take_less_than_at_the_start_are_named_or_filled_with_smaller_messages(broker):
+    """A log may take less, and after a restart gets less at a time; results may not."""
+    draw = random.Random(6)
+    log, results = "shrunk.by-k.log", "shrunk.out"
+    with Stack(broker, "shrunk", module="pads", TIDEMARK_COMMIT_INTERVAL_MS="500") as stack:
+        stack.start()
+        stack.await_partitions()
+        limit(stack, log, 2**20)
+        pad = draw.randbytes(25_000).hex()
+        row = b'{"k":"k%d","ts":%d,"v":1,"pad":"%s"}'
+        stack.produce((0, None, row % (n, T, pad.encode())) for n in range(80))
+        assert "takes no message of that size" in error_line(stack, "ingest", 1)
+        stack.start("ingest")
+        wait_until(lambda: stack.figures("windowing").get("rows") == "80", "the rows")
+        limit(stack, results, 10_000)
+        stack.produce([(0, None, row % (0, T + 10_000, b""))])
+        assert "takes no message of that size" in error_line(stack, "windowing", 1)
+        stack.start("windowing")
+        line = error_line(stack, "windowing")
+        wanted = "max.message.bytes=10000, needed is at least 16777216"
+        assert f"topic {results} exists with {wanted}" in line
+
+        limit(stack, results, 16 * 2**20)
+        stack.start("windowing")
+        stack.await_results("out", lambda panes: len(panes) >= 80)
 
 
 def test_more_replicas_than_brokers_stops_a_service(broker):

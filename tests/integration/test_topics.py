@@ -47,6 +47,19 @@ def test_a_topic_with_other_settings_is_refused(admin, partitions, config, fault
         ensure(admin, [results], -1)
 
 
+@pytest.mark.parametrize("kind", ["pops", "pops.late", "pops.changelog", "dead-letters"])
+def test_a_topic_that_takes_smaller_messages_is_refused_with_what_it_needs(admin, kind):
+    name = f"small-{kind}"
+    topic = next(t for t in own_topics(build(name).plan()) if t.name == f"{name}.{kind}")
+    settings = {**topic.settings, "max.message.bytes": "1048588"}
+    created = admin.create_topics([NewTopic(topic.name, topic.partitions, 1, config=settings)])
+    created[topic.name].result()
+
+    fault = f"topic {topic.name} exists with max.message.bytes=1048588, needed is at least 16777216"
+    with pytest.raises(ConfigurationError, match=f"^{fault}$"):
+        ensure(admin, [topic], -1)
+
+
 def test_a_raw_topic_must_be_there(admin):
     with pytest.raises(ConfigurationError, match="topic nowhere does not exist"):
         require(admin, ["nowhere"])
