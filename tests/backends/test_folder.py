@@ -3,12 +3,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.backends.folder import claimed_for_blocks
+
+NOBODY = 65_534
 
 
 def folders(root: Path) -> list[str]:
@@ -55,8 +60,21 @@ def test_a_folder_that_cannot_be_made_stops_the_start_with_the_setting_and_what_
     assert "TIDEMARK_STATE_BACKEND=memory" in str(failed.value)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_stops_the_start(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(ConfigurationError, match="Permission denied"):
-        claimed_for_blocks(tmp_path / "state")
+def test_a_folder_without_permission_stops_the_start():
+    with TemporaryDirectory() as root:
+        Path(root).chmod(0o555)
+        refused = pytest.raises(ConfigurationError, match="Permission denied")
+        with nobody_special(), refused:
+            claimed_for_blocks(Path(root) / "state")
+        Path(root).chmod(0o755)  # or it could not be deleted
+
+
+@contextmanager
+def nobody_special() -> Iterator[None]:
+    """Be another user meanwhile where this is root, who may write anywhere."""
+    user = os.geteuid()
+    os.seteuid(user or NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)

@@ -3,10 +3,24 @@
 import subprocess
 from pathlib import Path
 
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
 from tidemark.embedded.broker import Broker, free_port
 
 PASSWORD = "s3cret-of-app"
-_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_MODULES = "org.apache.kafka.common.security"
+_PLAIN_LOGIN = f"{_MODULES}.plain.PlainLoginModule required"
+_SCRAM_LOGIN = f"{_MODULES}.scram.ScramLoginModule required"
+_SCRAM = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
+MECHANISMS = ("PLAIN", *_SCRAM)
 
 
 class SecureBroker:
@@ -30,8 +44,12 @@ class SecureBroker:
             ),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(keys),
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{_LOGIN} {users};",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{_PLAIN_LOGIN} {users};",
+            **{
+                f"listener.name.sasl_ssl.{name.lower()}.sasl.jaas.config": f"{_SCRAM_LOGIN};"
+                for name in _SCRAM
+            },
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
@@ -44,20 +62,32 @@ class SecureBroker:
     def plain(self) -> str:
         return self._broker.address
 
-    def client(self, user: str = "app", password: str = PASSWORD) -> dict[str, str]:
+    def client(
+        self, user: str = "app", password: str = PASSWORD, mechanism: str = "PLAIN"
+    ) -> dict[str, str]:
         """Return the environment of a service that logs in."""
         return {
             "KAFKA_BOOTSTRAP_SERVERS": self.address,
             "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
             "KAFKA_SSL_CA_LOCATION": str(self.authority),
-            "KAFKA_SASL_MECHANISM": "PLAIN",
+            "KAFKA_SASL_MECHANISM": mechanism,
             "KAFKA_SASL_USERNAME": user,
             "KAFKA_SASL_PASSWORD": password,
         }
 
     def __enter__(self) -> "SecureBroker":
         self._broker.start()
+        self._add_users()
         return self
+
+    def _add_users(self) -> None:
+        """Make the users of SCRAM, which brokers keep among themselves."""
+        admin = AdminClient({"bootstrap.servers": self.plain})
+        for mechanism in _SCRAM.values():
+            known = ScramCredentialInfo(mechanism, 4_096)
+            user = UserScramCredentialUpsertion("app", known, PASSWORD.encode())
+            for future in admin.alter_user_scram_credentials([user]).values():
+                future.result()
 
     def __exit__(self, *_: object) -> None:
         self._broker.stop()

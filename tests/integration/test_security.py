@@ -10,7 +10,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from secure import PASSWORD, SecureBroker
+from secure import MECHANISMS, PASSWORD, SecureBroker
 from stack import Stack, wait_until
 
 from tidemark.runtime.config import Config
@@ -55,8 +55,10 @@ def error_line(stack: Stack, service: str, status: int = 2) -> str:
     return line
 
 
-def test_a_pipeline_runs_over_tls_and_sasl_and_tells_no_secret(secure):
-    with Stack(secure.plain, "safe", TIDEMARK_LOG_LEVEL="DEBUG", **secure.client()) as stack:
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_pipeline_runs_over_tls_and_sasl_and_tells_no_secret(secure, mechanism):
+    env = secure.client(mechanism=mechanism)
+    with Stack(secure.plain, f"safe-{mechanism}", TIDEMARK_LOG_LEVEL="DEBUG", **env) as stack:
         grant(stack)
         stack.start()
         for at in (1_000, 30_000, 60_000):
@@ -66,8 +68,10 @@ def test_a_pipeline_runs_over_tls_and_sasl_and_tells_no_secret(secure):
         assert all(PASSWORD not in text for _, text in stack.logs())
 
 
-def test_a_wrong_password_stops_with_one_line_that_does_not_tell_it(secure):
-    with Stack(secure.plain, "wrong", **secure.client(password="wr0ng")) as stack:
+@pytest.mark.parametrize("mechanism", MECHANISMS[:2])
+def test_a_wrong_password_stops_with_one_line_that_does_not_tell_it(secure, mechanism):
+    env = secure.client(password="wr0ng", mechanism=mechanism)
+    with Stack(secure.plain, f"wrong-{mechanism}", **env) as stack:
         stack.start("ingest")
         line = error_line(stack, "ingest")
         assert f"the broker at {secure.address} refuses: " in line
