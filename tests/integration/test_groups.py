@@ -62,6 +62,29 @@ def test_scaling_out_and_in_and_a_kill_change_nothing(broker, protocol):
         assert len(stack.results("pops.late")) == len(late["pops"])
 
 
+def test_partitions_that_move_are_committed_before_they_go(broker):
+    """Nothing else commits here for a minute."""
+    rare = {f"TIDEMARK_COMMIT_INTERVAL_{name}MS": "60000" for name in ("", "MAX_")}
+    rare["TIDEMARK_TRANSACTION_TIMEOUT_MS"] = "120000"
+    with Stack(broker, "settled") as stack:
+        stack.start("ingest")
+        stack.start("windowing", **rare)
+        stack.await_partitions()
+        feed(stack, [(0, f"p{n}", T + n) for n in range(40)])
+        wait_until(lambda: stack.figures("windowing").get("rows") == "40", "the rows")
+        stack.start("windowing", slot="1", **rare)
+        wait_until(lambda: given(stack, "1"), "a share")
+        feed(stack, [(0, f"p{n}", T + n) for n in range(40)])
+
+        def rows() -> list[int]:
+            return [int(stack.figures("windowing", slot).get("rows", 0)) for slot in ("0", "1")]
+
+        wait_until(lambda: sum(rows()) >= 80, "all rows")
+        assert set(stack.stop().values()) == {0}
+        assert sum(rows()) == 80
+        assert min(rows()) > 0
+
+
 def test_a_process_that_stood_still_is_fenced_and_its_work_discarded(broker):
     with Stack(broker, "stopped") as stack:
         stack.start("ingest", "windowing")

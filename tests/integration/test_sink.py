@@ -1,6 +1,7 @@
 """Results in a database: killed, locked out, fed what is none of the table."""
 
 import sqlite3
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -99,6 +100,31 @@ def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
         assert stack.stop("sink") == {"sink": 0}
         panes = stack.results("pops")
     assert _table(path, "pops", "pops") == last_panes(panes, "pops")
+
+
+def test_b30_a_locked_database_costs_neither_partitions_nor_a_restart(broker, tmp_path):
+    """The lock lasts longer than a group waits for a member that does not poll."""
+    path = tmp_path / "results.db"
+    env = {"KAFKA_MAX_POLL_INTERVAL_MS": "10000", "TIDEMARK_SINK": f"sqlite:{path}"}
+    with Stack(broker, "b30", module="counted", options={"partitions": 2}, **env) as stack:
+        stack.start(*stack.plan.services(), "sink")
+        stack.start("sink", slot="1")
+        stack.await_partitions()
+        values = [b'{"k":"k%d","ts":%d,"v":1}' % (n % 10, T + 20 * n) for n in range(500)]
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("BEGIN EXCLUSIVE")
+            stack.produce((0, None, value) for value in values)
+            stack.produce([(0, None, b'{"k":"_flush","ts":%d,"v":0}' % (T + 60_000))])
+            logs = [lambda slot=slot: stack.log("sink", slot) for slot in ("0", "1")]
+            wait_until(lambda: all("trying again" in log() for log in logs), "word of the lock")
+            time.sleep(12)
+            db.execute("COMMIT")
+        counts = 'SELECT k, "count", "sum" FROM "out" ORDER BY k'
+        wait_until(lambda: len(_rows(path, counts)) == 10, "all rows")
+        assert _rows(path, counts) == [(f"k{n}", 50, 50) for n in range(10)]
+        assert all(process.poll() is None for process in stack.processes.values())
+        assert sum(log().count("was given") for log in logs) <= 3
+        assert set(stack.stop().values()) == {0}
 
 
 def test_two_sinks_share_the_partitions_and_a_record_that_is_no_pane_dies(broker, tmp_path):
