@@ -13,7 +13,7 @@ PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
 VENV ?= .venv
 PIPELINE ?= examples.game
 PORT ?=
-# Processes that run the tests which need no Kafka; each takes about a core.
+# Processes that run tests; each takes about a core, and has a Kafka of its own where one is needed.
 JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
 RECORDS ?= 1000000
@@ -68,8 +68,9 @@ core: $(READY)  ## test the kernel and everything else that needs no Kafka
 conformance: $(READY)  ## run the shared cases of windowing semantics
 	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
 
+integration: export POLARS_MAX_THREADS ?= 1
 integration: setup  ## test against a real Kafka
-	$(BIN)/python -m pytest -q tests/integration
+	$(BIN)/python -m pytest -q $(SPREAD) tests/integration
 
 chaos: setup  ## kill and freeze services and brokers, RUNS times
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)

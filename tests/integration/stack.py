@@ -79,7 +79,10 @@ class Stack:
     def __enter__(self) -> "Stack":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # pytest shows it where a test has failed
+            for name, text in self.logs():
+                sys.stderr.write(f"--- {self.name} {name}\n{text[-2_000:]}\n")
         for process in self.processes.values():
             process.kill()
             process.wait()
