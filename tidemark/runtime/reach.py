@@ -93,7 +93,9 @@ def _check_advertised(config: Config, admin: AdminClient, waiting: Waiting) -> N
     """Stop where no broker can be reached at the address it gives for itself."""
     deadline_s = time.monotonic() + _ADVERTISED_S
     while True:
-        brokers = admin.list_topics("", timeout=_STEP_S * 5).brokers.values()
+        brokers = clients.when_known(
+            lambda: admin.list_topics("", timeout=_STEP_S)
+        ).brokers.values()
         troubles = list(filter(None, (_refuses(str(b.host), int(b.port or 0)) for b in brokers)))
         if len(troubles) < len(brokers):
             return
