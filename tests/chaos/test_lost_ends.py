@@ -1,11 +1,6 @@
 """Which logs prove that a broker has lost the end of a transaction."""
 
-from confluent_kafka import Producer
-
-from tests.chaos.lost_ends import Batch, batches_of, lost_ends, unended
-from tidemark.embedded.broker import Broker
-from tidemark.runtime import clients, topics
-from tidemark.runtime.config import Config
+from tests.chaos.lost_ends import Batch, unended
 
 
 def data(offset, producer, epoch):
@@ -23,25 +18,3 @@ def test_transactions_that_end_prove_nothing():
 
 def test_a_newer_epoch_behind_an_open_transaction_proves_it():
     assert unended([data(0, 7, 0), data(3, 8, 4), data(6, 7, 1), marker(9, 7, 2)]) == [6]
-
-
-def test_the_files_of_a_broker_are_understood(tmp_path):
-    with Broker(tmp_path) as broker:
-        config = Config(bootstrap_servers=broker.address)
-        topics.ensure(clients.admin(config), [topics.Topic("t.out", 1, {})], -1)
-        producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "x"})
-        producer.init_transactions(30)
-        for ends in (producer.commit_transaction, producer.abort_transaction):
-            producer.begin_transaction()
-            producer.produce("t.out", b"value")
-            producer.flush(30)
-            ends(30)
-    (file,) = (tmp_path / "data" / "t.out-0").glob("*.log")
-    batches = list(batches_of(file.read_bytes()))
-    assert [(b.offset, b.is_marker) for b in batches] == [
-        (0, False),
-        (1, True),
-        (2, False),
-        (3, True),
-    ]
-    assert lost_ends(tmp_path / "data", "t.") == []

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.runtime.config import Config
+from tidemark.runtime.group import PartitionsLostError
 from tidemark.runtime.health import Health
 from tidemark.runtime.pace import Pace
 from tidemark.runtime.portion import Portion
@@ -67,6 +69,7 @@ def test_what_a_rebalance_has_settled_while_more_was_read_is_not_taken_again():
     process = Process.__new__(Process)
     process.outbox = outbox = Committing(work)
     process._work, process._failed, process._in_hand = work, False, []
+    process._refused = None
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
     process._pace, process._portion = Pace(100, 500, 0.0), Portion(work.batch, 30_000)
     process.member = Reading((lambda: None, [FIRST]), (process.settle, [SECOND]))
@@ -76,3 +79,30 @@ def test_what_a_rebalance_has_settled_while_more_was_read_is_not_taken_again():
 
     assert outbox.commits == [[FIRST]]
     assert work.taken == [FIRST, SECOND]
+
+
+class Refusing(Committing):
+    """An outbox whose commits the group refuses: what was written stays open."""
+
+    is_open = True
+
+    def commit(self, offsets: Sequence[TopicPartition], consumer: Any) -> None:
+        super().commit(offsets, consumer)
+        raise PartitionsLostError("refused")
+
+
+def test_a_commit_that_was_refused_within_a_call_back_is_not_followed_by_another():
+    """The client calls back again before it raises; the reason must not be lost by then."""
+    work = Taking()
+    process = Process.__new__(Process)
+    process.outbox = outbox = Refusing(work)
+    process._work, process._failed, process._in_hand = work, False, []
+    process._refused = None
+    process.member = Reading()
+
+    for _ in ("revoked", "assigned"):
+        with pytest.raises(PartitionsLostError, match="refused"):
+            process.settle()
+        work.checkpoint = lambda: ()  # type: ignore[method-assign]
+
+    assert len(outbox.commits) == 1
