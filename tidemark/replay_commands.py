@@ -31,7 +31,18 @@ _LOGGED_EVERY_S = 10.0
 
 def replay(
     pipeline: PipelineArgument,
-    output: Annotated[str, typer.Option(help="parquet:DIR (a path or a URI), or topics.")],
+    output: Annotated[
+        str | None, typer.Option(help="parquet:DIR (a path or a URI), or topics.")
+    ] = None,
+    into_live: Annotated[
+        bool,
+        typer.Option(
+            "--into-live", help="Write results and state; live services go on from there."
+        ),
+    ] = False,
+    delete_results: Annotated[
+        bool, typer.Option("--delete-results", help="With --into-live: of the operators, first.")
+    ] = False,
     operators: Operators = None,
     from_offsets: Annotated[
         str | None,
@@ -70,6 +81,13 @@ def replay(
     from tidemark.spark.replay import chosen
     from tidemark.spark.work import Period
 
+    if into_live == (output is not None):
+        raise ConfigurationError("say where results go: either --output or --into-live")
+    if into_live and (operators or from_offsets or since or until):
+        raise ConfigurationError(
+            "--into-live takes all operators and everything from the beginning: no --operator, "
+            "--from-offsets, --since, --until"
+        )
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
@@ -77,7 +95,13 @@ def replay(
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with _shown(console, "replaying") as told:
-        done = run.replay(reach(bootstrap_server), plan, span, output, sessions, slices, told)
+        config = reach(bootstrap_server)
+        if output is None:
+            done = run.into_live(
+                config, plan, span, sessions, slices, delete_results=delete_results, told=told
+            )
+        else:
+            done = run.replay(config, plan, span, output, sessions, slices, told)
     for line in replay_lines(plan, done):
         console.print(line, markup=False)
 

@@ -1,6 +1,7 @@
 """A broker and a Spark session for all tests of the folder, and pipelines that ran live."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+
+from live import RECORDS, Example, caught_up
+from stack import Stack
+from test_window_kinds import visits
 
 from tidemark.embedded.broker import Broker
 from tidemark.spark.session import spark_session
@@ -36,3 +41,29 @@ def sessions(spark):
         yield spark
 
     return started
+
+
+@pytest.fixture(scope="session")
+def game(broker) -> Iterator[Example]:
+    with Example(broker, "game") as stack:
+        stack.play(RECORDS)
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def kinds(broker) -> Iterator[Stack]:
+    """Every window kind over two raw partitions: one falls silent, services are killed."""
+    records = visits()
+    third = len(records) // 3
+    with Stack(broker, "kinds", 2, module="kinds") as stack:
+        stack.start()
+        stack.produce((n % 2, None, value) for n, value in enumerate(records[:third]))
+        caught_up(stack)
+        stack.kill("windowing", "sessions")
+        stack.produce((0, None, value) for value in records[third : 2 * third])
+        time.sleep(1.5)  # partition 1 is silent for longer than idle_after
+        stack.start("windowing", "sessions")
+        stack.produce((n % 2, None, value) for n, value in enumerate(records[2 * third :]))
+        caught_up(stack)
+        stack.stop()
+        yield stack

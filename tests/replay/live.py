@@ -16,6 +16,7 @@ from tidemark.spark.cut import committed_offsets
 from tidemark.spark.ranges import log_partitions
 
 HERE = Path(__file__).parent
+RECORDS = 400
 
 
 def events(name: str, count: int) -> Iterator[bytes]:

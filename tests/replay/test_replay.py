@@ -1,15 +1,11 @@
 """Live results against replays on Spark, on a real broker."""
 
 import json
-import time
-from collections.abc import Iterator
 
 import polars as pl
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from live import Example, caught_up
-from stack import Stack
-from test_window_kinds import visits
+from live import RECORDS, Example
 
 from tidemark import Pipeline, bounded, col, count, session, tumbling
 from tidemark import max as largest
@@ -18,34 +14,6 @@ from tidemark.replayview import diff_lines, folders_lines, replay_lines
 from tidemark.runtime.group import EARLIEST, Partition, offsets
 from tidemark.spark.run import Span, diff, diff_folders, replay
 from tidemark.spark.work import Period
-
-RECORDS = 400
-
-
-@pytest.fixture(scope="module")
-def game(broker) -> Iterator[Example]:
-    with Example(broker, "game") as stack:
-        stack.play(RECORDS)
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def kinds(broker) -> Iterator[Stack]:
-    """Every window kind over two raw partitions: one falls silent, services are killed."""
-    records = visits()
-    third = len(records) // 3
-    with Stack(broker, "kinds", 2, module="kinds") as stack:
-        stack.start()
-        stack.produce((n % 2, None, value) for n, value in enumerate(records[:third]))
-        caught_up(stack)
-        stack.kill("windowing", "sessions")
-        stack.produce((0, None, value) for value in records[third : 2 * third])
-        time.sleep(1.5)  # partition 1 is silent for longer than idle_after
-        stack.start("windowing", "sessions")
-        stack.produce((n % 2, None, value) for n, value in enumerate(records[2 * third :]))
-        caught_up(stack)
-        stack.stop()
-        yield stack
 
 
 @pytest.mark.parametrize("slices", [1, 3])

@@ -13,6 +13,7 @@ from tidemark.core.segment import Segment
 from tidemark.errors import StateError
 from tidemark.local import Cuts, LocalRun
 from tidemark.runtime.group import Partition
+from tidemark.runtime.restore import _joined as joined_pieces
 from tidemark.runtime.running import results_of
 from tidemark.runtime.serde.segments import encode_segment
 from tidemark.spark.slices import most_slices, sliced, slices_of
@@ -114,7 +115,8 @@ def test_a_damaged_segment_is_named_by_its_offset(plan):
         list(Unit(plan, Partition(LOG, 0)).take(7, b"junk"))
 
 
-def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments):
+@pytest.mark.parametrize("together", [False, True])
+def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, together):
     half, slices = len(segments) // 2, 3
     cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
     units = [Unit(plan, Partition(LOG, 0), index) for index in range(slices)]
@@ -126,9 +128,9 @@ def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments):
 
     for index, running in enumerate(joined._running):
         parts = [unit._running[index] for unit in units]
-        for part in parts:
-            for piece in part.state.snapshot():
-                running.state.apply(piece)
+        pieces = [piece for part in parts for piece in part.state.snapshot()]
+        for piece in [joined_pieces(pieces)] if together else pieces:
+            running.state.apply(piece)
         running.clocks.apply(parts[0].clocks.state())
         running.state.validate()
 

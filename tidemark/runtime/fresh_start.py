@@ -6,7 +6,7 @@ operator goes on; of the others of the service it is a delta in which nothing ch
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +82,25 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[Partition]:
     return [Partition(name, n) for name in topics for n in range(counts[name])]
 
 
+def live_keys(
+    config: Config, admin: AdminClient, changelogs: Sequence[Partition]
+) -> dict[Partition, list[bytes]]:
+    """Return the keys of what changelogs hold, but for what names their operator."""
+    begins, ends = offsets(admin, changelogs, EARLIEST), offsets(admin, changelogs, LATEST)
+    live: dict[Partition, dict[bytes, bool]] = {at: {} for at in changelogs}
+    for message in read(config, {at: (begins[at], ends[at]) for at in changelogs}):
+        at = Partition(message.topic() or "", message.partition() or 0)
+        key = message.key() or b""
+        if key != OPERATOR_KEY:
+            live[at][key] = message.value() is not None
+    return {at: [key for key, lives in keys.items() if lives] for at, keys in live.items()}
+
+
+def number_of(key: bytes) -> int:
+    """Return the number of the commit that a record of a changelog is of."""
+    return int(key.split(b"/")[1])
+
+
 class FreshStart:
     """One keyed service: offsets to commit, and changelog records that belong to them."""
 
@@ -97,24 +116,13 @@ class FreshStart:
         self._ids = topic_ids(admin, logs)
         self._begins = offsets(admin, partitions, EARLIEST)
         self._ends = offsets(admin, partitions, LATEST)
-        self._keys = self._live_keys(admin)
-
-    def _live_keys(self, admin: AdminClient) -> dict[Partition, list[bytes]]:
-        """Return the keys of what the changelogs hold."""
-        wanted = [
+        changelogs = [
             Partition(each.changelog, at.number)
             for at in self._begins
             for each in self._operators
             if each.log == at.topic
         ]
-        begins, ends = offsets(admin, wanted, EARLIEST), offsets(admin, wanted, LATEST)
-        live: dict[Partition, dict[bytes, bool]] = {at: {} for at in wanted}
-        for message in read(self._config, {at: (begins[at], ends[at]) for at in wanted}):
-            at = Partition(message.topic() or "", message.partition() or 0)
-            key = message.key() or b""
-            if key != OPERATOR_KEY:
-                live[at][key] = message.value() is not None
-        return {at: [key for key, lives in keys.items() if lives] for at, keys in live.items()}
+        self._keys = live_keys(config, admin, changelogs)
 
     def offsets(self) -> list[TopicPartition]:
         """Return the offsets to commit; ``records`` then has what belongs to them."""
@@ -138,7 +146,7 @@ class FreshStart:
             if each.log == at.topic
             for key in self._keys[Partition(each.changelog, at.number)]
         )
-        highest = max((int(key.split(b"/")[1]) for key in keys), default=0)
+        highest = max(map(number_of, keys), default=0)
         return LogProgress(VERSION, self._ids[at.topic], highest), self._begins[at]
 
     def _committed(self) -> dict[Partition, tuple[LogProgress, int]]:
@@ -154,7 +162,7 @@ class FreshStart:
             return self._afresh(at)
         text = committed.metadata
         past = decode(text, LogProgress, str(at)) if text else None
-        if past is None or past.ahead or past.topic_id != self._ids[at.topic]:
+        if past is None or past.ahead or past.handing_over or past.topic_id != self._ids[at.topic]:
             raise StateError(
                 f"{at}: what is committed does not say which state the other operators have; reset "
                 "the whole service with --service"

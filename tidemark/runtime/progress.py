@@ -37,6 +37,7 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     offset was committed before them, so that they may have got no further than the commit before.
     ``snapshots``: by operator the sequence number of the newest whole snapshot, where all since was
     written in transactions; it saves a restore memory, and is left out where it has no room.
+    ``handing_over``: which hand-over from Spark is under way; until it is done nobody may go on.
     """
 
     version: int
@@ -46,6 +47,7 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     previous: str = ""
     ahead: bool = False
     snapshots: dict[str, int] = msgspec.field(default_factory=dict)
+    handing_over: str = ""
 
 
 AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)

@@ -12,23 +12,20 @@ An operator's own changelog says from which offset of the log it goes on.  So on
 afresh alone: its log is read again, and the others of the service skip what they had.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidemark.errors import ConfigurationError
-from tidemark.runtime import clients
 from tidemark.runtime.changelog import Record
 from tidemark.runtime.config import Config
 from tidemark.runtime.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.outsider import commit_outside, require_empty
 from tidemark.runtime.process import now_ms
 from tidemark.runtime.progress import VERSION, SourceProgress, encode
 from tidemark.runtime.topics import ensure, own_topics, require, topic_ids
-
-_WAIT_S = 60.0
 
 
 @dataclass
@@ -46,22 +43,13 @@ class Reset:
         Raises:
             ConfigurationError: a group has members, or a raw topic is missing.
         """
-        self._require_empty()
+        require_empty(self.admin, map(self.scope.group, self.scope.services))
         if self.scope.is_whole:
             require(self.admin, [source.topic for source in self.scope.plan.sources])
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
         self._ends = offsets(
             self.admin, partitions_of(self.admin, [*self._results(), *self._logs()]), LATEST
         )
-
-    def _require_empty(self) -> None:
-        for service in self.scope.services:
-            group = self.scope.group(service)
-            members = _members(self.admin, group)
-            if members:
-                raise ConfigurationError(
-                    f"group {group} has members: {', '.join(members)}; stop the service first"
-                )
 
     def _results(self) -> list[str]:
         topics = [name for each in self.scope.operators for name in (each.results, each.late)]
@@ -107,7 +95,8 @@ class Reset:
                 fresh = FreshStart(self.config, self.admin, self.scope, service)
                 commits[self.scope.group(service)] = fresh.offsets()
                 writes |= fresh.records
-        self._commit(writes, commits)
+        name = f"{self.scope.plan.pipeline}.reset"
+        commit_outside(self.config, self.admin, name, writes, commits)
         if self.scope.delete_results:
             self._delete(self._results())
 
@@ -127,43 +116,8 @@ class Reset:
             for at, offset in starts.items()
         ]
 
-    def _commit(
-        self,
-        writes: Mapping[Partition, Sequence[Record]],
-        commits: Mapping[str, list[TopicPartition]],
-    ) -> None:
-        producer = clients.transactional_producer(self.config, f"{self.scope.plan.pipeline}.reset")
-        producer.init_transactions(_WAIT_S)
-        producer.begin_transaction()
-        try:
-            for at, records in writes.items():
-                for key, value in records:
-                    producer.produce(at.topic, value, key, at.number)
-                    producer.poll(0)
-            self._require_empty()  # a supervisor may have started one
-            for group, each in commits.items():
-                outsider = clients.group_consumer(self.config, group, "tidemark.reset")
-                member = outsider.consumer_group_metadata()
-                producer.send_offsets_to_transaction(each, member, _WAIT_S)
-                outsider.close()
-        except BaseException:
-            producer.abort_transaction(_WAIT_S)
-            raise
-        producer.commit_transaction(_WAIT_S)
-
     def _delete(self, topics: Sequence[str]) -> None:
         """Delete what was there when this was made."""
         ends = [TopicPartition(*at, self._ends[at]) for at in partitions_of(self.admin, topics)]
         for deleted in self.admin.delete_records(ends).values() if ends else ():
             deleted.result()
-
-
-def _members(admin: AdminClient, group: str) -> list[str]:
-    """Return the members of a group by client and host."""
-    try:
-        described = admin.describe_consumer_groups([group], request_timeout=_WAIT_S)[group].result()
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return []
-        raise
-    return [f"{member.client_id} at {member.host}" for member in described.members]

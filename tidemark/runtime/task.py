@@ -312,6 +312,12 @@ def _past(start: Start, topic_id: str) -> LogProgress:
         )
     past = decode(start.metadata, LogProgress, str(at))
     check_topic(past, topic_id, str(at))
+    if past.handing_over:
+        raise StateError(
+            f"{at}: a hand-over from Spark is under way; where it has ended without success, "
+            "'tidemark replay PIPELINE --into-live' completes it, or 'tidemark reset PIPELINE "
+            "--service SERVICE --delete-results' starts the service afresh"
+        )
     return past
 
 

@@ -95,14 +95,19 @@ def _of_service(admin: AdminClient, config: Config, plan: Plan, service: str) ->
 
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:
-    """Return a group's committed offsets; waits for commits whose end is not visible yet.
+    """Return a group's committed offsets, 0 for none."""
+    found = committed_of(config, group, wanted)
+    return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in found}
+
+
+def committed_of(config: Config, group: str, wanted: Sequence[Partition]) -> list[TopicPartition]:
+    """Return what a group has committed; waits for commits whose end is not visible yet.
 
     A consumer is asked: the admin client's own call can end the process when it times out.
     """
     consumer = clients.plain_consumer(config, group)
     asked = [TopicPartition(*at) for at in wanted]
     try:
-        found = when_known(lambda: consumer.committed(asked, timeout=_ANSWER_S))
+        return when_known(lambda: consumer.committed(asked, timeout=_ANSWER_S))
     finally:
         consumer.close()
-    return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in found}

@@ -51,10 +51,15 @@ class Outcome(msgspec.Struct, frozen=True):
         return Partition(self.topic, self.partition)
 
 
+def encode_outcome(outcome: Outcome) -> bytes:
+    """Write what became of a unit."""
+    return msgspec.msgpack.encode(outcome)
+
+
 def outcome_batch(outcome: Outcome) -> pa.RecordBatch:
     """Return the row of a unit."""
     return pa.RecordBatch.from_arrays(
-        [pa.array([msgspec.msgpack.encode(outcome)], pa.binary())], schema=_SCHEMA
+        [pa.array([encode_outcome(outcome)], pa.binary())], schema=_SCHEMA
     )
 
 

@@ -18,6 +18,7 @@ from tidemark.spark.cut import live_cut
 from tidemark.spark.diff import Comparison
 from tidemark.spark.files import Files
 from tidemark.spark.folders import Folder, FoldersDiff, compare
+from tidemark.spark.handover import HandOver
 from tidemark.spark.matching import Difference, TopicDiff
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.progress import Told
@@ -93,6 +94,32 @@ def replay(
     topics = Topics(config, plan.pipeline, run)
     topics.prepare(plan)
     return job.run(topics)
+
+
+def into_live(
+    config: Config,
+    plan: Plan,
+    span: Span,
+    sessions: Sessions,
+    slices: int | None,
+    *,
+    delete_results: bool = False,
+    told: Told = lambda _: None,
+) -> Done:
+    """Work off the logs and hand over to the live services, which go on at the end of the span.
+
+    Raises:
+        ConfigurationError: a service runs, or there are results and they are not to be deleted.
+        StateError: records are missing or damaged.
+    """
+    ranges = _ranges(config, plan, span)
+    job = HandOver(config, clients.admin(config), plan, ranges, delete_results)
+    under_way = job.check()
+    with _started(sessions) as (spark, startup_s):
+        began_s = time.monotonic()
+        run = under_way or job.begin(_slices(spark, plan, ranges, slices or 0))
+        outcomes = job.work(spark, run, told)
+        return Done(outcomes, startup_s, time.monotonic() - began_s)
 
 
 @dataclass(frozen=True)

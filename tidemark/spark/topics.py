@@ -17,10 +17,11 @@ from tidemark.runtime import clients
 from tidemark.runtime.commit import Transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.runtime.running import results_of
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.topics import Topic, ensure, own_topics
 from tidemark.spark.cut import result_topics
-from tidemark.spark.messages import fitting_panes
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.unit import Unit
 from tidemark.spark.work import Batches, Writer
@@ -64,24 +65,25 @@ class Topics:
 
     def open(self, unit: Unit) -> Writer:
         """Begin with the messages of a unit."""
-        return _UnitTopics(self, unit)
+        group = f"{self.pipeline}{_SUFFIX}.{unit.slice}"
+        return UnitTopics(self.config, group, self.run, unit, _SUFFIX)
 
 
 def _renamed(topic: Topic) -> Topic:
     return replace(topic, name=replay_topic(topic.name))
 
 
-class _UnitTopics:
-    def __init__(self, target: Topics, unit: Unit) -> None:
-        name = f"{target.pipeline}{_SUFFIX}.{unit.slice}"
-        producer = clients.transactional_producer(target.config, f"{name}.{unit.log}")
-        self._transaction = Transaction(
-            producer, lambda: None, target.config.transaction_timeout_ms
-        )
-        self._consumer = clients.plain_consumer(target.config, name)
-        self._run = target.run
+class UnitTopics:
+    """The messages of one unit, in topics whose names have a suffix; the live ones have none."""
+
+    def __init__(self, config: Config, group: str, run: str, unit: Unit, suffix: str) -> None:
+        """``group``: where the offset of the log is noted, with the name ``run``."""
+        producer = clients.transactional_producer(config, f"{group}.{unit.log}")
+        self._transaction = Transaction(producer, lambda: None, config.transaction_timeout_ms)
+        self._consumer = clients.plain_consumer(config, group)
+        self._run, self._suffix = run, suffix
         self._log = unit.log
-        self._written = _written(self._consumer, unit.log, target.run)
+        self._written = _written(self._consumer, unit.log, run)
         self._encoders = {plan.operator.name: results_of(plan) for plan in unit.plans}
         self._offset = -1
         self._due_s = time.monotonic() + _COMMIT_S
@@ -91,14 +93,22 @@ class _UnitTopics:
         if offset > self._offset:
             self._begin(offset)
         if offset >= self._written:
-            encoder, number = self._encoders[plan.operator.name], self._log.number
+            encoder = self._encoders[plan.operator.name]
             if output.panes.height:
-                fitting = fitting_panes(encoder, plan, output.panes)
-                self._transaction.write(replay_topic(plan.results), number, *fitting)
+                self._write_panes(plan, *encoder.panes(output.panes))
             if output.late.height:
-                messages = encoder.late(output.late)
-                self._transaction.write(replay_topic(plan.late), number, *messages)
+                self._write(plan.late, *encoder.late(output.late))
         return iter(())
+
+    def _write_panes(self, plan: OperatorPlan, keys: Keys, values: Values) -> None:
+        """Write panes; those that fit no message are dead letters of the live topics alone."""
+        keys, values, letters = parted(plan.results, self._log.number, keys, values)
+        if letters and not self._suffix:
+            self._transaction.write(plan.dead_letters, 0, *encode_dead_letters(letters))
+        self._write(plan.results, keys, values)
+
+    def _write(self, topic: str, keys: Keys, values: Values) -> None:
+        self._transaction.write(f"{topic}{self._suffix}", self._log.number, keys, values)
 
     def _begin(self, offset: int) -> None:
         """Commit what came before a segment, if it is time."""
@@ -111,11 +121,15 @@ class _UnitTopics:
         self._transaction.commit([progress], self._consumer)
         self._due_s = time.monotonic() + _COMMIT_S
 
-    def finish(self, unit: Unit) -> Batches:
-        """Commit the rest; tell of the unit."""
+    def close(self, unit: Unit) -> None:
+        """Commit the rest."""
         if self._transaction.is_open:
             self._commit(unit.offset + 1)
         self._consumer.close()
+
+    def finish(self, unit: Unit) -> Batches:
+        """Commit the rest; tell of the unit."""
+        self.close(unit)
         yield outcome_batch(Outcome.of(unit))
 
 

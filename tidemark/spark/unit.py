@@ -15,7 +15,9 @@ from tidemark.core.operator import Output
 from tidemark.core.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
+from tidemark.runtime.changelog import chunks
 from tidemark.runtime.group import Partition
+from tidemark.runtime.serde.changelog import NO_COMMIT, SNAPSHOT, Piece
 from tidemark.runtime.serde.segments import decode_segment
 
 
@@ -101,6 +103,13 @@ class Unit:
     def plans(self) -> list[OperatorPlan]:
         """The operators of the log."""
         return [running.plan for running in self._running]
+
+    def snapshots(self) -> Iterator[tuple[OperatorPlan, Piece]]:
+        """Yield all state, operator by operator; of which commit it is, is yet to be said."""
+        for running in self._running:
+            state, clocks = running.state.snapshot(), running.clocks.state()
+            for piece in chunks(SNAPSHOT, NO_COMMIT, state, clocks, self.offset + 1):
+                yield running.plan, piece
 
     def tallies(self) -> dict[str, Tally]:
         """Return what each operator did, by its name."""

@@ -1,0 +1,71 @@
+"""Commits for a group by somebody who is no member of it, as resets and hand-overs make.
+
+Offsets with metadata and the changelog records that belong to them become visible together, in one
+transaction.  The group must be empty: a member would not hear of it, and commit what it had.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime import clients
+from tidemark.runtime.changelog import Record
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition
+
+_WAIT_S = 60.0
+
+
+def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:
+    """Stop where a group has members.
+
+    Raises:
+        ConfigurationError: names the group and its members.
+    """
+    for group in groups:
+        members = _members(admin, group)
+        if members:
+            raise ConfigurationError(
+                f"group {group} has members: {', '.join(members)}; stop the service first"
+            )
+
+
+def _members(admin: AdminClient, group: str) -> list[str]:
+    """Return the members of a group by client and host."""
+    try:
+        described = admin.describe_consumer_groups([group], request_timeout=_WAIT_S)[group].result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return []
+        raise
+    return [f"{member.client_id} at {member.host}" for member in described.members]
+
+
+def commit_outside(
+    config: Config,
+    admin: AdminClient,
+    name: str,
+    writes: Mapping[Partition, Sequence[Record]],
+    commits: Mapping[str, list[TopicPartition]],
+) -> None:
+    """Write records and commit offsets by group, in one transaction of the id ``name``."""
+    producer = clients.transactional_producer(config, name)
+    producer.init_transactions(_WAIT_S)
+    producer.begin_transaction()
+    try:
+        for at, records in writes.items():
+            for key, value in records:
+                producer.produce(at.topic, value, key, at.number)
+                producer.poll(0)
+        require_empty(admin, commits)  # a supervisor may have started one
+        for group, each in commits.items():
+            outsider = clients.group_consumer(config, group, name)
+            member = outsider.consumer_group_metadata()
+            producer.send_offsets_to_transaction(each, member, _WAIT_S)
+            outsider.close()
+    except BaseException:
+        producer.abort_transaction(_WAIT_S)
+        raise
+    producer.commit_transaction(_WAIT_S)
