@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -21,6 +21,18 @@ Operators = Annotated[
 ]
 Master = Annotated[str, typer.Option(help="Spark's master; spark-submit decides it itself.")]
 Memory = Annotated[str, typer.Option(help="Of Spark's JVM, such as 2g.")]
+ArchivePlace = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        metavar="PLACE",
+        help="Where to read what the logs do not hold any more; by default $TIDEMARK_ARCHIVE.",
+    ),
+]
+From = Annotated[
+    Literal["log", "raw"],
+    typer.Option("--from", help="raw: run ingest again over the raw topics, cut as the log is."),
+]
 Slices = Annotated[
     int | None,
     typer.Option(min=1, help="Tasks that share a log partition; by default enough for all cores."),
@@ -66,6 +78,8 @@ def replay(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only those of windows that start earlier.")
     ] = None,
+    archive: ArchivePlace = None,
+    from_: From = "log",
     master: Master = "local[*]",
     memory: Memory = "2g",
     slices: Slices = None,
@@ -83,19 +97,20 @@ def replay(
 
     if into_live == (output is not None):
         raise ConfigurationError("say where results go: either --output or --into-live")
-    if into_live and (operators or from_offsets or since or until):
+    if into_live and (operators or from_offsets or since or until or from_ == "raw"):
         raise ConfigurationError(
             "--into-live takes all operators and everything from the beginning: no --operator, "
-            "--from-offsets, --since, --until"
+            "--from-offsets, --from raw, --since, --until"
         )
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
-    span = run.Span(from_offsets, to_offsets, as_of_ms, period)
+    config = reach(bootstrap_server)
+    place, from_raw = archive or config.archive, from_ == "raw"
+    span = run.Span(from_offsets, to_offsets, as_of_ms, period, place, from_raw)
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with _shown(console, "replaying") as told:
-        config = reach(bootstrap_server)
         if output is None:
             done = run.into_live(
                 config, plan, span, sessions, slices, delete_results=delete_results, told=told
@@ -116,6 +131,8 @@ def diff(
         typer.Argument(metavar="B", help="parquet:DIR too: compare what two replays have written."),
     ] = None,
     operators: Operators = None,
+    archive: ArchivePlace = None,
+    from_: From = "log",
     master: Master = "local[*]",
     memory: Memory = "2g",
     slices: Slices = None,
@@ -136,7 +153,9 @@ def diff(
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
-        compared = run.diff(reach(bootstrap_server), plan, sessions, slices)
+        config = reach(bootstrap_server)
+        place, from_raw = archive or config.archive, from_ == "raw"
+        compared = run.diff(config, plan, sessions, slices, place, from_raw=from_raw)
     for line in diff_lines(compared):
         typer.echo(line)
     return 0 if compared.equal else 1

@@ -74,10 +74,7 @@ def test_a_hand_over_that_failed_is_completed(game, sessions, monkeypatch):
     by_spark = published(game)
     game.start("windowing")
     refused = "a hand-over from Spark is under way"
-    try:
-        wait_until(lambda: refused in game.log("windowing"), "the refusal of windowing")
-    except AssertionError:
-        print(game.log("windowing")); raise
+    wait_until(lambda: refused in game.log("windowing"), "the refusal of windowing")
     assert game.process("windowing").wait(60) == 2
     game.kill("windowing")
     assert published(game) == by_spark

@@ -106,6 +106,12 @@ class Config(BaseSettings):
     sink_name: str = Field(
         default="sink", validation_alias="TIDEMARK_SINK_NAME", pattern=r"^[A-Za-z0-9._-]{1,100}$"
     )
+    # Where the archive service keeps logs: a folder, or a URI such as s3://bucket/logs.
+    archive: str = Field(default="", validation_alias="TIDEMARK_ARCHIVE")
+    # A file per log partition and so much time.
+    archive_interval_ms: Millis = Field(
+        default=60_000, validation_alias="TIDEMARK_ARCHIVE_INTERVAL_MS"
+    )
     # Where keyed state lies besides Kafka; rocksdb for state larger than memory.
     state_backend: Literal["memory", "rocksdb"] = Field(
         default="memory", validation_alias="TIDEMARK_STATE_BACKEND"

@@ -162,7 +162,13 @@ class FreshStart:
             return self._afresh(at)
         text = committed.metadata
         past = decode(text, LogProgress, str(at)) if text else None
-        if past is None or past.ahead or past.handing_over or past.topic_id != self._ids[at.topic]:
+        if (
+            past is None
+            or past.ahead
+            or past.handing_over
+            or past.on_spark
+            or past.topic_id != self._ids[at.topic]
+        ):
             raise StateError(
                 f"{at}: what is committed does not say which state the other operators have; reset "
                 "the whole service with --service"

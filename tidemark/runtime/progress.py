@@ -38,6 +38,7 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     ``snapshots``: by operator the sequence number of the newest whole snapshot, where all since was
     written in transactions; it saves a restore memory, and is left out where it has no room.
     ``handing_over``: which hand-over from Spark is under way; until it is done nobody may go on.
+    ``on_spark``: Spark works on it in place of the service.
     """
 
     version: int
@@ -48,6 +49,7 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     ahead: bool = False
     snapshots: dict[str, int] = msgspec.field(default_factory=dict)
     handing_over: str = ""
+    on_spark: bool = False
 
 
 AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)

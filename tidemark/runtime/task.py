@@ -49,7 +49,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 @dataclass
-class _Log:
+class OwnedLog:
     """One log partition that this process owns."""
 
     offset: int  # the committed one, -1 where nothing is
@@ -93,7 +93,7 @@ class KeyedTask:
     results: Mapping[str, JsonResults | AvroResults]
     batch: int = 64
     gathers: bool = False
-    _logs: dict[Partition, _Log] = field(default_factory=dict)
+    _logs: dict[Partition, OwnedLog] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
     _stepped: set[Partition] = field(default_factory=set)
     _restores: list[Restore] = field(default_factory=list)
@@ -116,9 +116,9 @@ class KeyedTask:
         self.process.member.pause([start.partition for start in starts])
         self._restores.append(Restore(self.config, self.process.admin, wanted, self.backend))
 
-    def _log(self, start: Start, topic_id: str) -> _Log:
+    def _log(self, start: Start, topic_id: str) -> OwnedLog:
         offset = -1 if start.metadata is None else start.offset
-        return _Log(offset, _past(start, topic_id), self._running(start.partition))
+        return OwnedLog(offset, past_of(start, topic_id), self._running(start.partition))
 
     def _running(self, at: Partition) -> list[Running]:
         return [
@@ -299,8 +299,12 @@ class KeyedTask:
                     yield running.clocks.clock_ms
 
 
-def _past(start: Start, topic_id: str) -> LogProgress:
-    """Return how far the last owner of a log partition got."""
+def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgress:
+    """Return how far the last owner of a log partition got.
+
+    Raises:
+        StateError: what is committed is of no use, or the log partition is Spark's.
+    """
     at = start.partition
     if start.metadata is None:
         return LogProgress(VERSION, topic_id)
@@ -317,6 +321,11 @@ def _past(start: Start, topic_id: str) -> LogProgress:
             f"{at}: a hand-over from Spark is under way; where it has ended without success, "
             "'tidemark replay PIPELINE --into-live' completes it, or 'tidemark reset PIPELINE "
             "--service SERVICE --delete-results' starts the service afresh"
+        )
+    if past.on_spark and not by_spark:
+        raise StateError(
+            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or where that was "
+            "killed, give it back with --release"
         )
     return past
 

@@ -25,6 +25,7 @@ from tidemark.spark.matching import (
 )
 from tidemark.spark.messages import Messages
 from tidemark.spark.ranges import Ranges
+from tidemark.spark.raw import Raw
 from tidemark.spark.replay import Replay, one_line_errors
 from tidemark.spark.source import kafka_records
 
@@ -39,6 +40,7 @@ class Comparison:
     cut: Cut
     ranges: Ranges
     slices: int = 1
+    raw: Raw | None = None
 
     def topics(self, spark: SparkSession, config: Config) -> list[TopicDiff]:
         """Compare everything; return a line for each topic, those without messages too."""
@@ -79,10 +81,8 @@ class Comparison:
         logs = {each.log for each in operators}
         after = self.cut.after[service]
         read = [at for at in self.ranges.partitions if at.topic in logs]
-        ranges = Ranges(
-            {at: self.ranges.begins[at] for at in read},
-            {at: max(after[at], self.ranges.begins[at]) for at in read},
-        )
-        job = Replay(replace(self.plan, operators=operators), ranges, self.slices)
+        ranges = self.ranges.to({at: after[at] for at in read})
+        plan = replace(self.plan, operators=operators)
+        job = Replay(plan, ranges, self.slices, raw=self.raw)
         messages = job.results(spark, config, Messages(self.cut.before[service]))
         return messages.withColumnRenamed("log_offset", "at").withColumn("side", f.lit(RIGHT))

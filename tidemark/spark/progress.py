@@ -97,7 +97,7 @@ class Progress:
         parts = [f"{share:.0%} of {self.ranges.length:,} offsets"]
         if working:
             parts.append(f"{sum(beat.rows for beat in working) / took_s:,.0f} rows/s")
-            parts.append(f"event time {_time(min(beat.clock_ms for beat in working))}")
+            parts.append(f"event time {event_time(min(beat.clock_ms for beat in working))}")
         if share > 0:
             parts.append(f"{_duration(took_s / share * (1 - share))} left")
         return ", ".join(parts)
@@ -159,7 +159,8 @@ def _heard(ears: socket.socket, token: str) -> Beat | None:
     return beat if beat.token == token else None
 
 
-def _time(at_ms: int) -> str:
+def event_time(at_ms: int) -> str:
+    """Show an event time, or a clock that has none yet."""
     if not 0 <= at_ms < _YEAR_10000_MS:
         return "-" if at_ms == NEVER_MS else str(at_ms)
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")

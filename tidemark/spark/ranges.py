@@ -5,14 +5,15 @@ still open, so nothing waits; the start must be there, so nothing is left out un
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.plan import Plan
+from tidemark.runtime.archive import Archive, ArchiveFile, covered, tiled
 from tidemark.runtime.clients import when_known
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.topics import require
@@ -24,10 +25,34 @@ Offsets = Mapping[Partition, int]
 
 @dataclass(frozen=True)
 class Ranges:
-    """First offset and end of every log partition, sorted; ends are exclusive."""
+    """First offset and end of every log partition, sorted; ends are exclusive.
+
+    ``archived``: files that hold what comes first of some log partitions, cut so that neither they
+    nor the topic behind them overlap.
+    """
 
     begins: Offsets
     ends: Offsets
+    archived: tuple[ArchiveFile, ...] = ()
+
+    @property
+    def of_topics(self) -> "Ranges":
+        """What is read of the topics themselves."""
+        begins = dict(self.begins)
+        for file in self.archived:
+            begins[file.at] = max(begins[file.at], file.end)
+        return Ranges(begins, self.ends)
+
+    def to(self, ends: Offsets) -> "Ranges":
+        """Return the ranges of some log partitions, to other ends."""
+        begins = {at: self.begins[at] for at in ends}
+        bounded = {at: max(end, begins[at]) for at, end in ends.items()}
+        files = (
+            replace(file, end=min(file.end, bounded[file.at]))
+            for file in self.archived
+            if file.at in bounded
+        )
+        return Ranges(begins, bounded, tuple(file for file in files if file.begin < file.end))
 
     @property
     def partitions(self) -> list[Partition]:
@@ -41,11 +66,16 @@ class Ranges:
 
 
 def resolve(
-    admin: AdminClient, plan: Plan, begins: Offsets | None = None, ends: Offsets | None = None
+    admin: AdminClient,
+    plan: Plan,
+    begins: Offsets | None = None,
+    ends: Offsets | None = None,
+    archive: Archive | None = None,
 ) -> Ranges:
     """Return what to read of the logs of a plan: by default from offset 0 to the committed end.
 
-    ``begins`` and ``ends`` need not name every partition.
+    ``begins`` and ``ends`` need not name every partition.  What a topic does not have any more is
+    read from ``archive``, as far as that goes; then from the topic.
 
     Raises:
         StateError: records of a range are not there; names topic, partition and offsets.
@@ -60,9 +90,10 @@ def resolve(
         {at: (begins or {}).get(at, 0) for at in logs},
         {at: (ends or {}).get(at, last[at]) for at in logs},
     )
+    archived: list[ArchiveFile] = []
     for at in found.partitions:
-        _require_there(at, found, first[at], last[at])
-    return found
+        archived += _require_there(at, found, first[at], last[at], archive)
+    return replace(found, archived=tuple(archived))
 
 
 def log_partitions(admin: AdminClient, plan: Plan) -> list[Partition]:
@@ -88,15 +119,37 @@ def committed_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[
     return when_known(ask)
 
 
-def _require_there(at: Partition, ranges: Ranges, first: int, last: int) -> None:
+def _require_there(
+    at: Partition, ranges: Ranges, first: int, last: int, archive: Archive | None
+) -> list[ArchiveFile]:
+    """Check that a range can be read; return what of it is read from the archive."""
     begin, end = ranges.begins[at], ranges.ends[at]
-    if begin < first:
-        raise StateError(
-            f"{at}: offset {begin} is wanted, the first there is {first}: records were deleted. "
-            "What is left gives other results than the whole log; --from-offsets earliest takes it"
-        )
     if not begin <= end <= last:
         raise ConfigurationError(f"{at}: no range {begin} to {end}; the log ends at {last}")
+    if begin >= min(first, end):
+        return []
+    files = [] if archive is None else [f for f in archive.files(at.topic) if f.at == at]
+    tiles = tiled(files, begin, end)
+    reached = tiles[-1].end if tiles else begin
+    if reached < min(first, end):
+        raise StateError(
+            f"{at}: offset {reached} is wanted, the first there is {first}: records were deleted. "
+            f"{_coverage(archive, files)}"
+        )
+    return tiles
+
+
+def _coverage(archive: Archive | None, files: Sequence[ArchiveFile]) -> str:
+    """Say what an archive has of a log partition, or what can be done without one."""
+    if archive is None:
+        return (
+            "What is left gives other results than the whole log; --from-offsets earliest takes "
+            "it, --archive reads what an archive has of the rest"
+        )
+    if not files:
+        return f"The archive {archive.place} has nothing of it"
+    ranges = ", ".join(f"{begin} to {end}" for begin, end in covered(files))
+    return f"The archive {archive.place} has {ranges}"
 
 
 def earliest(admin: AdminClient, plan: Plan) -> dict[Partition, int]:

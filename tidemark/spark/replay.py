@@ -2,6 +2,7 @@
 
 A log partition is one unit where there are at least as many as Spark has cores, so nothing is
 shuffled.  Where there are fewer, each is cut into slices by key group (tidemark/spark/slices.py).
+Segments of an archive and of the topic are brought together by a shuffle too, whole or cut.
 """
 
 import re
@@ -17,9 +18,11 @@ from pyspark.sql import functions as f
 from tidemark.errors import PipelineError, StateError
 from tidemark.plan import Plan
 from tidemark.runtime.config import Config
+from tidemark.spark.archived import archived_segments
 from tidemark.spark.outcome import Outcome, read_outcome
 from tidemark.spark.progress import Address, Progress, Told, listening
 from tidemark.spark.ranges import Ranges
+from tidemark.spark.raw import Raw
 from tidemark.spark.slices import most_slices
 from tidemark.spark.source import kafka_records
 from tidemark.spark.work import ALWAYS, PIECES_DDL, Operating, Period, Slicing, Target
@@ -30,23 +33,35 @@ class Replay:
     """A plan over ranges of its logs; ``slices`` is how many tasks share a log partition.
 
     ``period``: the event time whose results are wanted; rows of all times are worked on.
+    ``raw``: raw topics of which the logs are made again, with the envelopes of those there are.
     """
 
     plan: Plan
     ranges: Ranges
     slices: int = 1
     period: Period = ALWAYS
+    raw: Raw | None = None
 
     def results(
         self, spark: SparkSession, config: Config, target: Target, driver: Address | None = None
     ) -> DataFrame:
         """Return what the tasks return, lazily; its rows are the target's."""
-        segments = kafka_records(spark, config, self.ranges).select(
-            "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
-        )
-        pieces = segments if self.slices == 1 else self._shuffled(segments, driver)
+        segments = self.segments(spark, config)
+        whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
+        pieces = segments if whole else self._shuffled(segments, driver)
         operating = Operating(self.plan, target, self.period, driver)
         return pieces.mapInArrow(operating, target.ddl)
+
+    def segments(self, spark: SparkSession, config: Config) -> DataFrame:
+        """Return the segments: as they are logged, or made again."""
+        logged = kafka_records(spark, config, self.ranges.of_topics).select(
+            "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
+        )
+        if self.ranges.archived:
+            logged = logged.unionByName(archived_segments(spark, self.ranges.archived))
+        if self.raw is None:
+            return logged
+        return self.raw.remade(spark, config, self.plan, logged, self.ranges)
 
     def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidemark.errors import ConfigurationError
 from tidemark.plan import Plan
 from tidemark.runtime import clients
+from tidemark.runtime.archive import Archive
 from tidemark.runtime.config import Config
 from tidemark.spark.cut import live_cut
 from tidemark.spark.diff import Comparison
@@ -23,6 +24,7 @@ from tidemark.spark.matching import Difference, TopicDiff
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.progress import Told
 from tidemark.spark.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
+from tidemark.spark.raw import Raw
 from tidemark.spark.replay import Replay, slices_for, slices_limit
 from tidemark.spark.session import spark_session
 from tidemark.spark.topics import Topics
@@ -40,6 +42,8 @@ class Span:
     to_offsets: str | None = None
     as_of_ms: int | None = None
     period: Period = ALWAYS
+    archive: str = ""
+    from_raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,8 @@ def replay(
     """
     run = secrets.token_hex(4)
     ranges = _ranges(config, plan, span)
-    job = _Job(config, Replay(plan, ranges, slices or 0, span.period), sessions, told)
+    raw = _raw(config, plan, span.from_raw)
+    job = _Job(config, Replay(plan, ranges, slices or 0, span.period, raw), sessions, told)
     if output.startswith("parquet:"):
         return _to_files(job, Files(output.removeprefix("parquet:"), run))
     if output != "topics":
@@ -149,17 +154,30 @@ def _to_files(job: _Job, files: Files) -> Done:
     return done
 
 
-def diff(config: Config, plan: Plan, sessions: Sessions, slices: int | None) -> Compared:
+def diff(
+    config: Config,
+    plan: Plan,
+    sessions: Sessions,
+    slices: int | None,
+    archive: str = "",
+    *,
+    from_raw: bool = False,
+) -> Compared:
     """Compare what the services have published with a replay of what they have read.
+
+    ``archive``: where to read what the logs do not hold any more.  ``from_raw``: ingest is run
+    again too.
 
     Raises:
         StateError: the logs do not hold all of it any more.
     """
     admin = clients.admin(config)
     cut = live_cut(admin, config, plan)
-    ranges = resolve(admin, plan)
+    ranges = resolve(admin, plan, archive=_archive(archive))
+    raw = _raw(config, plan, from_raw)
     with sessions() as spark:
-        comparison = Comparison(plan, cut, ranges, _slices(spark, plan, ranges, slices or 0))
+        of_each = _slices(spark, plan, ranges, slices or 0)
+        comparison = Comparison(plan, cut, ranges, of_each, raw)
         topics = comparison.topics(spark, config)
         differing = [topic.topic for topic in topics if topic.different]
         found = comparison.differences(spark, config, differing) if differing else []
@@ -201,7 +219,15 @@ def _ranges(config: Config, plan: Plan, span: Span) -> Ranges:
         ends = parse(span.to_offsets)
     elif span.as_of_ms is not None:
         ends = as_of(admin, plan, span.as_of_ms)
-    return resolve(admin, plan, begins, ends)
+    return resolve(admin, plan, begins, ends, _archive(span.archive))
+
+
+def _raw(config: Config, plan: Plan, wanted: bool) -> Raw | None:
+    return Raw.of(clients.admin(config), plan) if wanted else None
+
+
+def _archive(place: str) -> Archive | None:
+    return Archive(place) if place else None
 
 
 @contextmanager

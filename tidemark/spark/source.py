@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.config import Config
@@ -33,6 +34,18 @@ _MODULES = {
 
 def kafka_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
     """Return the records of ranges: topic, partition, offset, key, value."""
+    return _source(spark, config, ranges).select("topic", "partition", "offset", "key", "value")
+
+
+def raw_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
+    """Return the records of ranges with all that ingest may look at: times and headers too."""
+    return _source(spark, config, ranges).select(
+        "topic", "partition", "offset", f.unix_millis("timestamp").alias("timestamp_ms"),
+        "key", "value", "headers",
+    )  # fmt: skip
+
+
+def _source(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
     source = spark.read.format("kafka").options(
         **{
             "kafka.bootstrap.servers": config.bootstrap_servers,
@@ -40,12 +53,13 @@ def kafka_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFr
             "startingOffsets": as_json(ranges.begins),
             "endingOffsets": as_json(ranges.ends),
             "failOnDataLoss": "true",
+            "includeHeaders": "true",
             "kafka.isolation.level": "read_committed",
             "kafka.max.partition.fetch.bytes": str(_FETCH_BYTES),
             **{f"kafka.{name}": v for name, v in java_properties(config.client_properties).items()},
         }
     )
-    return source.load().select("topic", "partition", "offset", "key", "value")
+    return source.load()
 
 
 def _assigned(ranges: Ranges) -> str:

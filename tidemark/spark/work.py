@@ -26,6 +26,19 @@ from tidemark.spark.unit import Unit
 
 Batches = Iterator[pa.RecordBatch]
 
+SEGMENTS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("slice", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
+"""Segments as they come from a topic, an archive, or ingest run again."""
+
+SEGMENTS_DDL = "topic string, partition int, slice int, offset long, value binary"
+
 PIECES = pa.schema(
     [
         ("unit", pa.int32()),
@@ -86,7 +99,7 @@ class Slicing:
         shapes = {log.topic: (list(log.key), log.partitions) for log in self.plan.logs}
         pulse = Pulse(self.driver)
         for batch in batches:
-            for piece in _pieces(batch):
+            for piece in pieces_of(batch):
                 values = self._cut(piece, *shapes[piece.log.topic])
                 yield self._batch(piece, places[piece.log], values)
                 pulse.beat(piece.log, CUTTING, piece.offset, 0, NEVER_MS)
@@ -149,7 +162,7 @@ class Operating:
         writer: Writer | None = None
         pulse = Pulse(self.driver)
         for batch in batches:
-            for piece in _pieces(batch):
+            for piece in pieces_of(batch):
                 if unit is None or writer is None or (unit.log, unit.slice) != piece[:2]:
                     if unit is not None and writer is not None:
                         yield from writer.finish(unit)
@@ -162,7 +175,15 @@ class Operating:
             yield from writer.finish(unit)
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[Piece]:
+def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:
+    """Return the row of a segment."""
+    row = (*log, 0, offset, value)
+    arrays = [pa.array([v], field.type) for v, field in zip(row, SEGMENTS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SEGMENTS)
+
+
+def pieces_of(batch: pa.RecordBatch) -> Iterator[Piece]:
+    """Return the segments, or slices, of a batch."""
     names = ("topic", "partition", "slice", "offset")
     topics, numbers, slices, offsets = (batch.column(name).to_pylist() for name in names)
     values = batch.column("value")

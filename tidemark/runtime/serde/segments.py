@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Any
 
 from tidemark.core.segment import ROW_COLUMNS, Segment, SourceMark
 from tidemark.errors import StateError
@@ -23,6 +24,20 @@ def encode_segment(segment: Segment) -> bytes:
             "streams": encode_tables(segment.streams),
         }
     )
+
+
+def as_record(data: bytes) -> dict[str, Any]:
+    """Return a segment as a record of its schema, its columns untouched.
+
+    Raises:
+        StateError: the bytes are no segment of this version, or damaged.
+    """
+    return _SEGMENT.decode(data)
+
+
+def from_record(record: dict[str, Any]) -> bytes:
+    """Return the value of a log record again."""
+    return _SEGMENT.encode(record)
 
 
 def decode_segment(data: bytes, streams: Iterable[str] | None = None) -> Segment:

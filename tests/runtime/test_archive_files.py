@@ -1,0 +1,97 @@
+"""The archive: files by offset, whole or not there, that tell one history."""
+
+from pathlib import Path
+
+import fastavro
+import polars as pl
+import pytest
+
+from tidemark.core.segment import ROW_COLUMNS, Segment, SourceMark
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.runtime.archive import Archive, Archived, ArchiveFile, covered, tiled
+from tidemark.runtime.archive_task import _days
+from tidemark.runtime.group import Partition
+from tidemark.runtime.serde.segments import encode_segment
+
+AT = Partition("game.by-player.log", 1)
+DAY_MS = 86_400_000
+
+
+def value(offset: int) -> bytes:
+    """Return a segment as the log holds it."""
+    rows = pl.DataFrame([[0, offset, 0, 1, 0]], schema=ROW_COLUMNS, orient="row")
+    mark = SourceMark("moves/0", offset, offset + 1, 0, 1)
+    return encode_segment(Segment(0, 0, (mark,), {"moves": 1}, 5, {"pops": rows}))
+
+
+def segments(begin: int, end: int, at_ms: int = 0) -> list[Archived]:
+    return [Archived(offset, at_ms, value(offset)) for offset in range(begin, end)]
+
+
+def file(begin: int, end: int) -> ArchiveFile:
+    return ArchiveFile("place", f"{begin}-{end}", AT, begin, end)
+
+
+def test_segments_come_back_byte_for_byte(tmp_path):
+    archive = Archive(str(tmp_path / "logs"))
+    archive.write(AT, 3, 10, "topic-id", segments(4, 9))
+
+    (found,) = archive.files(AT.topic)
+    assert (found.at, found.begin, found.end) == (AT, 3, 10)
+    assert archive.topic_id(found) == "topic-id"
+    assert list(archive.read(found.path, 0, 100)) == [(n, value(n)) for n in range(4, 9)]
+    assert [offset for offset, _ in archive.read(found.path, 5, 7)] == [5, 6]
+    assert Path(found.path) == (
+        tmp_path / "logs" / AT.topic / "date=1970-01-01" / f"{AT.number}-3-10.avro"
+    )
+
+
+def test_any_avro_reader_reads_a_file(tmp_path):
+    archive = Archive(str(tmp_path))
+    archive.write(AT, 0, 1, "", segments(0, 1, 7))
+    with open(archive.files(AT.topic)[0].path, "rb") as stream:
+        (record,) = fastavro.reader(stream)
+
+    assert (record["offset"], record["timestamp_ms"]) == (0, 7)
+    assert record["segment"]["sources"][0]["source"] == "moves/0"
+
+
+def test_a_file_that_was_not_finished_is_none(tmp_path):
+    folder = tmp_path / AT.topic / "date=2026-01-01"
+    folder.mkdir(parents=True)
+    (folder / ".1-0-5.avro").write_bytes(b"half")
+
+    assert Archive(str(tmp_path)).files(AT.topic) == []
+
+
+def test_files_are_of_one_day_each():
+    days = [*segments(0, 2), *segments(2, 3, DAY_MS)]
+
+    assert [[each.offset for each in day] for day in _days(days)] == [[0, 1], [2]]
+    assert days[-1].date == "1970-01-02"
+
+
+def test_a_damaged_file_is_named_with_the_last_offset_that_was_read(tmp_path):
+    archive = Archive(str(tmp_path))
+    archive.write(AT, 0, 2, "", segments(0, 2))
+    path = archive.files(AT.topic)[0].path
+    Path(path).write_bytes(Path(path).read_bytes()[:-40])
+
+    with pytest.raises(StateError, match=r"1-0-2\.avro: cannot be read behind offset"):
+        list(archive.read(path, 0, 2))
+
+
+def test_overlapping_files_tell_one_history():
+    files = [file(0, 5), file(3, 9), file(3, 7), file(9, 12), file(20, 30)]
+
+    assert covered(files) == [(0, 12), (20, 30)]
+    assert [(f.begin, f.end) for f in tiled(files, 2, 11)] == [(2, 5), (5, 9), (9, 11)]
+    assert [(f.begin, f.end) for f in tiled(files, 0, 100)] == [(0, 5), (5, 9), (9, 12)]
+    assert tiled(files, 15, 30) == []
+
+
+def test_an_archive_without_a_place_is_refused():
+    with pytest.raises(ConfigurationError, match="TIDEMARK_ARCHIVE is not set"):
+        Archive("")
+    with pytest.raises(ConfigurationError, match="archive nowhere://x"):
+        Archive("nowhere://x")
