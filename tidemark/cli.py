@@ -124,18 +124,42 @@ def try_(
 
 @app.command()
 def run(
-    service: Annotated[str, typer.Argument(help=f"One of {', '.join(SERVICES)}.")],
+    service: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVICE",
+            help=f"One of {', '.join(SERVICES)}; with --on spark the module of the pipeline.",
+        ),
+    ],
     pipeline: Annotated[
         str | None, typer.Option(envvar="PIPELINE", help="Module of the pipeline.")
     ] = None,
+    on: Annotated[
+        Literal["process", "spark"],
+        typer.Option(help="spark: all keyed services, in micro-batches that never end."),
+    ] = "process",
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="With --on spark: give back what a killed driver had."),
+    ] = False,
 ) -> None:
-    """Run one service of a pipeline on Kafka until it is told to stop."""
-    if service not in SERVICES:
+    """Run one service of a pipeline on Kafka until it is told to stop; or all keyed ones on Spark.
+
+    What Spark works on no service touches, and the other way round; results are the same.
+    """
+    if on == "spark":
+        name, pipeline = "spark", service
+    elif service not in SERVICES:
         raise typer.BadParameter(f"no service {service!r}; there are {', '.join(SERVICES)}")
+    elif release:
+        raise typer.BadParameter("--release is of --on spark")
+    else:
+        name = service
     if pipeline:
         os.environ["PIPELINE"] = pipeline
     # A process of its own: services choose how polars and the allocator start.
-    os.execv(sys.executable, [sys.executable, "-m", f"services.{service}"])
+    options = ["--release"] if release else []
+    os.execv(sys.executable, [sys.executable, "-m", f"services.{name}", *options])
 
 
 @app.command()

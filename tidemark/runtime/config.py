@@ -112,6 +112,9 @@ class Config(BaseSettings):
     archive_interval_ms: Millis = Field(
         default=60_000, validation_alias="TIDEMARK_ARCHIVE_INTERVAL_MS"
     )
+    # Of `tidemark run --on spark`.
+    spark_master: str = Field(default="local[*]", validation_alias="TIDEMARK_SPARK_MASTER")
+    spark_memory: str = Field(default="2g", validation_alias="TIDEMARK_SPARK_MEMORY")
     # Where keyed state lies besides Kafka; rocksdb for state larger than memory.
     state_backend: Literal["memory", "rocksdb"] = Field(
         default="memory", validation_alias="TIDEMARK_STATE_BACKEND"

@@ -1,0 +1,174 @@
+"""A pipeline's keyed services on Spark: micro-batches that never end.
+
+The driver marks the services' offsets as Spark's, so that no service starts meanwhile.  Then, again
+and again, it gives Spark the next ranges of the logs; tasks do the rest (tidemark/spark/batch.py).
+Told to stop, it ends the batch and gives the offsets back.  After a crash they are still Spark's,
+for the next driver, or until they are released.
+"""
+
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from tidemark.errors import StateError
+from tidemark.load import pipeline_module
+from tidemark.plan import Plan
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.runtime.fresh_start import live_keys
+from tidemark.runtime.group import EARLIEST, Partition, Start, offsets
+from tidemark.runtime.outsider import commit_outside, require_empty
+from tidemark.runtime.progress import VERSION, LogProgress, encode
+from tidemark.runtime.task import past_of
+from tidemark.runtime.topics import ensure, own_topics, topic_ids
+from tidemark.spark.batch import BATCHED_DDL, Batching, marked
+from tidemark.spark.cut import committed_of
+from tidemark.spark.progress import event_time
+from tidemark.spark.ranges import Ranges, log_partitions, resolve
+from tidemark.spark.replay import one_line_errors
+from tidemark.spark.run import session_for
+from tidemark.spark.source import kafka_records
+
+_log = logging.getLogger("tidemark")
+
+_MOST_OFFSETS = 20_000  # of a log partition in a batch
+_IDLE_S = 0.5
+
+
+@dataclass
+class Stream:
+    """The keyed services of a plan, as Spark runs them."""
+
+    config: Config
+    admin: AdminClient
+    plan: Plan
+
+    @property
+    def _groups(self) -> dict[str, str]:
+        services = dict.fromkeys(each.service for each in self.plan.operators)
+        return {name: f"{self.plan.pipeline}.{name}" for name in services}
+
+    def _logs(self, service: str) -> list[Partition]:
+        read = {each.log for each in self.plan.of_service(service)}
+        return [at for at in log_partitions(self.admin, self.plan) if at.topic in read]
+
+    def claim(self) -> None:
+        """Mark the offsets as Spark's.
+
+        Raises:
+            ConfigurationError: a service runs.
+            StateError: what is committed is of no use; says why.
+        """
+        require_empty(self.admin, self._groups.values())
+        ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
+        self._mark(on_spark=True)
+
+    def release(self) -> None:
+        """Give the offsets back to the services."""
+        self._mark(on_spark=False)
+
+    def _mark(self, *, on_spark: bool) -> None:
+        commits = {
+            group: [
+                TopicPartition(*at, offset, metadata=encode(marked(past, on_spark=on_spark)))
+                for at, offset, past in self._committed(service)
+            ]
+            for service, group in self._groups.items()
+        }
+        commit_outside(self.config, self.admin, f"{self.plan.pipeline}.on-spark", {}, commits)
+
+    def _committed(self, service: str) -> Iterator[tuple[Partition, int, LogProgress]]:
+        logs = self._logs(service)
+        ids = topic_ids(self.admin, {at.topic for at in logs})
+        begins = offsets(self.admin, logs, EARLIEST)
+        for each in committed_of(self.config, self._groups[service], logs):
+            at = Partition(each.topic, each.partition)
+            if each.offset < 0:
+                self._require_new(service, at)
+                yield at, begins[at], LogProgress(VERSION, ids[at.topic])
+            else:
+                start = Start(at, each.offset, each.metadata or "")
+                yield at, each.offset, past_of(start, ids[at.topic], by_spark=True)
+
+    def _require_new(self, service: str, at: Partition) -> None:
+        """Stop where state is there of which no offset tells."""
+        plans = [each for each in self.plan.of_service(service) if each.log == at.topic]
+        wanted = [Partition(each.changelog, at.number) for each in plans]
+        for changelog, keys in live_keys(self.config, self.admin, wanted).items():
+            if keys:
+                raise StateError(
+                    f"{at}: nothing is committed, but {changelog} has state; 'tidemark reset "
+                    "PIPELINE --service SERVICE' starts the service afresh from its log"
+                )
+
+    def batch(self, spark: SparkSession) -> int:
+        """Work on what has come; return how many segments that were."""
+        ranges = self._next()
+        if not ranges.length:
+            return 0
+        segments = kafka_records(spark, self.config, ranges).select(
+            "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
+        )
+        batching = Batching(self.plan, self.config, dict(ranges.ends))
+        with one_line_errors():
+            rows = segments.mapInArrow(batching, BATCHED_DDL).collect()
+        segments_ = sum(row.segments for row in rows)
+        if segments_:
+            clock_ms = min(row.clock_ms for row in rows)
+            count = sum(row.rows for row in rows)
+            _log.info("segments=%d rows=%d clock=%s", segments_, count, event_time(clock_ms))
+        return int(segments_)
+
+    def _next(self) -> Ranges:
+        """Return what was not worked on yet by some service, or a part of it."""
+        begins: dict[Partition, int] = {}
+        for service, group in self._groups.items():
+            for each in committed_of(self.config, group, self._logs(service)):
+                at = Partition(each.topic, each.partition)
+                begins[at] = min(each.offset, begins.get(at, each.offset))
+        ends = resolve(self.admin, self.plan, begins).ends
+        return Ranges(begins, {at: min(ends[at], begins[at] + _MOST_OFFSETS) for at in begins})
+
+
+def run(config: Config, plan: Plan) -> None:
+    """Run the keyed services of a pipeline on Spark until told to stop."""
+    admin = clients.admin(config)
+    stream = Stream(config, admin, plan)
+    stream.claim()
+    module = pipeline_module(config.pipeline)
+    with session_for(module, config.spark_master, config.spark_memory) as spark:
+        stop = _Stop()
+        _log.info("%s runs on Spark, %s", plan.pipeline, config.spark_master)
+        while not stop.asked:
+            if not stream.batch(spark):
+                time.sleep(_IDLE_S)
+    stream.release()
+    _log.info("%s was given back to its services", plan.pipeline)
+
+
+def release(config: Config, plan: Plan) -> None:
+    """Give a pipeline back whose driver was killed."""
+    Stream(config, clients.admin(config), plan).release()
+    _log.info("%s was given back to its services", plan.pipeline)
+
+
+class _Stop:
+    """Whether a signal came; a second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, partial(self._note))
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        signal.signal(number, signal.SIG_DFL)
