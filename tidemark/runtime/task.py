@@ -27,16 +27,14 @@ from tidemark.runtime.backends.backend import Backend, opened_backend
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.changelog import SnapshotRule
 from tidemark.runtime.config import Config
+from tidemark.runtime.encoders import Encoder, encoders
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.process import Process, now_ms
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
 from tidemark.runtime.restore import Restore, Wanted
 from tidemark.runtime.restore_progress import Shown
-from tidemark.runtime.running import Running, Tally, avro_types, results_of
-from tidemark.runtime.schema_registry import with_registry
-from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.runtime.running import Running, Tally
 from tidemark.runtime.serde.changelog import Commit
-from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.standing import Standing
@@ -90,7 +88,7 @@ class KeyedTask:
     operators: Sequence[OperatorPlan]
     process: Process
     backend: Backend
-    results: Mapping[str, JsonResults | AvroResults]
+    results: Mapping[str, Encoder]
     batch: int = 64
     gathers: bool = False
     _logs: dict[Partition, OwnedLog] = field(default_factory=dict)
@@ -344,7 +342,5 @@ def run(config: Config, plan: Plan, service: str) -> None:
     with closing(opened_backend(config)) as backend:
         process = Process(config, plan.pipeline, service, logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
-        results = {each.operator.name: results_of(each) for each in operators}
-        for each in operators:
-            with_registry(config, avro_types(each, results[each.operator.name]))
+        results = encoders(config, operators)
         process.run(KeyedTask(config, operators, process, backend, results))

@@ -22,6 +22,7 @@ from tidemark.runtime.backends.backend import MemoryBackend
 from tidemark.runtime.changelog import SnapshotRule
 from tidemark.runtime.commit import Transaction
 from tidemark.runtime.config import Config
+from tidemark.runtime.encoders import encoders
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.progress import LogProgress, encode
 from tidemark.runtime.restore import Restore
@@ -90,7 +91,11 @@ class _Owned:
         rule = SnapshotRule(job.config.snapshot_commits, job.config.snapshot_bytes)
         backend, writer = MemoryBackend(), token_hex(6)
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
-        running = [Running(plan, at.number, rule, writer, backend.store) for plan in plans]
+        results = encoders(job.config, plans)
+        running = [
+            Running(plan, at.number, rule, writer, backend.store, results[plan.operator.name])
+            for plan in plans
+        ]
         self._log = OwnedLog(committed.offset, past, running)
         self._tallies = [Tally() for _ in plans]
         self._segments, self._moved = 0, False

@@ -84,5 +84,5 @@ class Comparison:
         ranges = self.ranges.to({at: after[at] for at in read})
         plan = replace(self.plan, operators=operators)
         job = Replay(plan, ranges, self.slices, raw=self.raw)
-        messages = job.results(spark, config, Messages(self.cut.before[service]))
+        messages = job.results(spark, config, Messages(self.cut.before[service], config))
         return messages.withColumnRenamed("log_offset", "at").withColumn("side", f.lit(RIGHT))

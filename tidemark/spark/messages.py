@@ -8,15 +8,12 @@ import pyarrow as pa
 
 from tidemark.core.operator import Output
 from tidemark.plan import OperatorPlan
+from tidemark.runtime.config import Config
+from tidemark.runtime.encoders import Encoder, encoders
 from tidemark.runtime.group import Partition
 from tidemark.runtime.oversized import Keys, Values, parted
-from tidemark.runtime.running import results_of
-from tidemark.runtime.serde.avro_results import AvroResults
-from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.spark.unit import Unit
 from tidemark.spark.work import Batches, Writer
-
-Encoder = JsonResults | AvroResults
 
 _SCHEMA = pa.schema(
     [
@@ -49,19 +46,20 @@ class Messages:
     """
 
     before: Mapping[Partition, int]
+    config: Config
     ddl: str = _DDL
 
     def open(self, unit: Unit) -> Writer:
         """Begin with the messages of a unit."""
-        return _UnitMessages(unit, self.before[unit.log])
+        return _UnitMessages(unit, self.before[unit.log], self.config)
 
 
 class _UnitMessages:
-    def __init__(self, unit: Unit, before: int) -> None:
+    def __init__(self, unit: Unit, before: int, config: Config) -> None:
         self._partition = unit.log.number
         self._before = before
         self._place = 0
-        self._encoders = {plan.operator.name: results_of(plan) for plan in unit.plans}
+        self._encoders = encoders(config, unit.plans)
 
     def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
         """Return the messages of a segment."""

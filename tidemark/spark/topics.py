@@ -16,9 +16,9 @@ from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime import clients
 from tidemark.runtime.commit import Transaction
 from tidemark.runtime.config import Config
+from tidemark.runtime.encoders import encoders
 from tidemark.runtime.group import LATEST, Partition, offsets
 from tidemark.runtime.oversized import Keys, Values, parted
-from tidemark.runtime.running import results_of
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.topics import Topic, ensure, own_topics
 from tidemark.spark.cut import result_topics
@@ -84,7 +84,7 @@ class UnitTopics:
         self._run, self._suffix = run, suffix
         self._log = unit.log
         self._written = _written(self._consumer, unit.log, run)
-        self._encoders = {plan.operator.name: results_of(plan) for plan in unit.plans}
+        self._encoders = encoders(config, unit.plans)
         self._offset = -1
         self._due_s = time.monotonic() + _COMMIT_S
 
