@@ -142,9 +142,10 @@ def test_a_group_with_members_is_left_alone(broker):
 def test_a_reset_that_dies_before_its_commit_is_completed_by_the_next(broker, monkeypatch):
     with filled(broker, "died") as stack:
         planned = Reset(stack.config, stack.admin, Scope(stack.plan, delete_results=True))
-        monkeypatch.setattr(planned, "_commit", lambda *_: sys.exit("killed"))
-        with pytest.raises(SystemExit):
-            planned.run()
+        with monkeypatch.context() as patched:
+            patched.setattr("tidemark.runtime.reset.commit_outside", lambda *_: sys.exit("killed"))
+            with pytest.raises(SystemExit):
+                planned.run()
         reset(stack, delete_results=True)
         finish(stack)
         assert totals(stack) == (20, 20)
