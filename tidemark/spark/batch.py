@@ -79,7 +79,7 @@ class _Owned:
         self.at = at
         group = f"{job.plan.pipeline}.{service}"
         producer = clients.transactional_producer(job.config, f"{group}.spark.{at}")
-        self._transaction = Transaction(producer, lambda: None)
+        self._transaction = Transaction(producer, lambda: None, job.config.transaction_timeout_ms)
         self._consumer = clients.plain_consumer(job.config, group)
         self._commit_s = job.config.transaction_timeout_ms / 1000 / _PARTS_OF_TIMEOUT
         admin = clients.admin(job.config)

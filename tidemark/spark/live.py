@@ -159,7 +159,7 @@ class _LogStore:
         self._run, self._end = job.run, job.ends[log]
         group = side_group(job.plan.pipeline, "state")
         producer = clients.transactional_producer(job.config, f"{group}.{log}")
-        self._transaction = Transaction(producer, lambda: None)
+        self._transaction = Transaction(producer, lambda: None, job.config.transaction_timeout_ms)
         self._consumer = clients.plain_consumer(job.config, group)
         self._plans = {p.operator.name: p for p in job.plan.operators if p.log == log.topic}
         changelogs = [Partition(plan.changelog, log.number) for plan in self._plans.values()]
