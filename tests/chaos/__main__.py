@@ -35,7 +35,7 @@ def main() -> int:
     injected = sum((outcome.injected for outcome in outcomes), Counter())
     print("faults:", _counted(injected), f"({injected.total()})")
     failed = sum(bool(outcome.differences) for outcome in outcomes)
-    void = sum(bool(outcome.void) for outcome in outcomes)
+    void = sum(bool(outcome.void) and not outcome.differences for outcome in outcomes)
     if void:
         print(f"{void} void: see docs/decisions/0004")
     print(f"{len(outcomes) - failed - void} passed, {failed} failed")

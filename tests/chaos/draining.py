@@ -1,10 +1,13 @@
 """How far the services of a run have come, as the broker tells."""
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.chaos.recorded import open_ended
 from tests.integration.stack import Stack
+from tidemark.runtime import clients
 from tidemark.runtime.group import LATEST, Partition, offsets
+
+_ANSWER_S = 5.0
 
 
 class Drain:
@@ -13,22 +16,22 @@ class Drain:
     def __init__(self, stack: Stack) -> None:
         """Know nothing yet."""
         self._stack = stack
+        self._readers: dict[str, Consumer] = {}
         self.behind: dict[str, tuple[int | None, int]] = {}
         """Committed offset and end of each partition that is not read, as last asked."""
 
     def is_done(self, service: str, partitions: list[Partition]) -> bool:
         """Whether a service has committed everything up to the ends of its input."""
-        wanted = [TopicPartition(*at) for at in partitions]
-        group = ConsumerGroupTopicPartitions(f"{self._stack.name}.{service}", wanted)
+        if service not in self._readers:
+            group = f"{self._stack.name}.{service}"
+            self._readers[service] = clients.plain_consumer(self._stack.config, group)
+        asked = [TopicPartition(*at) for at in partitions]
         try:
             ends = offsets(self._stack.admin, partitions, LATEST)
-            (answer,) = self._stack.admin.list_consumer_group_offsets([group]).values()
-            committed = {
-                Partition(tp.topic, tp.partition): tp.offset
-                for tp in answer.result().topic_partitions
-            }
+            found = self._readers[service].committed(asked, timeout=_ANSWER_S)
         except KafkaException:
             return False  # the broker is just coming up
+        committed = {Partition(tp.topic, tp.partition): tp.offset for tp in found}
         self.behind = {
             str(at): (committed.get(at), end)
             for at, end in ends.items()

@@ -168,11 +168,11 @@ class Supervisor:
         del self.stack.processes[replica]
         stopping, struck = life.stopping_s is not None, life.struck
         life.stopping_s, life.struck, life.frozen_until_s = None, False, None
-        denied, life.denied = life.denied, False
-        if denied and not struck and status == REFUSED:
-            life.due_s = now_s + PAUSE_S
-            return
         if struck or (stopping and status in STOPPED):
+            return
+        denied, life.denied = life.denied, False
+        if denied and status == REFUSED:
+            life.due_s = now_s + PAUSE_S
             return
         if status == 1 or (now_s < life.shared_until_s and status in FENCED):
             self.restarts[replica.service] += 1

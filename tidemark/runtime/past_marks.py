@@ -11,13 +11,14 @@ Every source has one from its start on, so the first of a topic was committed af
 
 from collections.abc import Callable, Iterator
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.core.segment import SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest import Progress
 from tidemark.plan import Plan
+from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, Start, offsets
 from tidemark.runtime.reading import read
@@ -64,16 +65,13 @@ class PastMarks:
 
     def _is_committed(self, topic: str) -> bool:
         """Whether ingest has a committed offset of some partition of a topic."""
-        group = f"{self._plan.pipeline}.ingest"
-        asked = ConsumerGroupTopicPartitions(group)
-        answer = self._admin.list_consumer_group_offsets([asked], request_timeout=_WAIT_S)
+        reader = clients.plain_consumer(self._config, f"{self._plan.pipeline}.ingest")
+        count = topics.partition_counts(self._admin)[topic]
         try:
-            committed = answer[group].result().topic_partitions
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return False
-            raise
-        return any(each.topic == topic and each.offset >= 0 for each in committed)
+            found = reader.committed([TopicPartition(topic, n) for n in range(count)], _WAIT_S)
+        finally:
+            reader.close()
+        return any(each.offset >= 0 for each in found)
 
     def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:
         for log in self._plan.logs:
