@@ -23,10 +23,12 @@ from tidemark.plan import Plan
 from tidemark.runtime.config import Config
 from tidemark.runtime.reach import await_broker
 from tidemark.runtime.stats import Stats, decode
-from tidemark.runtime.topics import TABLE_SETTINGS, begin_to_create, stats_settings
+from tidemark.runtime.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_settings
 
 DEFAULT_PORT = 6066
 
+_TABLES = ("latest", "alerts")
+_PARTITIONS = 1
 _SESSION_S, _HEARTBEAT_S = 10.0, 1.0
 _log = logging.getLogger("tidemark")
 
@@ -53,12 +55,11 @@ class Monitor:
         self.pipeline = pipeline
         self._thresholds = thresholds
         kept: dict[str, Any] = {
-            "partitions": 1,
+            "partitions": _PARTITIONS,
             "key_type": str,
             "extra_topic_configs": TABLE_SETTINGS,
         }
-        self._latest = app.Table("latest", **kept)
-        self._alerts = app.Table("alerts", **kept)
+        self._latest, self._alerts = (app.Table(name, **kept) for name in _TABLES)
 
     def read(self, value: bytes) -> None:
         """Take the value of a record, if it is one."""
@@ -181,14 +182,21 @@ def _serve(app: faust.App, monitor: Monitor) -> None:
 def run(config: Config, plan: Plan) -> None:
     """Run the monitor of a pipeline until it is told to stop."""
     admin = await_broker(config, lambda _reason: None)
-    try:
-        begin_to_create(admin, stats_settings(plan.stats), config.replication_factor).result()
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+    # Faust makes those of its tables itself, but then looks for them before they are to be seen.
+    for topic in (stats_settings(plan.stats), *_changelogs(plan.pipeline)):
+        try:
+            begin_to_create(admin, topic, config.replication_factor).result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
     with TemporaryDirectory() as folder:
         app = monitor_app(config, plan.pipeline, folder)
         for name in ("faust", "mode", "aiokafka"):
             logging.getLogger(name).setLevel(logging.WARNING)
         _log.info("%s started, at port %d", app.conf.id, app.conf.web_port)
         faust.Worker(app, override_logging=False).execute_from_commandline()
+
+
+def _changelogs(pipeline: str) -> list[Topic]:
+    names = [f"{pipeline}.monitor-{table}-changelog" for table in _TABLES]
+    return [Topic(name, _PARTITIONS, TABLE_SETTINGS) for name in names]
