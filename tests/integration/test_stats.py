@@ -66,7 +66,7 @@ def test_lag_is_zero_once_all_is_committed_and_counts_are_those_of_the_rows(brok
 
 
 def test_it_names_the_partition_that_holds_a_window_open_and_since_when(broker):
-    with Stack(broker, "held", raw_partitions=2) as stack:
+    with Stack(broker, "held-stats", raw_partitions=2) as stack:
         stack.start()
         stack.await_partitions()
         moves = [(0, None, move("a", T + 1_000 * second)) for second in range(30)]
@@ -132,7 +132,7 @@ def test_stats_that_cannot_be_written_are_said_once_and_stop_nothing(broker):
 
 
 def test_no_stats_are_written_where_they_are_turned_off(broker):
-    with Stack(broker, "silent", TIDEMARK_STATS_INTERVAL_MS="0") as stack:
+    with Stack(broker, "silent-stats", TIDEMARK_STATS_INTERVAL_MS="0") as stack:
         stack.start()
         stack.await_partitions()
         stack.move("a", T)

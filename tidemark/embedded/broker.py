@@ -5,6 +5,7 @@ own, and nothing in the two files it makes depends on ports or folder.  The brok
 answers a client; a broker that dies before is reported with the end of its log.
 """
 
+import random
 import shutil
 import socket
 import subprocess
@@ -73,11 +74,14 @@ group.consumer.session.timeout.ms=6000
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that nothing listens on now.
+
+    Not one of those that a system gives to outgoing connections: one of them could take it.
+    """
+    while True:
+        port = random.randrange(15_000, 32_000)
+        if is_free(port):
+            return port
 
 
 def is_free(port: int) -> bool:
