@@ -15,7 +15,14 @@ from stack import Stack
 from test_window_kinds import visits
 
 from tidemark.embedded.broker import Broker
+from tidemark.spark.ranges import as_json, resolve
 from tidemark.spark.session import spark_session
+
+
+class Kinds(Stack):
+    """Every window kind; ``first_third``: the ends of the log before most of the records."""
+
+    first_third: str
 
 
 @pytest.fixture(scope="session")
@@ -51,14 +58,15 @@ def game(broker) -> Iterator[Example]:
 
 
 @pytest.fixture(scope="session")
-def kinds(broker) -> Iterator[Stack]:
+def kinds(broker) -> Iterator[Kinds]:
     """Every window kind over two raw partitions: one falls silent, services are killed."""
     records = visits()
     third = len(records) // 3
-    with Stack(broker, "kinds", 2, module="kinds") as stack:
+    with Kinds(broker, "kinds", 2, module="kinds") as stack:
         stack.start()
         stack.produce((n % 2, None, value) for n, value in enumerate(records[:third]))
         caught_up(stack)
+        stack.first_third = as_json(resolve(stack.admin, stack.plan).ends)
         stack.kill("windowing", "sessions")
         stack.produce((0, None, value) for value in records[third : 2 * third])
         time.sleep(1.5)  # partition 1 is silent for longer than idle_after

@@ -4,9 +4,10 @@ import json
 from collections import defaultdict
 
 import pytest
-from live import caught_up
+from live import RECORDS, Example, caught_up
 from stack import Stack, wait_until
 
+from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.replayview import diff_lines
 from tidemark.spark.cut import result_topics
@@ -32,8 +33,17 @@ def middle(stack: Stack) -> str:
     return as_json({at: end // 2 for at, end in ends.items()})
 
 
+@pytest.fixture(scope="module")
+def game(tmp_path_factory):
+    """The game on a broker of its own, since results are deleted here."""
+    folder = tmp_path_factory.mktemp("handed-over")
+    with Broker(folder) as running, Example(running.address, "game") as stack:
+        stack.play(RECORDS)
+        yield stack
+
+
 def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, sessions):
-    before, span = published(kinds), Span(to_offsets=middle(kinds))
+    before, span = published(kinds), Span(to_offsets=kinds.first_third)
     done = into_live(kinds.config, kinds.plan, span, sessions, 3, delete_results=True)
     by_spark = sum(map(len, published(kinds).values()))
 
