@@ -89,7 +89,7 @@ def run(config: Config, plan: Plan) -> None:
     task.watch = StopWatch()
     process.start_watch(task.watch)
     for operator in plan.operators:
-        _await_member(process.admin, f"{plan.pipeline}.{operator.service}")
+        _await_member(process.admin, plan.group(operator.service))
     process.run(task)
 
 

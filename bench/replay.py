@@ -92,7 +92,7 @@ def _ingest(config: Config, plan: Plan, raw: str) -> tuple[float, float]:
         env={**os.environ, "PIPELINE": _PIPELINE, "TIDEMARK_SLOT": "bench"},
     )
     try:
-        while _behind(committed_offsets(config, f"{plan.pipeline}.ingest", partitions), ends):
+        while _behind(committed_offsets(config, plan.group("ingest"), partitions), ends):
             if service.poll() is not None:
                 raise RuntimeError(f"ingest ended with status {service.returncode}")
             time.sleep(0.2)

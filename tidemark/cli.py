@@ -5,7 +5,6 @@ A mistake is one line on stderr and exit status 2.
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -31,6 +30,7 @@ from tidemark.runtime.faults import explained
 from tidemark.runtime.fresh_start import Scope
 from tidemark.runtime.reset import Reset
 from tidemark.runtime.topics import ensure, own_topics, raw_topics
+from tidemark.runtime.wall_clock import now_ms
 from tidemark.tail import follow
 
 app = typer.Typer(
@@ -110,7 +110,7 @@ def try_(
     """
     compiled = _plan(pipeline)
     sources = [source.topic for source in compiled.sources]
-    run = LocalRun(compiled, Cuts(cuts), now_ms=time.time_ns() // 1_000_000)
+    run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
     console = Console(stderr=True, highlight=False)
     with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:
         records = 0

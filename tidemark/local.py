@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from tidemark.core.clock import ClockTable
@@ -20,7 +19,6 @@ from tidemark.core.pane import END, END_OF_INPUT, FINAL, RETRACTED, REVISION, ST
 from tidemark.core.segment import OFFSET, SOURCE, SUB_ROW, Segment
 from tidemark.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.plan import LogPlan, OperatorPlan, Plan
-from tidemark.records import NO_TIMESTAMP
 from tidemark.segment_builder import SegmentBuilder
 
 BATCH = 20_000
@@ -153,18 +151,7 @@ class LocalRun:
 
     def _take(self, topic: str, values: list[bytes]) -> None:
         progress = self._progress[topic]
-        first = progress.next_offset
-        batch = RecordBatch(
-            topic=topic,
-            partition=0,
-            offsets=np.arange(first, first + len(values)),
-            timestamps=[NO_TIMESTAMP] * len(values),
-            keys=[None] * len(values),
-            headers=[None] * len(values),
-            values=values,
-            next_offset=first + len(values),
-            received_at_ms=self._now_ms,
-        )
+        batch = RecordBatch.of_values(topic, 0, progress.next_offset, values, self._now_ms)
         taken = self._ingest.take(batch, progress)
         self._progress[topic] = taken.progress
         self.counts[topic] += taken.counts

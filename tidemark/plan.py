@@ -130,6 +130,14 @@ class Plan:
         used = {operator.service for operator in self.operators}
         return tuple(name for name in SERVICES if name == "ingest" or name in used)
 
+    def keyed_services(self) -> tuple[str, ...]:
+        """Return the services that run operators."""
+        return tuple(dict.fromkeys(operator.service for operator in self.operators))
+
+    def group(self, service: str) -> str:
+        """Return the consumer group of a service."""
+        return f"{self.pipeline}.{service}"
+
     def of_service(self, service: str) -> tuple[OperatorPlan, ...]:
         """Return the operators that a service runs."""
         return tuple(operator for operator in self.operators if operator.service == service)

@@ -31,6 +31,29 @@ class RecordBatch:
     next_offset: int
     received_at_ms: int
 
+    @classmethod
+    def of_values(
+        cls,
+        topic: str,
+        partition: int,
+        first_offset: int,
+        values: Sequence[bytes | None],
+        received_at_ms: int,
+    ) -> "RecordBatch":
+        """Return values alone: without keys, headers and Kafka timestamps, offsets without gaps."""
+        count = len(values)
+        return cls(
+            topic=topic,
+            partition=partition,
+            offsets=np.arange(first_offset, first_offset + count),
+            timestamps=[NO_TIMESTAMP] * count,
+            keys=[None] * count,
+            headers=[None] * count,
+            values=values,
+            next_offset=first_offset + count,
+            received_at_ms=received_at_ms,
+        )
+
     @property
     def source(self) -> str:
         """Name the raw partition as segments do."""

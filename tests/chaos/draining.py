@@ -23,7 +23,7 @@ class Drain:
     def is_done(self, service: str, partitions: list[Partition]) -> bool:
         """Whether a service has committed everything up to the ends of its input."""
         if service not in self._readers:
-            group = f"{self._stack.name}.{service}"
+            group = self._stack.plan.group(service)
             self._readers[service] = clients.plain_consumer(self._stack.config, group)
         asked = [TopicPartition(*at) for at in partitions]
         try:

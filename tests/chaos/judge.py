@@ -26,8 +26,8 @@ from tidemark.core.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
 from tidemark.ingest import Counts, Ingest, Progress, RecordBatch
 from tidemark.local import Published
 from tidemark.plan import LogPlan, OperatorPlan, Plan
+from tidemark.runtime.encoders import results_of
 from tidemark.runtime.group import Partition
-from tidemark.runtime.running import results_of
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.segments import decode_segment
 from tidemark.segment_builder import SegmentBuilder

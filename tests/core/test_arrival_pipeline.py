@@ -25,7 +25,7 @@ from tidemark import (
 )
 from tidemark.local import Cuts, LocalRun
 from tidemark.localview import write_results
-from tidemark.runtime.running import results_of
+from tidemark.runtime.encoders import results_of
 
 
 @pytest.mark.parametrize(

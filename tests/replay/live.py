@@ -51,7 +51,7 @@ def caught_up(stack: Stack) -> None:
 
 
 def _await_group(stack: Stack, service: str, ends: dict[Partition, int]) -> None:
-    group = f"{stack.plan.pipeline}.{service}"
+    group = stack.plan.group(service)
 
     def there() -> bool:
         committed = committed_offsets(stack.config, group, list(ends))

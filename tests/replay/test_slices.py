@@ -12,9 +12,9 @@ from test_window_kinds import visits
 from tidemark.core.segment import Segment
 from tidemark.errors import StateError
 from tidemark.local import Cuts, LocalRun
+from tidemark.runtime.encoders import results_of
 from tidemark.runtime.group import Partition
 from tidemark.runtime.restore import _joined as joined_pieces
-from tidemark.runtime.running import results_of
 from tidemark.runtime.serde.segments import encode_segment
 from tidemark.spark.slices import most_slices, sliced, slices_of
 from tidemark.spark.unit import Unit

@@ -63,15 +63,22 @@ class Committing:
         self.commits.append(list(self._work.taken))
 
 
-def test_what_a_rebalance_has_settled_while_more_was_read_is_not_taken_again():
-    """A message is in hand; the read for more calls back, and all that is in hand is committed."""
-    work = Taking()
+def process_of(work: Taking, outbox: Committing, member: Reading) -> Process:
+    """A process that has joined its group, without Kafka."""
     process = Process.__new__(Process)
-    process.outbox = outbox = Committing(work)
+    process.outbox, process.member = outbox, member
     process._work, process._failed, process._in_hand = work, False, []
     process._refused = None
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
     process._pace, process._portion = Pace(100, 500, 0.0), Portion(work.batch, 30_000)
+    return process
+
+
+def test_what_a_rebalance_has_settled_while_more_was_read_is_not_taken_again():
+    """A message is in hand; the read for more calls back, and all that is in hand is committed."""
+    work = Taking()
+    outbox = Committing(work)
+    process = process_of(work, outbox, Reading())
     process.member = Reading((lambda: None, [FIRST]), (process.settle, [SECOND]))
 
     process._consume(work)
@@ -94,11 +101,8 @@ class Refusing(Committing):
 def test_a_commit_that_was_refused_within_a_call_back_is_not_followed_by_another():
     """The client calls back again before it raises; the reason must not be lost by then."""
     work = Taking()
-    process = Process.__new__(Process)
-    process.outbox = outbox = Refusing(work)
-    process._work, process._failed, process._in_hand = work, False, []
-    process._refused = None
-    process.member = Reading()
+    outbox = Refusing(work)
+    process = process_of(work, outbox, Reading())
 
     for _ in ("revoked", "assigned"):
         with pytest.raises(PartitionsLostError, match="refused"):

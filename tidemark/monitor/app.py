@@ -6,7 +6,6 @@ they are written without transactions.
 """
 
 import logging
-import time
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,6 +23,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.reach import await_broker
 from tidemark.runtime.stats import Stats, decode
 from tidemark.runtime.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_settings
+from tidemark.runtime.wall_clock import now_ms
 
 DEFAULT_PORT = 6066
 
@@ -103,7 +103,7 @@ class Monitor:
         """Return what is known now."""
         seen = [msgspec.convert(held, Seen) for held in self._latest.values()]
         alerts = [msgspec.convert(held, Alert) for held in self._alerts.values()]
-        return status(self.pipeline, seen, alerts, time.time_ns() // 1_000_000)
+        return status(self.pipeline, seen, alerts, now_ms())
 
 
 def monitor_app(config: Config, pipeline: str, folder: str) -> faust.App:

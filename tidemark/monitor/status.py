@@ -19,6 +19,9 @@ FORGOTTEN_MS = 3_600_000
 
 Json = dict[str, Any]
 
+Ingest = Mapping[str, tuple[SourceStats, int | None]]
+"""What ingest says of raw partitions, by name, and how much of each it has still to read."""
+
 
 def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms: int) -> Json:
     """Return everything there is to say, with plain values."""
@@ -27,6 +30,7 @@ def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms:
     )
     told = [*alerts, *_quiet(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
+    ingest = _ingest(latest)
     return {
         "pipeline": pipeline,
         "at_ms": now_ms,
@@ -36,7 +40,7 @@ def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms:
             if alert.process in known
         ],
         "processes": [_process(stats, now_ms) for stats in latest],
-        "clocks": [clock for stats in latest for clock in _clocks(stats, latest, now_ms)],
+        "clocks": [clock for stats in latest for clock in _clocks(stats, ingest, now_ms)],
         "sources": [source for stats in latest for source in _sources(stats)],
     }
 
@@ -81,18 +85,21 @@ def _process(stats: Stats, now_ms: int) -> Json:
 
 def _sources(stats: Stats) -> list[Json]:
     """Return what ingest says of raw partitions."""
-    lags = {f"{at.topic}/{at.partition}": at.lag for at in stats.partitions}
+    lags = _lags(stats)
     return [
         {**msgspec.to_builtins(source), "lag": lags.get(source.source)} for source in stats.sources
     ]
 
 
-def _clocks(stats: Stats, latest: Iterable[Stats], now_ms: int) -> list[Json]:
-    ingest: Mapping[str, tuple[SourceStats, int | None]] = {
-        source.source: (source, _lag(each, source.source))
-        for each in latest
-        for source in each.sources
-    }
+def _ingest(latest: Iterable[Stats]) -> Ingest:
+    found: dict[str, tuple[SourceStats, int | None]] = {}
+    for stats in latest:
+        lags = _lags(stats)
+        found |= {each.source: (each, lags.get(each.source)) for each in stats.sources}
+    return found
+
+
+def _clocks(stats: Stats, ingest: Ingest, now_ms: int) -> list[Json]:
     return [
         {
             "operator": operator.operator,
@@ -105,14 +112,11 @@ def _clocks(stats: Stats, latest: Iterable[Stats], now_ms: int) -> list[Json]:
     ]
 
 
-def _lag(stats: Stats, source: str) -> int | None:
-    lags = {f"{at.topic}/{at.partition}": at.lag for at in stats.partitions}
-    return lags.get(source)
+def _lags(stats: Stats) -> dict[str, int | None]:
+    return {f"{at.topic}/{at.partition}": at.lag for at in stats.partitions}
 
 
-def _why(
-    clock: ClockStats, ingest: Mapping[str, tuple[SourceStats, int | None]], now_ms: int
-) -> str:
+def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
     """Say what the clock waits for, in a sentence."""
     if clock.held_by is None:
         return "all sources are silent"

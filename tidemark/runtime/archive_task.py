@@ -15,10 +15,11 @@ from tidemark.plan import Plan
 from tidemark.runtime.archive import Archive, Archived
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
-from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.process import Process
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.stats import Account
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.wall_clock import now_ms
 
 _MOST_HELD_BYTES = 64 * 2**20
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from tidemark.plan import OperatorPlan
 from tidemark.runtime.config import Config
-from tidemark.runtime.running import avro_types, results_of
 from tidemark.runtime.schema_registry import with_registry
+from tidemark.runtime.serde.avro import AvroType
 from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.json_results import JsonResults
 
@@ -22,5 +22,21 @@ def encoders(config: Config, operators: Iterable[OperatorPlan]) -> dict[str, Enc
     found = {}
     for each in operators:
         found[each.operator.name] = encoder = results_of(each)
-        with_registry(config, avro_types(each, encoder))
+        with_registry(config, _avro_types(each, encoder))
     return found
+
+
+def results_of(plan: OperatorPlan) -> Encoder:
+    """Return what encodes an operator's panes and late rows."""
+    operator = plan.operator
+    if plan.format == "json":
+        return JsonResults(operator.key, list(plan.values), list(operator.columns))
+    key = {name: operator.columns[name] for name in operator.key}
+    return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
+
+
+def _avro_types(plan: OperatorPlan, results: Encoder) -> dict[str, AvroType]:
+    """Return what an operator writes as Avro, by topic."""
+    if isinstance(results, JsonResults):
+        return {}
+    return {plan.results: results.pane_type, plan.late: results.late_type}

@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.plan import OperatorPlan, Plan
-from tidemark.runtime import clients
 from tidemark.runtime.changelog import OPERATOR_KEY, Record, record
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.outsider import ask_committed
 from tidemark.runtime.progress import VERSION, LogProgress, decode, encode
 from tidemark.runtime.reading import read
 from tidemark.runtime.serde.changelog import DELTA, SNAPSHOT, Commit, Piece, encode_operator
@@ -71,10 +71,6 @@ class Scope:
         keyed = dict.fromkeys(each.service for each in self.operators)
         return ["ingest", *keyed] if self.is_whole else list(keyed)
 
-    def group(self, service: str) -> str:
-        """Return the consumer group of a service."""
-        return f"{self.plan.pipeline}.{service}"
-
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[Partition]:
     """Return all partitions of topics."""
@@ -108,7 +104,7 @@ class FreshStart:
         """Read the changelogs' keys; write nothing."""
         self.records: dict[Partition, list[Record]] = {}
         self._config, self._scope = config, scope
-        self._group = scope.group(service)
+        self._group = scope.plan.group(service)
         self._operators = scope.plan.of_service(service)
         self._writer = f"reset-{secrets.token_hex(4)}"
         logs = dict.fromkeys(each.log for each in self._operators if scope.resets(each))
@@ -151,9 +147,7 @@ class FreshStart:
 
     def _committed(self) -> dict[Partition, tuple[LogProgress, int]]:
         """Return how far the service is, where some of its operators go on."""
-        reader = clients.group_consumer(self._config, self._group, "tidemark.reset")
-        found = reader.committed([TopicPartition(*at) for at in self._begins], timeout=_WAIT_S)
-        reader.close()
+        found = ask_committed(self._config, self._group, self._begins, _WAIT_S)
         return {Partition(tp.topic, tp.partition): self._progress(tp) for tp in found}
 
     def _progress(self, committed: TopicPartition) -> tuple[LogProgress, int]:

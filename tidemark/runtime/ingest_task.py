@@ -28,7 +28,7 @@ from tidemark.runtime.batches import by_partition, record_batch
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.past_marks import PastMarks
-from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.process import Process
 from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, decode, encode
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.serde.segments import encode_segment
@@ -42,6 +42,7 @@ from tidemark.runtime.topics import (
     topic_ids,
     warn_of_retention,
 )
+from tidemark.runtime.wall_clock import now_ms
 from tidemark.segment_builder import MAX_BYTES, SegmentBuilder
 
 _EPOCH = 0

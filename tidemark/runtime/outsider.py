@@ -1,4 +1,4 @@
-"""Commits for a group by somebody who is no member of it, as resets and hand-overs make.
+"""Groups looked at and committed for by somebody who is no member, as resets and hand-overs do.
 
 Offsets with metadata and the changelog records that belong to them become visible together, in one
 transaction.  The group must be empty: a member would not hear of it, and commit what it had.
@@ -14,8 +14,33 @@ from tidemark.runtime import clients
 from tidemark.runtime.changelog import Record
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition
+from tidemark.runtime.sending import send
 
 _WAIT_S = 60.0
+
+
+def ask_committed(
+    config: Config, group: str, wanted: Iterable[Partition], timeout_s: float
+) -> list[TopicPartition]:
+    """Return what a group has committed, once no commit is under way.
+
+    A consumer is asked: the admin client's own call can end the process when it times out.
+
+    Raises:
+        KafkaException: there was no answer in time.
+    """
+    consumer = clients.plain_consumer(config, group)
+    try:
+        return consumer.committed([TopicPartition(*at) for at in wanted], timeout=timeout_s)
+    finally:
+        consumer.close()
+
+
+def delete_records(admin: AdminClient, ends: Mapping[Partition, int]) -> None:
+    """Delete the records of partitions up to some offsets."""
+    wanted = [TopicPartition(*at, end) for at, end in ends.items() if end]
+    for deleted in admin.delete_records(wanted).values() if wanted else ():
+        deleted.result()
 
 
 def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:
@@ -56,9 +81,8 @@ def commit_outside(
     producer.begin_transaction()
     try:
         for at, records in writes.items():
-            for key, value in records:
-                producer.produce(at.topic, value, key, at.number)
-                producer.poll(0)
+            keys, values = [key for key, _ in records], [value for _, value in records]
+            send(producer, at.topic, at.number, keys, values)
         require_empty(admin, commits)  # a supervisor may have started one
         for group, each in commits.items():
             outsider = clients.group_consumer(config, group, name)

@@ -11,18 +11,18 @@ Every source has one from its start on, so the first of a topic was committed af
 
 from collections.abc import Callable, Iterator
 
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.core.segment import SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest import Progress
 from tidemark.plan import Plan
-from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, Start, offsets
+from tidemark.runtime.outsider import ask_committed
 from tidemark.runtime.reading import read
 from tidemark.runtime.serde.segments import decode_segment
+from tidemark.runtime.topics import partition_counts
 
 _STEP = 250
 _WAIT_S = 30.0
@@ -65,12 +65,9 @@ class PastMarks:
 
     def _is_committed(self, topic: str) -> bool:
         """Whether ingest has a committed offset of some partition of a topic."""
-        reader = clients.plain_consumer(self._config, f"{self._plan.pipeline}.ingest")
-        count = topics.partition_counts(self._admin)[topic]
-        try:
-            found = reader.committed([TopicPartition(topic, n) for n in range(count)], _WAIT_S)
-        finally:
-            reader.close()
+        count = partition_counts(self._admin)[topic]
+        wanted = [Partition(topic, n) for n in range(count)]
+        found = ask_committed(self._config, self._plan.group("ingest"), wanted, _WAIT_S)
         return any(each.offset >= 0 for each in found)
 
     def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:

@@ -23,6 +23,7 @@ from tidemark.runtime.reach import Reach, await_broker
 from tidemark.runtime.stats import Account
 from tidemark.runtime.stopping import Stop, StopAskedError
 from tidemark.runtime.telemetry import Telemetry
+from tidemark.runtime.wall_clock import now_ms
 from tidemark.runtime.watchdog import watchdog
 
 _log = logging.getLogger("tidemark")
@@ -253,8 +254,3 @@ class Process:
         if figures != self._reported:
             _log.info("%s %s", self.name, " ".join(f"{k}={v}" for k, v in figures.items()))
         self._reported, self._reported_s = figures, now_s
-
-
-def now_ms() -> int:
-    """Return the wall clock; only what is recorded in the log may depend on it."""
-    return time.time_ns() // 1_000_000

@@ -22,10 +22,10 @@ from tidemark.runtime.changelog import Record
 from tidemark.runtime.config import Config
 from tidemark.runtime.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.outsider import commit_outside, require_empty
-from tidemark.runtime.process import now_ms
+from tidemark.runtime.outsider import commit_outside, delete_records, require_empty
 from tidemark.runtime.progress import VERSION, SourceProgress, encode
 from tidemark.runtime.topics import ensure, own_topics, require, topic_ids
+from tidemark.runtime.wall_clock import now_ms
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Reset:
         Raises:
             ConfigurationError: a group has members, or a raw topic is missing.
         """
-        require_empty(self.admin, map(self.scope.group, self.scope.services))
+        require_empty(self.admin, map(self.scope.plan.group, self.scope.services))
         if self.scope.is_whole:
             require(self.admin, [source.topic for source in self.scope.plan.sources])
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
@@ -89,11 +89,11 @@ class Reset:
         writes: dict[Partition, list[Record]] = {}
         commits: dict[str, list[TopicPartition]] = {}
         if self.scope.is_whole:
-            commits[self.scope.group("ingest")] = self._raw_offsets()
+            commits[self.scope.plan.group("ingest")] = self._raw_offsets()
         for service in self.scope.services:
             if service != "ingest":
                 fresh = FreshStart(self.config, self.admin, self.scope, service)
-                commits[self.scope.group(service)] = fresh.offsets()
+                commits[self.scope.plan.group(service)] = fresh.offsets()
                 writes |= fresh.records
         name = f"{self.scope.plan.pipeline}.reset"
         commit_outside(self.config, self.admin, name, writes, commits)
@@ -118,6 +118,4 @@ class Reset:
 
     def _delete(self, topics: Sequence[str]) -> None:
         """Delete what was there when this was made."""
-        ends = [TopicPartition(*at, self._ends[at]) for at in partitions_of(self.admin, topics)]
-        for deleted in self.admin.delete_records(ends).values() if ends else ():
-            deleted.result()
+        delete_records(self.admin, {at: self._ends[at] for at in partitions_of(self.admin, topics)})

@@ -11,15 +11,13 @@ from tidemark.runtime.backends.mirror import Mirror, Record
 from tidemark.runtime.backends.mirrors import taken
 from tidemark.runtime.changelog import Changelog, SnapshotRule
 from tidemark.runtime.commit import Outbox
+from tidemark.runtime.encoders import Encoder
 from tidemark.runtime.group import Partition
 from tidemark.runtime.journal import Journal
 from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.runtime.restore import Reading, Rebuilding
-from tidemark.runtime.serde.avro import AvroType
-from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.changelog import Commit
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.standing import Standing
 from tidemark.runtime.stats import ClockStats, instant
 
@@ -48,7 +46,7 @@ class Running:
         rule: SnapshotRule,
         writer: str,
         store: BlockStore,
-        results: JsonResults | AvroResults,
+        results: Encoder,
     ) -> None:
         """Start with nothing read.
 
@@ -143,19 +141,3 @@ class Running:
         """Leave the mirror for the next owner."""
         if self._mirror is not None:
             self._mirror.close()
-
-
-def results_of(plan: OperatorPlan) -> JsonResults | AvroResults:
-    """Return what encodes an operator's panes and late rows."""
-    operator = plan.operator
-    if plan.format == "json":
-        return JsonResults(operator.key, list(plan.values), list(operator.columns))
-    key = {name: operator.columns[name] for name in operator.key}
-    return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
-
-
-def avro_types(plan: OperatorPlan, results: JsonResults | AvroResults) -> dict[str, AvroType]:
-    """Return what an operator writes as Avro, by topic."""
-    if isinstance(results, JsonResults):
-        return {}
-    return {plan.results: results.pane_type, plan.late: results.late_type}

@@ -34,31 +34,21 @@ def send(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> None:
-    """Put records of one partition into the producer's queue, in their order."""
-    try:
-        _send(producer, topic, partition, keys, values)
-    except KafkaException:
-        producer.poll(0)  # raises why the client gave up, where it did
-        raise
+    """Put records of one partition into the producer's queue, in their order.
 
-
-def _send(
-    producer: Producer,
-    topic: str,
-    partition: int,
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
-) -> None:
-    """Loop without the interpreter: most of what a pane costs is spent here."""
+    Loops without the interpreter: most of what a pane costs is spent here.
+    """
     values_left, keys_left = iter(values), iter(keys)
-    while length_hint(values_left):
-        calls = map(producer.produce, repeat(topic), values_left, keys_left, repeat(partition))
-        try:
-            deque(calls, maxlen=0)
-        except BufferError:
-            at = len(values) - length_hint(values_left) - 1  # taken, but found no room
-            _produce_when_there_is_room(producer, topic, partition, keys[at], values[at])
-    producer.poll(0)
+    try:
+        while length_hint(values_left):
+            calls = map(producer.produce, repeat(topic), values_left, keys_left, repeat(partition))
+            try:
+                deque(calls, maxlen=0)
+            except BufferError:
+                at = len(values) - length_hint(values_left) - 1  # taken, but found no room
+                _produce_when_there_is_room(producer, topic, partition, keys[at], values[at])
+    finally:
+        producer.poll(0)  # raises why the client gave up, where it did
 
 
 def _produce_when_there_is_room(

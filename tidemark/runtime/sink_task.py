@@ -26,13 +26,14 @@ from tidemark.records import DeadLetter
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
-from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.process import Process
 from tidemark.runtime.schema_registry import with_registry
 from tidemark.runtime.sending import Failures, flush, send
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.stats import Account
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.wall_clock import now_ms
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, RefusedError, Sink, UnavailableError

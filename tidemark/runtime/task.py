@@ -29,17 +29,18 @@ from tidemark.runtime.changelog import SnapshotRule
 from tidemark.runtime.config import Config
 from tidemark.runtime.encoders import Encoder, encoders
 from tidemark.runtime.group import Partition, Start
-from tidemark.runtime.process import Process, now_ms
+from tidemark.runtime.process import Process
 from tidemark.runtime.progress import VERSION, LogProgress, check_topic, decode, encode
 from tidemark.runtime.restore import Restore, Wanted
 from tidemark.runtime.restore_progress import Shown
 from tidemark.runtime.running import Running, Tally
 from tidemark.runtime.serde.changelog import Commit
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.runtime.serde.segments import segment_at
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.standing import Standing
 from tidemark.runtime.stats import Account, OperatorStats, RestoreStats, clock_sources
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.wall_clock import now_ms
 
 _log = logging.getLogger("tidemark")
 
@@ -153,7 +154,7 @@ class KeyedTask:
         for message in messages:
             at = Partition(message.topic() or "", message.partition() or 0)
             offset = message.offset() or 0
-            segment = decode_segment(message.value() or b"")
+            segment = segment_at(at, offset, message.value() or b"")
             for running in self._logs[at].running:
                 if offset < running.next_offset:
                     continue

@@ -19,6 +19,7 @@ from tidemark.runtime.stats import (
     total_lag,
 )
 from tidemark.runtime.stats_writer import StatsWriter
+from tidemark.runtime.wall_clock import now_ms
 
 
 class Telemetry:
@@ -31,7 +32,7 @@ class Telemetry:
         self._pipeline, self._service = pipeline, service
         self._health = health
         self._writer: StatsWriter | None = None
-        self._started_ms = _now_ms()
+        self._started_ms = now_ms()
         self._interval_s = config.stats_interval_ms / 1000
         self._told_s = time.monotonic() - self._interval_s
         self._commits = 0
@@ -61,7 +62,7 @@ class Telemetry:
 
     def tell(self, account: Callable[[int], Account], committed: Mapping[Partition, int]) -> None:
         """Tell now."""
-        at_ms = _now_ms()
+        at_ms = now_ms()
         stats = self._stats(account(at_ms), committed, at_ms)
         self._longest_s = 0.0
         self.metrics.latest = stats
@@ -102,7 +103,3 @@ class Telemetry:
         """Let the last record leave."""
         if self._writer is not None:
             self._writer.close()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

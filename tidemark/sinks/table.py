@@ -15,7 +15,7 @@ from tidemark.core.operator import LATE_BY
 from tidemark.core.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
 from tidemark.errors import ConfigurationError
 from tidemark.plan import OperatorPlan, Plan
-from tidemark.runtime.running import results_of
+from tidemark.runtime.encoders import results_of
 from tidemark.runtime.serde.avro import AvroType
 
 ROW = "row"

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.runtime.archive import Archive, ArchiveFile
 from tidemark.runtime.group import Partition
-from tidemark.spark.work import SEGMENTS_DDL, Batches, segment_batch
+from tidemark.spark.work import SEGMENTS, Batches, ddl, segment_batch
 
 _FILES_DDL = "place string, path string, topic string, partition int, begin long, end long"
 _TASKS_PER_CORE = 4
@@ -18,7 +18,7 @@ def archived_segments(spark: SparkSession, files: Sequence[ArchiveFile]) -> Data
     rows = [(file.place, file.path, *file.at, file.begin, file.end) for file in files]
     tasks = min(len(rows), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     listed = spark.createDataFrame(rows, _FILES_DDL).repartition(tasks)
-    return listed.mapInArrow(_unarchived, SEGMENTS_DDL)
+    return listed.mapInArrow(_unarchived, ddl(SEGMENTS))
 
 
 def _unarchived(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -27,14 +27,13 @@ from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.progress import LogProgress, encode
 from tidemark.runtime.restore import Restore
 from tidemark.runtime.running import Running, Tally
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.runtime.serde.segments import segment_at
 from tidemark.runtime.task import OwnedLog, past_of
 from tidemark.runtime.topics import topic_ids
 from tidemark.spark.cut import committed_of
-from tidemark.spark.work import Batches, Piece, pieces_of
+from tidemark.spark.work import Batches, Piece, batch_of, pieces_of
 
-BATCHED_DDL = "segments long, rows long, clock_ms long"
-_BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
+BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
 
 _PARTS_OF_TIMEOUT = 5
 
@@ -67,8 +66,7 @@ class Batching:
     def _finished(self, owned: Sequence["_Owned"]) -> Iterator[pa.RecordBatch]:
         for each in owned:
             done = each.finish(self.ends[each.at])
-            arrays = [pa.array([value], pa.int64()) for value in done]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_BATCHED)
+            yield batch_of(([figure] for figure in done), BATCHED)
 
 
 class _Owned:
@@ -77,7 +75,7 @@ class _Owned:
     def __init__(self, job: Batching, service: str, at: Partition) -> None:
         """Fence an earlier attempt, then go on where the last commit was."""
         self.at = at
-        group = f"{job.plan.pipeline}.{service}"
+        group = job.plan.group(service)
         producer = clients.transactional_producer(job.config, f"{group}.spark.{at}")
         self._transaction = Transaction(producer, lambda: None, job.config.transaction_timeout_ms)
         self._consumer = clients.plain_consumer(job.config, group)
@@ -114,10 +112,7 @@ class _Owned:
             return
         if self._moved and monotonic() > self._due_s:
             self._commit(piece.offset)
-        try:
-            segment = decode_segment(piece.value)
-        except StateError as error:
-            raise StateError(f"{piece.log}, offset {piece.offset}: {error}") from error
+        segment = segment_at(piece.log, piece.offset, piece.value)
         for running, tally in zip(self._log.running, self._tallies, strict=True):
             if piece.offset >= running.next_offset:
                 running.step(segment, self._transaction, tally)

@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.plan import OperatorPlan, Plan
-from tidemark.runtime import clients
 from tidemark.runtime.clients import when_known
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
+from tidemark.runtime.outsider import ask_committed
 from tidemark.runtime.topics import require
 from tidemark.spark.ranges import Offsets, Ranges, committed_ends, log_partitions
 
@@ -84,14 +84,13 @@ def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) ->
 
 def _committed(admin: AdminClient, config: Config, plan: Plan) -> dict[str, Offsets]:
     """Return what each keyed service has committed of the logs of its operators, 0 for nothing."""
-    services = dict.fromkeys(each.service for each in plan.operators)
-    return {name: _of_service(admin, config, plan, name) for name in services}
+    return {name: _of_service(admin, config, plan, name) for name in plan.keyed_services()}
 
 
 def _of_service(admin: AdminClient, config: Config, plan: Plan, service: str) -> Offsets:
     logs = {each.log for each in plan.of_service(service)}
     wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
-    return committed_offsets(config, f"{plan.pipeline}.{service}", wanted)
+    return committed_offsets(config, plan.group(service), wanted)
 
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:
@@ -101,13 +100,5 @@ def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -
 
 
 def committed_of(config: Config, group: str, wanted: Sequence[Partition]) -> list[TopicPartition]:
-    """Return what a group has committed; waits for commits whose end is not visible yet.
-
-    A consumer is asked: the admin client's own call can end the process when it times out.
-    """
-    consumer = clients.plain_consumer(config, group)
-    asked = [TopicPartition(*at) for at in wanted]
-    try:
-        return when_known(lambda: consumer.committed(asked, timeout=_ANSWER_S))
-    finally:
-        consumer.close()
+    """Return what a group has committed; waits for commits whose end is not visible yet."""
+    return when_known(lambda: ask_committed(config, group, wanted, _ANSWER_S))

@@ -61,8 +61,7 @@ class Comparison:
 
     def _messages(self, spark: SparkSession, config: Config) -> DataFrame:
         """Return the messages of both sides."""
-        services = dict.fromkeys(each.service for each in self.plan.operators)
-        replays = [self._replay(spark, config, name) for name in services]
+        replays = [self._replay(spark, config, name) for name in self.plan.keyed_services()]
         live = kafka_records(spark, config, self._results()).select(
             "topic", "partition", f.lit(LEFT).alias("side"), f.col("offset").alias("place"),
             f.lit(True).alias("sure"), f.col("offset").alias("at"), "key", "value",

@@ -15,8 +15,8 @@ from tidemark.errors import StateError
 from tidemark.plan import Plan
 from tidemark.runtime.group import Partition
 from tidemark.runtime.serde.frames import decode_frame
-from tidemark.runtime.serde.segments import decode_segment, encode_segment
-from tidemark.spark.work import Batches, Piece, pieces_of, segment_batch
+from tidemark.runtime.serde.segments import decode_segment, encode_segment, segment_at
+from tidemark.spark.work import Batches, Piece, batch_of, pieces_of, segment_batch
 
 BESIDES = pa.schema(
     [
@@ -34,8 +34,6 @@ BESIDES = pa.schema(
 ``index``: of a mark in its segment.  ``log``, ``log_offset``: of that segment.
 """
 
-BESIDES_DDL = "to int, at long, kind int, index int, log int, log_offset long, data binary"
-
 FIRST, SECOND = 0, 1
 """Kinds: a mark or an envelope; and then records, or what was made of them."""
 
@@ -52,9 +50,7 @@ class Made(msgspec.Struct, frozen=True, array_like=True):
 
 def row_batch(rows: Sequence[Row]) -> pa.RecordBatch:
     """Return rows as a batch."""
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, BESIDES, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=BESIDES)
+    return batch_of(zip(*rows, strict=True), BESIDES)
 
 
 @dataclass(frozen=True)
@@ -86,10 +82,7 @@ class Marking:
 def _envelopes(batches: Batches) -> Iterator[tuple[Piece, Segment]]:
     for batch in batches:
         for piece in pieces_of(batch):
-            try:
-                yield piece, decode_segment(piece.value, streams=())
-            except StateError as error:
-                raise StateError(f"{piece.log}, offset {piece.offset}: {error}") from error
+            yield piece, segment_at(piece.log, piece.offset, piece.value, streams=())
 
 
 @dataclass(frozen=True)

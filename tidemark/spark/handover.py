@@ -29,15 +29,16 @@ from tidemark.runtime.changelog import Record
 from tidemark.runtime.config import Config
 from tidemark.runtime.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.outsider import commit_outside, require_empty
+from tidemark.runtime.outsider import commit_outside, delete_records, require_empty
 from tidemark.runtime.progress import LogProgress, decode, encode
 from tidemark.runtime.topics import ensure, own_topics
 from tidemark.spark.cut import committed_of, result_topics
-from tidemark.spark.live import STORED_DDL, LiveTopics, Stored, Storing, side_group
+from tidemark.spark.live import STORED, LiveTopics, Stored, Storing, side_group
 from tidemark.spark.outcome import Outcome, read_outcome
 from tidemark.spark.progress import Progress, Told, listening
 from tidemark.spark.ranges import Ranges
 from tidemark.spark.replay import Replay, one_line_errors
+from tidemark.spark.work import ddl
 
 _log = logging.getLogger("tidemark")
 
@@ -66,8 +67,7 @@ class HandOver:
     @property
     def groups(self) -> dict[str, str]:
         """The consumer group of each keyed service."""
-        services = dict.fromkeys(each.service for each in self.plan.operators)
-        return {name: f"{self.plan.pipeline}.{name}" for name in services}
+        return {name: self.plan.group(name) for name in self.plan.keyed_services()}
 
     def check(self) -> Run | None:
         """Look whether it can be done; return the run to be completed, if one is under way.
@@ -138,10 +138,7 @@ class HandOver:
 
     def _delete_results(self) -> None:
         results = partitions_of(self.admin, result_topics(self.plan.operators))
-        ends = offsets(self.admin, results, LATEST)
-        records = [TopicPartition(*at, end) for at, end in ends.items() if end]
-        for deleted in self.admin.delete_records(records).values() if records else ():
-            deleted.result()
+        delete_records(self.admin, offsets(self.admin, results, LATEST))
 
     def work(self, spark: SparkSession, run: Run, told: Told) -> list[Outcome]:
         """Let Spark do the work, and commit it."""
@@ -154,7 +151,7 @@ class HandOver:
             state = job.results(spark, self.config, target, driver)
             gathered = state.repartitionById(len(logs), f.col("log"))
             ordered = gathered.sortWithinPartitions("log", "operator", "slice", "chunk")
-            rows = ordered.mapInArrow(storing, STORED_DDL).collect()
+            rows = ordered.mapInArrow(storing, ddl(STORED)).collect()
         self._commit([msgspec.msgpack.decode(r.data, type=Stored) for r in rows if r.stored], run)
         return [read_outcome(row.data) for row in rows if not row.stored]
 

@@ -33,7 +33,7 @@ from tidemark.runtime.serde.changelog import (
 from tidemark.spark.outcome import Outcome, encode_outcome
 from tidemark.spark.topics import UnitTopics
 from tidemark.spark.unit import Unit
-from tidemark.spark.work import Batches, Writer
+from tidemark.spark.work import Batches, Writer, batch_of, ddl
 
 STATE = pa.schema(
     [
@@ -48,12 +48,7 @@ STATE = pa.schema(
 )
 """Pieces of state on the way to the task that stores them; the operator "" tells of a unit."""
 
-_STATE_DDL = (
-    "log int, topic string, partition int, operator string, slice int, chunk int, data binary"
-)
-
-_STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
-STORED_DDL = "stored boolean, data binary"
+STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
 
 _COMMIT_S = 5.0
 
@@ -79,7 +74,7 @@ class LiveTopics:
     pipeline: str
     run: str
     logs: tuple[Partition, ...]
-    ddl: str = _STATE_DDL
+    ddl: str = ddl(STATE)
 
     def open(self, unit: Unit) -> Writer:
         """Begin with the messages of a unit."""
@@ -103,8 +98,7 @@ class _UnitLive(UnitTopics):
 
     def _row(self, unit: Unit, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
         values = (self._place, *unit.log, operator, unit.slice, chunk, data)
-        arrays = [pa.array([v], f.type) for v, f in zip(values, STATE, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=STATE)
+        return batch_of(([value] for value in values), STATE)
 
 
 @dataclass(frozen=True)
@@ -144,7 +138,7 @@ def _rows(batches: Batches) -> Iterator[tuple[Partition, str, bytes]]:
 
 def _batch(data: bytes, *, stored: bool) -> pa.RecordBatch:
     columns = [pa.array([stored]), pa.array([data], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=_STORED)
+    return pa.RecordBatch.from_arrays(columns, schema=STORED)
 
 
 class _LogStore:

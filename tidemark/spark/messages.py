@@ -13,7 +13,7 @@ from tidemark.runtime.encoders import Encoder, encoders
 from tidemark.runtime.group import Partition
 from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.spark.unit import Unit
-from tidemark.spark.work import Batches, Writer
+from tidemark.spark.work import Batches, Writer, ddl
 
 _SCHEMA = pa.schema(
     [
@@ -25,10 +25,6 @@ _SCHEMA = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
     ]
-)
-_DDL = (
-    "topic string, partition int, log_offset long, place long, sure boolean, "
-    "key binary, value binary"
 )
 
 
@@ -47,7 +43,7 @@ class Messages:
 
     before: Mapping[Partition, int]
     config: Config
-    ddl: str = _DDL
+    ddl: str = ddl(_SCHEMA)
 
     def open(self, unit: Unit) -> Writer:
         """Begin with the messages of a unit."""

@@ -12,11 +12,11 @@ from tidemark.plan import Plan
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, Partition, offsets
 from tidemark.runtime.topics import require
-from tidemark.spark.envelopes import BESIDES_DDL, Assembling, Enveloping, Marking
+from tidemark.spark.envelopes import BESIDES, Assembling, Enveloping, Marking
 from tidemark.spark.ranges import Ranges, committed_ends
 from tidemark.spark.reingest import Packing, Reingesting
 from tidemark.spark.source import raw_records
-from tidemark.spark.work import SEGMENTS_DDL
+from tidemark.spark.work import SEGMENTS, ddl
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,16 @@ class Raw:
     ) -> DataFrame:
         """Make the segments of log ranges again; each log partition comes whole and in order."""
         sources, logs = self.ranges.partitions, ranges.partitions
+        besides = ddl(BESIDES)
         begins = [self.ranges.begins[at] for at in sources]
         ends = [self.ranges.ends[at] for at in sources]
-        blocks = raw_records(spark, config, self.ranges).mapInArrow(Packing(sources), BESIDES_DDL)
-        marks = logged.mapInArrow(Marking(sources, logs), BESIDES_DDL)
+        blocks = raw_records(spark, config, self.ranges).mapInArrow(Packing(sources), besides)
+        marks = logged.mapInArrow(Marking(sources, logs), besides)
         reingesting = Reingesting(plan, sources, logs, begins, ends)
-        made = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(
-            reingesting, BESIDES_DDL
-        )
-        envelopes = logged.mapInArrow(Enveloping(logs), BESIDES_DDL)
+        made = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(reingesting, besides)
+        envelopes = logged.mapInArrow(Enveloping(logs), besides)
         return _gathered(envelopes.unionByName(made), len(logs)).mapInArrow(
-            Assembling(plan, logs), SEGMENTS_DDL
+            Assembling(plan, logs), ddl(SEGMENTS)
         )
 
 

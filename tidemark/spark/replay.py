@@ -25,7 +25,7 @@ from tidemark.spark.ranges import Ranges
 from tidemark.spark.raw import Raw
 from tidemark.spark.slices import most_slices
 from tidemark.spark.source import kafka_records
-from tidemark.spark.work import ALWAYS, PIECES_DDL, Operating, Period, Slicing, Target
+from tidemark.spark.work import ALWAYS, PIECES, Operating, Period, Slicing, Target, ddl
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Replay:
 
     def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions
-        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices, driver), PIECES_DDL)
+        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices, driver), ddl(PIECES))
         gathered = cut.repartitionById(len(logs) * self.slices, f.col("unit"))
         return gathered.sortWithinPartitions("unit", "offset")
 

@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from types import FrameType
 
 from confluent_kafka import TopicPartition
@@ -30,13 +29,14 @@ from tidemark.runtime.outsider import commit_outside, require_empty
 from tidemark.runtime.progress import VERSION, LogProgress, encode
 from tidemark.runtime.task import past_of
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
-from tidemark.spark.batch import BATCHED_DDL, Batching, marked
+from tidemark.spark.batch import BATCHED, Batching, marked
 from tidemark.spark.cut import committed_of
 from tidemark.spark.progress import event_time
 from tidemark.spark.ranges import Ranges, log_partitions, resolve
 from tidemark.spark.replay import one_line_errors
 from tidemark.spark.run import session_for
 from tidemark.spark.source import kafka_records
+from tidemark.spark.work import ddl
 
 _log = logging.getLogger("tidemark")
 
@@ -54,8 +54,7 @@ class Stream:
 
     @property
     def _groups(self) -> dict[str, str]:
-        services = dict.fromkeys(each.service for each in self.plan.operators)
-        return {name: f"{self.plan.pipeline}.{name}" for name in services}
+        return {name: self.plan.group(name) for name in self.plan.keyed_services()}
 
     def _logs(self, service: str) -> list[Partition]:
         read = {each.log for each in self.plan.of_service(service)}
@@ -120,7 +119,7 @@ class Stream:
         )
         batching = Batching(self.plan, self.config, dict(ranges.ends))
         with one_line_errors():
-            rows = segments.mapInArrow(batching, BATCHED_DDL).collect()
+            rows = segments.mapInArrow(batching, ddl(BATCHED)).collect()
         segments_ = sum(row.segments for row in rows)
         if segments_:
             clock_ms = min(row.clock_ms for row in rows)
@@ -162,12 +161,15 @@ def release(config: Config, plan: Plan) -> None:
 
 
 class _Stop:
-    """Whether a signal came; a second one ends the process at once."""
+    """Whether a signal came; a second one ends the process at once.
+
+    A batch may last longer than a service has to stop (runtime/stopping.py).
+    """
 
     def __init__(self) -> None:
         self.asked = False
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, partial(self._note))
+            signal.signal(number, self._note)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.asked = True

@@ -18,7 +18,7 @@ from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.changelog import chunks
 from tidemark.runtime.group import Partition
 from tidemark.runtime.serde.changelog import NO_COMMIT, SNAPSHOT, Piece
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.runtime.serde.segments import segment_at
 
 
 class Tally(msgspec.Struct):
@@ -72,10 +72,7 @@ class Unit:
             StateError: it is no segment, or not the one that follows; names its offset.
         """
         assert offset > self.offset, f"{self.log}: offset {offset} after {self.offset}"
-        try:
-            segment = decode_segment(value, self._streams)
-        except StateError as error:
-            raise StateError(f"{self.log}, offset {offset}: {error}") from error
+        segment = segment_at(self.log, offset, value, self._streams)
         self._require_next(segment, offset)
         self.segments += 1
         self.rows += segment.height

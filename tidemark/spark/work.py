@@ -5,9 +5,9 @@ task reads it from Kafka and works on it at once.  Where it is cut into slices, 
 the segments, and Spark brings the pieces of a slice together, sorted by offset.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -16,10 +16,9 @@ import services  # noqa: F401 - sets up the process as every service is
 from tidemark.core.operator import Output
 from tidemark.core.pane import END, START
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
-from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.segments import decode_segment, encode_segment
+from tidemark.runtime.serde.segments import encode_segment, segment_at
 from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.slices import sliced
 from tidemark.spark.unit import Unit
@@ -37,8 +36,6 @@ SEGMENTS = pa.schema(
 )
 """Segments as they come from a topic, an archive, or ingest run again."""
 
-SEGMENTS_DDL = "topic string, partition int, slice int, offset long, value binary"
-
 PIECES = pa.schema(
     [
         ("unit", pa.int32()),
@@ -51,7 +48,24 @@ PIECES = pa.schema(
 )
 """Segments, or their slices, on the way to the task that works on them."""
 
-PIECES_DDL = "unit int, topic string, partition int, slice int, offset long, value binary"
+_SQL = {
+    pa.string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+}
+
+
+def ddl(schema: pa.Schema) -> str:
+    """Return columns as Spark writes them."""
+    return ", ".join(f"{field.name} {_SQL[field.type]}" for field in schema)
+
+
+def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return columns of Python values as a batch."""
+    arrays = [pa.array(values, f.type) for values, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class Writer(Protocol):
@@ -107,15 +121,12 @@ class Slicing:
     def _cut(self, piece: Piece, key: list[str], partitions: int) -> list[bytes]:
         if self.slices == 1:
             return [piece.value]
-        try:
-            segment = decode_segment(piece.value)
-        except StateError as error:
-            raise StateError(f"{piece.log}, offset {piece.offset}: {error}") from error
+        segment = segment_at(piece.log, piece.offset, piece.value)
         return list(map(encode_segment, sliced(segment, key, partitions, self.slices)))
 
     def _batch(self, piece: Piece, place: int, values: Sequence[bytes]) -> pa.RecordBatch:
         slices = range(self.slices)
-        columns = [
+        columns: list[Sequence[Any]] = [
             [place * self.slices + slice_ for slice_ in slices],
             [piece.log.topic] * self.slices,
             [piece.log.number] * self.slices,
@@ -123,8 +134,7 @@ class Slicing:
             [piece.offset] * self.slices,
             values,
         ]
-        arrays = [pa.array(each, field.type) for each, field in zip(columns, PIECES, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=PIECES)
+        return batch_of(columns, PIECES)
 
 
 @dataclass(frozen=True)
@@ -177,9 +187,7 @@ class Operating:
 
 def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:
     """Return the row of a segment."""
-    row = (*log, 0, offset, value)
-    arrays = [pa.array([v], field.type) for v, field in zip(row, SEGMENTS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SEGMENTS)
+    return batch_of(([cell] for cell in (*log, 0, offset, value)), SEGMENTS)
 
 
 def pieces_of(batch: pa.RecordBatch) -> Iterator[Piece]:

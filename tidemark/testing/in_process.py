@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from tidemark.core.clock import ClockTable
@@ -21,8 +20,8 @@ from tidemark.ingest import Ingest, Progress
 from tidemark.load import load_pipeline
 from tidemark.pipeline import Pipeline
 from tidemark.plan import OperatorPlan
-from tidemark.records import NO_TIMESTAMP, DeadLetter, RecordBatch
-from tidemark.runtime.running import results_of
+from tidemark.records import DeadLetter, RecordBatch
+from tidemark.runtime.encoders import results_of
 from tidemark.runtime.serde.avro_results import AvroResults
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.segment_builder import SegmentBuilder
@@ -141,28 +140,13 @@ class InProcess(Scenario):
         values = self._raw[topic, partition][past.next_offset :]
         if not values:
             return
-        taken = self._ingest.take(self._batch(topic, partition, past, values), past)
+        batch = RecordBatch.of_values(topic, partition, past.next_offset, values, self._now_ms)
+        taken = self._ingest.take(batch, past)
         self._progress[topic, partition] = taken.progress
         self._letters += taken.dead_letters
         builder = SegmentBuilder(epoch=0)
         builder.add(taken)
         self._write(builder, [])
-
-    def _batch(
-        self, topic: str, partition: int, past: Progress, values: list[bytes]
-    ) -> RecordBatch:
-        count, first = len(values), past.next_offset
-        return RecordBatch(
-            topic=topic,
-            partition=partition,
-            offsets=np.arange(first, first + count),
-            timestamps=[NO_TIMESTAMP] * count,
-            keys=[None] * count,
-            headers=[None] * count,
-            values=values,
-            next_offset=first + count,
-            received_at_ms=self._now_ms,
-        )
 
     def _write(self, builder: SegmentBuilder, marks: list[SourceMark]) -> None:
         for log in self.plan.logs:

@@ -24,9 +24,9 @@ from tidemark.load import load_pipeline
 from tidemark.plan import OperatorPlan
 from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
+from tidemark.runtime.encoders import results_of
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.reading import read
-from tidemark.runtime.running import results_of
 from tidemark.runtime.stats import decode
 from tidemark.testing.in_process import INGEST, decoded
 from tidemark.testing.scenario import Scenario
@@ -212,7 +212,7 @@ class OnBroker(Scenario):
     def _committed(self, service: str, wanted: Sequence[Partition]) -> dict[Partition, int]:
         """Return the offsets that a service has committed, none while a commit is under way."""
         if service not in self._readers:
-            group = f"{self.plan.pipeline}.{service}"
+            group = self.plan.group(service)
             self._readers[service] = clients.plain_consumer(self._config, group)
         asked = [TopicPartition(*at) for at in wanted]
         try:

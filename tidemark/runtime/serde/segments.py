@@ -40,6 +40,20 @@ def from_record(record: dict[str, Any]) -> bytes:
     return _SEGMENT.encode(record)
 
 
+def segment_at(
+    log: object, offset: int, data: bytes, streams: Iterable[str] | None = None
+) -> Segment:
+    """Read the segment at an offset of a log partition, as ``decode_segment`` does.
+
+    Raises:
+        StateError: names both too.
+    """
+    try:
+        return decode_segment(data, streams)
+    except StateError as error:
+        raise StateError(f"{log}, offset {offset}: {error}") from error
+
+
 def decode_segment(data: bytes, streams: Iterable[str] | None = None) -> Segment:
     """Read a segment; of the rows only those of ``streams``, if given.
 
