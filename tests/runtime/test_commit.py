@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tidemark.runtime.commit import Transaction
 
@@ -56,8 +56,32 @@ def test_a_transaction_begins_with_the_first_output():
 
 @pytest.mark.parametrize("offsets", [[], "invalid"])
 def test_a_commit_without_real_offsets_is_refused(offsets):
-    from confluent_kafka import TopicPartition
-
     wanted = [TopicPartition("raw", 0, -1001)] if offsets else []
     with pytest.raises(AssertionError):
         Transaction(SmallProducer(), lambda: None, 30_000).commit(wanted, None)  # type: ignore[arg-type]
+
+
+class Spoilt(SmallProducer):
+    """A producer whose transaction failed for a record while the offsets were on their way."""
+
+    failed_for = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, txn_requires_abort=True)
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE))
+
+    def begin_transaction(self) -> None:
+        super().begin_transaction()
+        if self.calls.count("begin") > 1:
+            raise KafkaException(self.failed_for)
+
+
+def test_a_commit_that_meets_a_failed_transaction_says_what_it_failed_for():
+    class Member:
+        def consumer_group_metadata(self) -> None:
+            return None
+
+    transaction = Transaction(Spoilt(), lambda: None, 30_000)  # type: ignore[arg-type]
+    transaction.write("out", 0, [None], [b"v"])
+    with pytest.raises(KafkaException) as failed:
+        transaction.commit([TopicPartition("raw", 0, 1)], Member())  # type: ignore[arg-type]
+    assert failed.value.args[0].name() == "MSG_SIZE_TOO_LARGE"

@@ -136,15 +136,7 @@ class Transaction:
         if values:
             self.begin()
             with self._judged():
-                self._send(topic, partition, keys, values)
-
-    def _send(self, topic: str, partition: int, keys: _Bytes, values: _Bytes) -> None:
-        try:
-            send(self._producer, topic, partition, keys, values)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError._STATE:
-                self._producer.commit_transaction(_STEP_S)  # refused, with what it failed for
-            raise
+                send(self._producer, topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
         """Commit what was written together with ``offsets``, which must be real.
@@ -173,19 +165,32 @@ class Transaction:
 
     @contextmanager
     def _judged(self) -> Iterator[None]:
-        """Tell a transaction that was too old from one that another process has fenced."""
+        """Tell what a transaction failed for, and one that was too old from one that is fenced."""
         try:
             yield
-        except KafkaException as error:
+        except KafkaException as raised:
+            error = self._cause(raised)
             open_ms = round((time.monotonic() - self._opened_s) * 1000)
             if error.args[0].name() not in FENCED or open_ms < self._timeout_ms:
-                raise
+                raise error from None
             raise TransactionExpiredError(
                 f"a transaction was open for {open_ms} ms and TIDEMARK_TRANSACTION_TIMEOUT_MS is "
                 f"{self._timeout_ms}, so the broker ended it and nothing of it counts; if it "
                 "happens again, raise the setting or find out what took so long: a function of "
                 "the pipeline, a machine without time to spare, a broker that was away"
             ) from error
+
+    def _cause(self, raised: KafkaException) -> KafkaException:
+        """Return what the transaction failed for, where ``raised`` only says that it has failed.
+
+        A record is refused while another call is under way; that call then names a wrong state.
+        """
+        if raised.args[0].code() == KafkaError._STATE:
+            try:
+                self._producer.begin_transaction()  # refused in a transaction, with what it has
+            except KafkaException as told:
+                return told
+        return raised
 
     def _persist(self, call: Callable[[], object]) -> None:
         def watched() -> None:
