@@ -19,6 +19,8 @@ import polars as pl
 from bench.meter import Meter, Numbers, rows_of, segments
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
+from tidemark.core.arrival import ArrivalAggregate
+from tidemark.core.arrival_window import Global
 from tidemark.core.early_session import EarlySessionAggregate
 from tidemark.core.operator import Body
 from tidemark.core.segment import NEVER_MS
@@ -77,6 +79,8 @@ def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:
     yield "hopping", partial(_moving, "hopping, 10 s by 1 s", hopping, count)
     sliding = SlidingAggregate(Sliding(10_000), SUMS, KEY, COLUMNS)
     yield "sliding", partial(_moving, "sliding, 10 s", sliding, count)
+    rolling = ArrivalAggregate(Global(), SUMS, KEY, COLUMNS, EveryRows(1))
+    yield "rolling", partial(_moving, "rolling, a pane for each row", rolling, count)
     for keys in (10_000, 100_000, 1_000_000):
         yield "sessions", partial(_sessions, keys, count)
     yield "sessions", partial(_sessions, 1_000_000, count, busy=10_000)
@@ -100,10 +104,12 @@ def _measured(case: Case, segment: int) -> str:
     for clock_ms in case.closing.tolist():
         meter.publish(clock_ms)
     steps_ms = np.array(meter.steps_s) * 1_000
+    folds_panes = isinstance(case.body, ArrivalAggregate)  # and only hands them on when asked
+    panes_per_s = "-" if folds_panes else f"{meter.panes / meter.published_s:,.0f}"
     return (
         f"| {case.name} | {case.keys:,} | {meter.rows / meter.folded_s:,.0f} "
         f"| {np.median(steps_ms):,.0f}, {steps_ms.max():,.0f} | {meter.panes:,} "
-        f"| {meter.panes / meter.published_s:,.0f} | {size / case.keys:,.0f} |"
+        f"| {panes_per_s} | {size / case.keys:,.0f} |"
     )
 
 

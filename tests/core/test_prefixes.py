@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.core import aggregates as agg
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.prefixes import grouped, prefixes, stretches
 
@@ -48,6 +49,51 @@ def test_prefixes_are_those_of_each_group(groups):
     assert SPELT.values(made)["all"].to_list() == [
         "".join(texts[: n + 1]) for texts in groups for n in range(len(texts))
     ]
+
+
+EACH = Aggregation(
+    {
+        "rows": agg.count(),
+        "known": agg.count("n"),
+        "total": agg.sum("n"),
+        "mean": agg.mean("n"),
+        "least": agg.min("n"),
+        "greatest": agg.max("n"),
+        "latest": agg.max("at"),
+        "earliest": agg.min("day"),
+    },
+    {"n": pl.Int64(), "at": pl.Datetime("ms"), "day": pl.Date()},
+)
+WIDE = st.integers(-(2**63), 2**63 - 1)
+NUMBERS = st.lists(st.lists(st.none() | WIDE, min_size=1, max_size=9), min_size=1, max_size=5)
+
+
+@given(NUMBERS)
+def test_running_aggregates_are_those_of_all_rows_so_far(groups):
+    """Sums are exact beyond 64 bits, and a null takes nothing away."""
+    number = np.repeat(np.arange(len(groups)), [len(values) for values in groups])
+    values = [value for values in groups for value in values]
+    small = [None if value is None else value % 10_000 for value in values]
+    rows = pl.DataFrame(
+        {"n": values, "at": small, "day": small},
+        schema={"n": pl.Int64, "at": pl.Int64, "day": pl.Int32},
+    ).with_columns(pl.col("at").cast(pl.Datetime("ms")), pl.col("day").cast(pl.Date))
+    singles = EACH.singles(rows)
+    made = EACH.values(prefixes(EACH, singles, number))
+    first = np.searchsorted(number, number)
+    for place in range(rows.height):
+        so_far = singles[int(first[place]) : place + 1]
+        merged = EACH.combine([so_far.with_columns(g=0)], ("g",))
+        assert EACH.values(merged).row(0) == made.row(place)
+
+
+def test_running_forms_are_used_and_only_where_they_hold():
+    """An extreme of floats skips NaN, which a running one does not."""
+    group = pl.Series([0, 0])
+    whole = EACH.singles(pl.DataFrame({"n": [1, 2], "at": [1, 2], "day": [1, 2]}))
+    assert EACH.running(whole, group) is not None
+    floats = Aggregation({"greatest": agg.max("n")}, {"n": pl.Float64()})
+    assert floats.running(floats.singles(pl.DataFrame({"n": [float("nan"), 1.0]})), group) is None
 
 
 @given(GROUPS)

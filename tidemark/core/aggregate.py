@@ -59,6 +59,16 @@ class Settling(Protocol):
         """Return the parts that change."""
 
 
+@runtime_checkable
+class Running(Protocol):
+    """An aggregate whose parts of some columns can be merged with all before them in one pass."""
+
+    def running(
+        self, name: str, present: Sequence[str], columns: Columns, /
+    ) -> list[pl.Expr] | None:
+        """Merge each partial with those before it, like ``merge``; None for these columns."""
+
+
 @dataclass(frozen=True)
 class Aggregation:
     """The named aggregates of one operator, over rows with the given value columns."""
@@ -88,11 +98,32 @@ class Aggregation:
 
         ``others`` are partials to merge with them.  Groups come in no particular order.
         """
+        return self.combine([self._singles(rows, by), *others], by)
+
+    def singles(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return each row as a partial of its own, in order: ROWS, partial columns."""
+        return self._settled(self._singles(rows, ()))
+
+    def _singles(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         columns = [rows[column] for column in by]
         columns.append(pl.Series(ROWS, np.ones(rows.height, np.int64)))
         for name, kind in self.aggregates.items():
             columns += kind.parts(name, rows)
-        return self.combine([pl.DataFrame(columns), *others], by)
+        return pl.DataFrame(columns)
+
+    def running(self, partials: pl.DataFrame, group: pl.Series) -> pl.DataFrame | None:
+        """Merge each partial with those of its group before it, where one pass can do that."""
+        merges = [pl.col(ROWS).cum_sum()]
+        for name, kind in self.aggregates.items():
+            of_kind = (
+                kind.running(name, partials.columns, self.columns)
+                if isinstance(kind, Running)
+                else None
+            )
+            if of_kind is None:
+                return None
+            merges += of_kind
+        return self._settled(partials.select(merge.over(group) for merge in merges))
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Merge partials (whose partial columns may differ) into one per group of ``by``.
@@ -135,13 +166,32 @@ class Aggregation:
             merges += kind.merge(name, present)
         if frame.height <= 1:
             return frame
-        merged = frame.group_by(by).agg(merges)
-        for name, kind in self.aggregates.items():
-            for part in (LIMB, SQUARE):
-                merged = _carried(name, merged, part)
-            if isinstance(kind, Settling):
-                merged = merged.with_columns(kind.settle(name, merged))
-        return merged
+        return self._settled(frame.group_by(by).agg(merges))
+
+    def _settled(self, partials: pl.DataFrame) -> pl.DataFrame:
+        """Make parts small again that grew in a merge."""
+        for name, part in self._limbed(partials.columns):
+            partials = _carried(name, partials, part)
+        for name, kind in self._settling:
+            partials = partials.with_columns(kind.settle(name, partials))
+        return partials
+
+    def _limbed(self, present: Iterable[str]) -> list[tuple[str, str]]:
+        """Return which aggregates have limbs, of a sum or of a sum of squares."""
+        found = {}
+        for column in present:
+            name, _, part = column.rpartition(".")
+            kind = part.rstrip("0123456789")
+            if kind in (LIMB, SQUARE) and name in self.aggregates:
+                found[name, kind] = True
+        return list(found)
+
+    @cached_property
+    def _settling(self) -> list[tuple[str, Settling]]:
+        """Aggregates that settle; asked once, since it takes longer than to merge a few lines."""
+        return [
+            (name, kind) for name, kind in self.aggregates.items() if isinstance(kind, Settling)
+        ]
 
 
 def parts_of(name: str, columns: Iterable[str]) -> list[str]:
@@ -152,6 +202,11 @@ def parts_of(name: str, columns: Iterable[str]) -> list[str]:
 def additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
     """Merge an aggregate all of whose parts are limbs and counters."""
     return [pl.col(column).sum() for column in parts_of(name, present)]
+
+
+def running_additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
+    """Merge each partial of such an aggregate with those before it."""
+    return [pl.col(column).fill_null(0).cum_sum() for column in parts_of(name, present)]
 
 
 def limb_columns(name: str, limbs: exact_sum.Limbs, part: str = LIMB) -> list[pl.Series]:

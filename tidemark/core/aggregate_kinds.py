@@ -10,7 +10,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from tidemark.core import exact_sum
-from tidemark.core.aggregate import ROWS, Columns, additive, counter_column, counter_of
+from tidemark.core.aggregate import (
+    ROWS,
+    Columns,
+    additive,
+    counter_column,
+    counter_of,
+    running_additive,
+)
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.errors import PipelineError
 
@@ -72,6 +79,10 @@ class Count:
         """Nothing."""
         return []
 
+    def running(self, _name: str, _present: Sequence[str], _columns: Columns) -> list[pl.Expr]:
+        """Nothing."""
+        return []
+
     def value(self, _name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Rows folded."""
         return partials[ROWS]
@@ -98,6 +109,10 @@ class CountValues(OfColumn):
     def merge(self, name: str, present: Sequence[str]) -> list[pl.Expr]:
         """Add up."""
         return additive(name, present)
+
+    def running(self, name: str, present: Sequence[str], _columns: Columns) -> list[pl.Expr]:
+        """Add up, row by row."""
+        return running_additive(name, present)
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Rows folded that were not null."""
@@ -145,12 +160,23 @@ class _Extreme(OfColumn):
         return found.to_frame().select(pl.when(value == 0).then(zero).otherwise(value)).to_series()
 
 
+def _counts(dtype: pl.DataType) -> bool:
+    """Whether values are whole numbers, to the machine."""
+    return dtype.is_integer() or dtype.is_temporal()
+
+
 class Min(_Extreme):
     """The least value."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Take the least."""
         return [pl.col(f"{name}.min").min()]
+
+    def running(self, name: str, _present: Sequence[str], columns: Columns) -> list[pl.Expr] | None:
+        """Take the least so far; of whole numbers and times only."""
+        if not _counts(columns[self.column]):
+            return None
+        return [pl.col(f"{name}.min").cum_min().forward_fill()]
 
 
 class Max(_Extreme):
@@ -159,6 +185,12 @@ class Max(_Extreme):
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Take the greatest."""
         return [pl.col(f"{name}.max").max()]
+
+    def running(self, name: str, _present: Sequence[str], columns: Columns) -> list[pl.Expr] | None:
+        """Take the greatest so far; of whole numbers and times only."""
+        if not _counts(columns[self.column]):
+            return None
+        return [pl.col(f"{name}.max").cum_max().forward_fill()]
 
 
 ORDER = {"time": EVENT_TIME, "source": SOURCE, "offset": OFFSET, "sub_row": SUB_ROW}

@@ -20,6 +20,7 @@ from tidemark.core.aggregate import (
     counter_of,
     limb_columns,
     limbs_of,
+    running_additive,
     without_nulls,
 )
 from tidemark.core.aggregate_kinds import OfColumn, null_counter, values_counted
@@ -46,6 +47,10 @@ class Total(OfColumn):
     def merge(self, name: str, present: Sequence[str]) -> list[pl.Expr]:
         """Add up."""
         return additive(name, present)
+
+    def running(self, name: str, present: Sequence[str], _columns: Columns) -> list[pl.Expr]:
+        """Add up, row by row."""
+        return running_additive(name, present)
 
     def total_type(self, name: str, columns: Columns) -> pl.DataType:
         """Return the type that values are added up as."""

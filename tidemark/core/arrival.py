@@ -174,9 +174,7 @@ class ArrivalAggregate:
     ) -> _Pieces:
         """Put the stored slices and the pieces of new ones in order."""
         ends = self._ends(arrived, cut)
-        piece = numbered(np.concatenate([[True], ends[:-1]]))
-        rows = arrived.rows.hstack([pl.Series(_PIECE, piece)])
-        new = self._timed.partials(rows, (_PIECE,)).sort(_PIECE).drop(_PIECE)
+        new = self._new(arrived.rows, ends)
         last = np.flatnonzero(ends)
         pieces = _Pieces(arrived.key[last], cut.number[last], last, new)
         if stored is None:
@@ -188,6 +186,12 @@ class ArrivalAggregate:
         last = np.concatenate([arrived.first[old_key] - 1, last])
         every = _Pieces(key, number, last, stacked([stored.partials[old], new]))
         return every.at(np.lexsort((number, key)))
+
+    def _new(self, rows: pl.DataFrame, ends: Mask) -> pl.DataFrame:
+        if ends.all():
+            return self._timed.singles(rows)
+        piece = pl.Series(_PIECE, numbered(np.concatenate([[True], ends[:-1]])))
+        return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 
     def _ends(self, arrived: Arrived, cut: Cut) -> Mask:
         """Return the rows after which a piece ends: with its slice, or because it publishes."""

@@ -12,10 +12,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from tidemark.core.aggregate import ROWS
 from tidemark.core.blocks import stacked
+from tidemark.core.keys import different_keys
 
 Facts = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
@@ -31,16 +31,7 @@ def hashes_of(keys: pl.DataFrame) -> Hashes:
 
 def keys_of(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashes, Numbers]:
     """Return the different keys in order of hash, and for each row the place of its own."""
-    index = np.zeros(rows.height, np.int64)
-    for name in key:
-        codes = rows[name].to_arrow().dictionary_encode(null_encoding="encode")
-        index = index * len(codes.dictionary) + codes.indices.to_numpy()
-        if name is not key[0]:
-            # Close the gaps, so that products stay small however many columns follow.
-            index = pa.array(index).dictionary_encode().indices.to_numpy().astype(np.int64)
-    first = np.empty(int(index.max()) + 1, np.int64)
-    first[index[::-1]] = np.arange(rows.height)[::-1]
-    keys = rows[list(key)][first]
+    keys, index = different_keys(rows, key)
     hashes = hashes_of(keys)
     order = np.argsort(hashes, kind="stable")
     place = np.empty(order.size, np.int64)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 KEY_GROUPS = 128
 """Groups that keyed state is counted, moved and replayed by; fixed for ever."""
@@ -31,6 +32,7 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _LONG_KEY = 256  # bytes: longer keys are rare and hashed one by one
 
 Hashes = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.int64]
 
 
 def murmur2(key: bytes) -> int:
@@ -79,7 +81,7 @@ def _hash_words(keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> Hashes
 
 def key_groups(rows: pl.DataFrame, key: Sequence[str]) -> npt.NDArray[np.uint8]:
     """Return the key group of each row; each different key is hashed once."""
-    unique, index = _dictionary(rows, key)
+    unique, index = different_keys(rows, key)
     groups = (murmur2_all(key_bytes(unique, key)) & np.uint32(0x7FFFFFFF)) % KEY_GROUPS
     of_rows: npt.NDArray[np.uint8] = groups.astype(np.uint8)[index]
     return of_rows
@@ -107,17 +109,24 @@ def _canonical(column: pl.Series) -> list[Any]:
     )
 
 
-def _dictionary(
-    rows: pl.DataFrame, key: Sequence[str]
-) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-    """Return the different keys, and for each row the index of its own."""
+def different_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Places]:
+    """Return the different keys, and for each row the place of its own."""
     index = np.zeros(rows.height, np.int64)
     for name in key:
-        codes = rows[name].to_arrow().dictionary_encode(null_encoding="encode")
-        index = index * len(codes.dictionary) + codes.indices.to_numpy()
+        codes, size = _encoded(rows[name].to_arrow())
+        index = index * size + codes
         if name is not key[0]:
             # Close the gaps, so that products stay small however many columns follow.
-            index = pa.array(index).dictionary_encode().indices.to_numpy().astype(np.int64)
+            index = _encoded(pa.array(index))[0].astype(np.int64)
     first = np.zeros(int(index.max(initial=-1)) + 1, np.int64)
     first[index[::-1]] = np.arange(rows.height)[::-1]
     return rows.select(pl.col(key).gather(first)), index
+
+
+def _encoded(values: pa.Array) -> tuple[npt.NDArray[np.int32], int]:
+    """Return each value's place in a dictionary, and how many it has.
+
+    Arrow would import pandas, where that is installed, for its own way to numpy: half a second.
+    """
+    encoded = pc.dictionary_encode(values, null_encoding="encode")
+    return pl.Series(encoded.indices).to_numpy(), len(encoded.dictionary)

@@ -1,7 +1,8 @@
 """Partial aggregates of runs of lines: every prefix, and every stretch of one length.
 
 Merging is associative but has no inverse, so neither subtracts: prefixes come from the prefixes of
-pairs, stretches from stretches of half the length.  Both take about as many merges as there are
+pairs, except where every aggregate has a running form; stretches from stretches of half the length.
+Both take about as many merges as there are
 lines (times the bits of the length), in a few group-bys; nothing loops over lines.
 
 Lines are frames of partials in an order that merging keeps; groups of them are numbered from 0 in
@@ -37,6 +38,9 @@ def prefixes(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> p
     rank = place - np.searchsorted(group, group)
     if not rank.any():
         return lines
+    made = aggregation.running(lines, pl.Series(_GROUP, group))
+    if made is not None:
+        return made
     pair = numbered(rank % 2 == 0)
     of_pairs = group[np.searchsorted(pair, np.arange(pair[-1] + 1))]
     pairs = prefixes(aggregation, grouped(aggregation, lines, pair), of_pairs)

@@ -25,9 +25,9 @@ def parted(
     topic: str, partition: int, keys: Keys, values: Values
 ) -> tuple[Keys, Values, list[DeadLetter]]:
     """Return what fits the topic, and letters instead of what does not."""
-    sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
-    if max(sizes, default=0) <= MOST_BYTES:
+    if _longest(keys) + _longest(values) <= MOST_BYTES:
         return keys, values, []
+    sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
     kept, letters = [], []
     for size, key, value in zip(sizes, keys, values, strict=True):
         if size <= MOST_BYTES:
@@ -36,3 +36,7 @@ def parted(
         reason = f"pane of {size:,} bytes: at most {MOST_BYTES:,} fit a message"
         letters.append(DeadLetter(reason, STAGE, topic, partition, _NO_OFFSET, -1, key, value))
     return [key for key, _ in kept], [value for _, value in kept], letters
+
+
+def _longest(texts: Keys | Values) -> int:
+    return max(map(len, filter(None, texts)), default=0)
