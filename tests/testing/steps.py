@@ -2,7 +2,7 @@
 
 from tidemark.testing import Scenario
 
-PIPELINE = """
+_PIPELINE = """
 from tidemark import Pipeline, bounded, count, sum, tumbling
 
 pipeline = Pipeline("{name}", partitions=2)
@@ -11,12 +11,17 @@ moves = pipeline.source(
     schema={{"player": str, "at": int, "score": int}},
     event_time="at",
     watermark=bounded("2s"),
-    idle_after="3s",
+    idle_after="{idle_after}",
 )
 moves.key_by("player").window(tumbling("10s"), allowed_lateness="5s").aggregate(
     pops=count(), score=sum("score")
 ).to("pops")
 """
+
+
+def module(name: str, idle_after: str) -> str:
+    """Return a module; where time passes, ``idle_after`` is long unless silence is the matter."""
+    return _PIPELINE.format(name=name, idle_after=idle_after)
 
 
 def move(player: str, at: int, score: int = 1) -> dict:
@@ -73,9 +78,9 @@ def a_silent_partition_lets_windows_close_once_it_is_idle(run: Scenario) -> None
     run.expect_panes("pops", {"player": "a", "pops": 2})
 
 
-SCENARIOS = {
-    windows_close_as_time_goes_on: 1,
-    services_come_back_with_what_they_had: 1,
-    a_silent_partition_lets_windows_close_once_it_is_idle: 2,
-}
-"""Each with the raw partitions it needs."""
+SCENARIOS = (
+    (windows_close_as_time_goes_on, 1, "1h"),
+    (services_come_back_with_what_they_had, 1, "1h"),
+    (a_silent_partition_lets_windows_close_once_it_is_idle, 2, "3s"),
+)
+"""Each with the raw partitions it needs, and when they are idle."""

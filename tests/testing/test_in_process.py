@@ -2,28 +2,27 @@
 
 import pytest
 
-from tests.testing.steps import PIPELINE, SCENARIOS, move
+from tests.testing.steps import SCENARIOS, module, move
 from tidemark import Pipeline, bounded, count, tumbling
 from tidemark.errors import ConfigurationError
 from tidemark.testing import InProcess, MismatchError
 
 
-@pytest.fixture
-def module(tmp_path):
-    file = tmp_path / f"{tmp_path.name}_steps.py"
-    file.write_text(PIPELINE.format(name="steps"))
+def written(folder, idle_after="3s"):
+    file = folder / f"{folder.name}_steps.py"
+    file.write_text(module("steps", idle_after))
     return str(file)
 
 
-@pytest.mark.parametrize(("scenario", "partitions"), SCENARIOS.items())
-def test_scenarios_hold_in_this_process(scenario, partitions, module):
-    with InProcess(module, raw_partitions=partitions) as run:
+@pytest.mark.parametrize(("scenario", "partitions", "idle_after"), SCENARIOS)
+def test_scenarios_hold_in_this_process(scenario, partitions, idle_after, tmp_path):
+    with InProcess(written(tmp_path, idle_after), raw_partitions=partitions) as run:
         scenario(run)
 
 
 @pytest.fixture
-def run(module):
-    with InProcess(module) as run:
+def run(tmp_path):
+    with InProcess(written(tmp_path)) as run:
         yield run
 
 

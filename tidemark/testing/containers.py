@@ -1,0 +1,208 @@
+"""A scenario in containers: a broker, and services in the image that is deployed.
+
+The broker has two addresses: one for the containers of its network, and one for the test and for
+services that are processes of this machine.  Each client is told the one that it can reach.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+from docker.errors import APIError
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from tidemark.errors import InfrastructureError
+from tidemark.runtime.config import Config
+from tidemark.runtime.reach import await_broker
+from tidemark.testing.on_broker import OnBroker, Service
+
+_INSIDE, _OUTSIDE = 9092, 9094
+_START_S = 90.0
+_LISTENERS = "/tmp/listeners"
+_PIPELINES = "/pipelines"
+
+# The address from outside is known once the container runs, and the broker must know it from its
+# start: it starts when it is told.
+_BROKER_COMMAND = (
+    f"until [ -f {_LISTENERS} ]; do sleep 0.1; done; . {_LISTENERS}; exec /etc/kafka/docker/run"
+)
+_BROKER = {
+    "CLUSTER_ID": "dGlkZW1hcmstdGVzdGluZw",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_LISTENERS": f"INSIDE://:{_INSIDE},CONTROLLER://:9093,OUTSIDE://:{_OUTSIDE}",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "INSIDE",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+        "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    ),
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+    "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "4",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS": "4",
+    "KAFKA_TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS": "1000",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_HEAP_OPTS": "-Xmx512m -Xms256m -XX:TieredStopAtLevel=1",
+}
+
+
+class Kafka:
+    """A broker in a container, new and empty, on a network of its own; a context.
+
+    ``address``: where it is for this machine; ``inside``: for containers of ``network``.
+    """
+
+    def __init__(self, image: str = "apache/kafka:4.3.1") -> None:
+        """``image``: one that is set up as ``apache/kafka`` is."""
+        self.network = Network()
+        self.inside = f"kafka:{_INSIDE}"
+        self.address = ""
+        self._container = (
+            DockerContainer(image)
+            .with_network(self.network)
+            .with_network_aliases("kafka")
+            .with_exposed_ports(_OUTSIDE)
+            .with_envs(**_BROKER)
+            .with_command(["bash", "-c", _BROKER_COMMAND])
+        )
+
+    def __enter__(self) -> Self:
+        """Start it, and wait until it answers."""
+        self.network.create()
+        try:
+            self._start()
+        except BaseException:  # an interrupt too: nothing may be left running
+            self._end()
+            raise
+        return self
+
+    def _start(self) -> None:
+        running = self._container.start()
+        host, port = running.get_container_host_ip(), running.get_exposed_port(_OUTSIDE)
+        self.address = f"{host}:{port}"
+        listeners = f"INSIDE://{self.inside},OUTSIDE://{self.address}"
+        told = f"export KAFKA_ADVERTISED_LISTENERS={listeners}\n"
+        running.copy_into_container(told.encode(), _LISTENERS)
+        _await_broker(self.address, running)
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Remove it and its network."""
+        self._end()
+
+    def _end(self) -> None:
+        self._container.stop()
+        self.network.remove()
+
+
+class InContainers(OnBroker):
+    """A pipeline whose services are containers beside a broker; a crash is ``docker kill``."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        kafka: Kafka,
+        image: str,
+        *,
+        raw_partitions: int = 1,
+        settings: Mapping[str, str] | None = None,
+        timeout_s: float = 90.0,
+    ) -> None:
+        """Create the topics of a pipeline and start its services.
+
+        Args:
+            pipeline: the module, as ``PIPELINE`` names it.  A file is copied into each container;
+                any other module must be in the image.
+            kafka: a broker that runs and has not seen the pipeline yet.
+            image: of the services.
+            raw_partitions: of each raw topic.
+            settings: environment of the services besides.
+            timeout_s: how long a step may take.
+        """
+        self._network, self._image = kafka.network, image
+        self._file = Path(pipeline) if pipeline.endswith(".py") else None
+        inside = {"KAFKA_BOOTSTRAP_SERVERS": kafka.inside}
+        if self._file is not None:
+            inside["PIPELINE"] = self._file.stem
+        super().__init__(
+            pipeline,
+            kafka.address,
+            raw_partitions=raw_partitions,
+            settings={**inside, **(settings or {})},
+            launch=self._launched,
+            timeout_s=timeout_s,
+        )
+
+    def _launched(self, service: str, environment: Mapping[str, str], log: Path) -> Service:
+        made = (
+            DockerContainer(self._image)
+            .with_network(self._network)
+            .with_envs(**environment)
+            .with_command(["python", "-m", f"services.{service}"])
+        )
+        if self._file is not None:
+            made.with_copy_into_container(self._file, f"{_PIPELINES}/{self._file.name}")
+        return _Running(made, log)
+
+
+class _Running:
+    """A service in a container; what it says comes into a file."""
+
+    def __init__(self, made: DockerContainer, log: Path) -> None:
+        try:
+            self._container = made.start()
+        except BaseException:  # an interrupt too
+            made.stop()
+            raise
+        self._copying = Thread(target=self._copy, args=(log,), daemon=True)
+        self._copying.start()
+
+    def _copy(self, log: Path) -> None:
+        said = self._container.get_wrapped_container().logs(stream=True, follow=True)
+        with log.open("ab", buffering=0) as file:
+            for each in said:
+                file.write(each)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        try:
+            self._container.get_wrapped_container().kill()
+        except APIError:
+            if self.poll() is None:  # else it has ended by itself
+                raise
+
+    def wait(self) -> int:
+        """Wait until it has ended; remove it and return its status."""
+        status = self._container.wait()
+        self._copying.join()
+        self._container.stop()
+        return status
+
+    def poll(self) -> int | None:
+        """Return its status if it has ended."""
+        self._container.reload()
+        state = self._container.get_wrapped_container().attrs["State"]
+        return None if state["Running"] else int(state["ExitCode"])
+
+
+def _await_broker(address: str, running: DockerContainer) -> None:
+    deadline_s = time.monotonic() + _START_S
+
+    def waiting(reason: str) -> None:
+        running.reload()
+        if running.status != "running" or time.monotonic() > deadline_s:
+            said = b"".join(running.get_logs()).decode(errors="replace")
+            raise InfrastructureError(f"no broker in a container: {reason}: {said[-2000:]}")
+
+    await_broker(Config(bootstrap_servers=address), waiting)
