@@ -37,9 +37,9 @@ TABLE = Table(
         "score": pl.Int64(),
         "mean": pl.Float64(),
     },
-    key=("player", "window_start"),
+    key=("window_start", "player"),
     comment="Panes of a benchmark",
-    window=("player", "window_start"),
+    window=("window_start", "player"),
     record_key=("player",),
 )
 AT = Partition(TABLE.topic, 0)

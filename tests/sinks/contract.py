@@ -4,6 +4,7 @@
 """
 
 from dataclasses import replace
+from datetime import timedelta
 
 import polars as pl
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import SLOW
-from tests.sinks.feeds import PANES, TOPIC_ID, batch, batches, held, pane, row, withdrawal
+from tests.sinks.feeds import EPOCH, PANES, TOPIC_ID, batch, batches, held, pane, row, withdrawal
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.group import Partition
 from tidemark.sinks.sink import OvertakenError, Position
+from tidemark.sinks.table import INSTANT
 
 AT = Partition(PANES.topic, 0)
 OTHER = Partition(PANES.topic, 1)
@@ -163,6 +165,18 @@ class DatabaseContract:
         place.run("CREATE TABLE pops (player VARCHAR PRIMARY KEY)")
         with pytest.raises(ConfigurationError, match=r"has the primary key \(player\), wanted"):
             opened(place)
+
+    def test_a_key_in_another_order_is_used(self, place):
+        other = replace(PANES, key=PANES.key[::-1], window=PANES.window[::-1])
+        opened(place, other).close()
+        early, late = pane("ann", 0, 1, 1), pane("ann", 0, 2, 5)
+        assert filled(place, batch([early]), batch([late], 1, 1)) == [row(late)]
+
+    def test_instants_may_be_null(self, place):
+        table = replace(PANES, columns={**PANES.columns, "record_time": INSTANT})
+        records = [pane("ann", 0, 1, timestamp_ms=None), pane("bob", 0, 1, timestamp_ms=1)]
+        found = filled(place, batch(records, table=table), table=table)
+        assert [each["record_time"] for each in found] == [None, EPOCH + timedelta(milliseconds=1)]
 
     def test_a_table_with_more_columns_is_used(self, place):
         filled(place, batch([pane("ann", 0, 1)]))

@@ -29,9 +29,9 @@ PANES = Table(
         "names": pl.List(pl.String()),
         "top": pl.List(pl.Struct({"value": pl.String(), "count": pl.Int64()})),
     },
-    key=("player", "window_start"),
+    key=("window_start", "player"),
     comment="Panes of game.pops",
-    window=("player", "window_start"),
+    window=("window_start", "player"),
     record_key=("player",),
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

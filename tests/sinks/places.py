@@ -110,7 +110,7 @@ def plain(rows: Sequence[Row], table: Table) -> list[Row]:
     made = [
         {name: _value(row[name], dtype) for name, dtype in table.columns.items()} for row in rows
     ]
-    return sorted(made, key=lambda row: tuple(str(row[name]) for name in table.key))
+    return sorted(made, key=lambda row: tuple(str(row[name]) for name in sorted(table.key)))
 
 
 def _value(value: Any, dtype: pl.DataType) -> Any:

@@ -81,7 +81,7 @@ def _fit(database: Database, table: Table) -> bool:
 
 def _require_key(database: Database, table: Table) -> None:
     key = database.key(table.name)
-    if key != list(table.key):
+    if set(key) != set(table.key):  # in any order
         raise ConfigurationError(
             f"table {table.name} has the primary key ({', '.join(key)}), wanted "
             f"({', '.join(table.key)}): rename the table or the output"

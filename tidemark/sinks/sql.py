@@ -25,12 +25,17 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What differs between databases: column types by polars type, and the mark of a parameter."""
+    """What differs between databases.
+
+    ``types``: column types by polars type.  ``parameter``: the mark of one.  ``table_options``:
+    what stands behind the columns of a new table.
+    """
 
     types: Mapping[pl.DataType, str]
     nested: str
     decimal: Callable[[pl.Decimal], str]
     parameter: str
+    table_options: str = ""
 
     def type_of(self, column: str, dtype: pl.DataType) -> str:
         """Return the type of a column.
@@ -54,7 +59,7 @@ class Dialect:
         ]
         return (
             f"CREATE TABLE {quoted(table.name)} ({', '.join(columns)}, "
-            f"PRIMARY KEY ({names(table.key)}))"
+            f"PRIMARY KEY ({names(table.key)})){self.table_options}"
         )
 
     def create_positions(self) -> str:
@@ -151,7 +156,13 @@ def _json_text(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def instants(rows: pl.DataFrame, form: str) -> pl.DataFrame:
-    """Return rows with instants as text; ``form`` is that of strftime."""
-    return rows.with_columns(
-        pl.col(name).dt.strftime(form) for name, dtype in rows.schema.items() if dtype == INSTANT
-    )
+    """Return rows with instants as text; ``form`` is that of strftime.
+
+    Many panes are of few windows, so each instant is written once.
+    """
+    texts = []
+    for column in rows.get_columns():
+        if column.dtype == INSTANT:
+            instants = column.unique()
+            texts.append(column.replace_strict(instants, instants.dt.strftime(form)))
+    return rows.with_columns(texts)

@@ -21,6 +21,8 @@ from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
 _BUSY_S = 5.0
+_CACHE_KB = 65_536
+_ROWS_A_STATEMENT = 10
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _KIND = 0xFF  # the low byte of a result code
@@ -44,6 +46,7 @@ DIALECT = Dialect(
     nested="TEXT",
     decimal=lambda _: "TEXT",
     parameter="?",
+    table_options=" WITHOUT ROWID",  # rows live in the index of their key
 )
 
 
@@ -62,7 +65,10 @@ class SqliteSink:
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+            # The end of the log may be lost with the machine's power, but rows and positions
+            # together: the sink goes on from the older positions.
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
         except sqlite3.Error as error:
             raise ConfigurationError(f"SQLite file {path}: {error}") from None
 
@@ -125,23 +131,38 @@ class SqliteSink:
             where = " AND ".join(f"{quoted(name)} = ?" for name in table.window)
             self._db.executemany(
                 f"DELETE FROM {quoted(table.name)} WHERE {where} AND {REVISION} <= ?",
-                _values(withdrawn.select(*table.window, REVISION)),
+                _grouped(_values(withdrawn.select(*table.window, REVISION)), 1),
             )
-        marks = ", ".join("?" * len(table.columns))
-        self._db.executemany(sql.upsert(table, f"VALUES ({marks})"), _values(rows.sort(table.key)))
+        columns = _values(rows.select(list(table.columns)).sort(table.key))
+        whole = rows.height - rows.height % _ROWS_A_STATEMENT
+        self._upsert(table, [column[:whole] for column in columns], _ROWS_A_STATEMENT)
+        self._upsert(table, [column[whole:] for column in columns], 1)
+
+    def _upsert(self, table: Table, columns: Sequence[Sequence[object]], rows: int) -> None:
+        """Insert or replace rows, so many a statement."""
+        marks = f"({', '.join('?' * len(columns))})"
+        statement = sql.upsert(table, f"VALUES {', '.join([marks] * rows)}")
+        self._db.executemany(statement, _grouped(columns, rows))
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
 
-def _values(rows: pl.DataFrame) -> Iterable[tuple[object, ...]]:
+def _values(rows: pl.DataFrame) -> list[list[object]]:
+    """Return columns as SQLite takes their values."""
     texts = rows.with_columns(
         pl.col(name).cast(pl.String)
         for name, dtype in rows.schema.items()
         if isinstance(dtype, pl.Decimal | pl.Date)
     )
-    return sql.instants(sql.json_texts(texts), _INSTANT).iter_rows()
+    columns = sql.instants(sql.json_texts(texts), _INSTANT).get_columns()
+    return [column.to_list() for column in columns]
+
+
+def _grouped(columns: Sequence[Sequence[object]], rows: int) -> Iterable[tuple[object, ...]]:
+    """Return the values of so many rows at a time, one row behind the other."""
+    return zip(*(column[row::rows] for row in range(rows) for column in columns), strict=True)
 
 
 def _named(error: sqlite3.Error | OverflowError) -> Exception:

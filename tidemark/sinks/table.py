@@ -143,7 +143,8 @@ def _panes(plan: Plan, operator: OperatorPlan) -> Table:
         if name in own or name == RETRACTED:
             raise ConfigurationError(f"{operator.results}: column {name!r} is a sink's; rename it")
     identity = WINDOW if number else WINDOW_START
-    window = (*key, identity)
+    # Windows come in the order of time: with it first, rows of a batch are neighbours in an index.
+    window = (identity, *key)
     return Table(
         operator.results,
         table_name(plan, operator.results),
