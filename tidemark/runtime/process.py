@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from tidemark.errors import InfrastructureError
 from tidemark.runtime import clients
 from tidemark.runtime.commit import Outbox, outbox
 from tidemark.runtime.config import Config
@@ -19,7 +20,7 @@ from tidemark.runtime.health import Health, serve
 from tidemark.runtime.identity import client_id, give_way
 from tidemark.runtime.pace import Pace
 from tidemark.runtime.portion import Portion
-from tidemark.runtime.reach import Reach, await_broker
+from tidemark.runtime.reach import BrokersAwayError, Reach, await_broker
 from tidemark.runtime.stats import Account
 from tidemark.runtime.stopping import Stop, StopAskedError
 from tidemark.runtime.telemetry import Telemetry
@@ -28,6 +29,7 @@ from tidemark.runtime.watchdog import watchdog
 
 _log = logging.getLogger("tidemark")
 
+_OUTSIDE = (KafkaException, InfrastructureError)
 _IDLE_WAIT_S = 0.1
 _REPORT_S = 1.0
 _COLLECT_S = 60.0
@@ -95,12 +97,12 @@ class Process:
             took_over_ms = give_way(
                 config, self.admin, name, self.transactional_id, now_ms(), self.waiting
             )
-        watched = watchdog(name, self.admin).call
-        self.outbox: Outbox = outbox(config, self.transactional_id, self.health.turned, watched)
+        self._reach = Reach(self.admin, time.monotonic())
+        watched = watchdog(name, self._reach.answers).call
+        self.outbox: Outbox = outbox(config, self.transactional_id, self._turned, watched)
         member_id = client_id(self.transactional_id, took_over_ms)
         consumer = clients.group_consumer(config, name, member_id, instance_id)
         self.member = Member(consumer, self.admin, self)
-        self._reach = Reach(self.admin, time.monotonic())
         self._topics = list(topics)
         self._pace = Pace(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
@@ -136,7 +138,10 @@ class Process:
             self._fail()
         except BaseException as error:
             error.add_note(f"transactional id {self.transactional_id}")
+            away = isinstance(error, _OUTSIDE) and self._reach.was_away(time.monotonic())
             self._fail()
+            if away and not self.stop.asked:
+                raise BrokersAwayError from error
             raise
         _log.info("%s stopped", self.name)
 
@@ -230,6 +235,11 @@ class Process:
         """Say why a call takes long; end it if this process was told to stop."""
         self.health.waiting(reason)
         self.stop.check()
+
+    def _turned(self) -> None:
+        """Go on waiting in a commit, and find out whether that is for want of a broker."""
+        self.health.turned()
+        self._reach.poll(time.monotonic())
 
     def _tell(self, work: Work, now_s: float) -> None:
         """Note down for others how it stands."""

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tidemark.errors import ConfigurationError
+from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
 
@@ -21,7 +21,8 @@ _SAY_S = 30.0
 _REFUSED_S = 10.0
 _CONNECT_S = 3.0
 _ADVERTISED_S = 30.0
-_ASK_S, _GONE_S = 2.0, 10.0
+_ASK_S, _ANSWER_S, _GONE_S = 2.0, 4.0, 10.0
+_LATELY_S = 60.0
 
 # What waiting does not heal, and the variables to look at.
 _REFUSALS = {
@@ -33,6 +34,10 @@ _REFUSALS = {
 
 Waiting = Callable[[str], None]
 """Called with the reason, every few seconds of a wait."""
+
+
+class BrokersAwayError(InfrastructureError):
+    """What failed did so since no broker answered: there is nothing wrong with the process."""
 
 
 class Troubles:
@@ -131,17 +136,37 @@ class Reach:
         self._admin = admin
         self._asked: Future[Any] | None = None
         self._asked_s = self._answered_s = now_s
+        self._missed_s: float | None = None
 
     def poll(self, now_s: float) -> str | None:
         """Ask from time to time; return a reason where nobody answers."""
         if self._asked is None and now_s - self._asked_s >= _ASK_S:
-            self._asked, self._asked_s = (
-                self._admin.describe_cluster(request_timeout=_GONE_S),
-                now_s,
-            )
+            self._asked = self._admin.describe_cluster(request_timeout=_ANSWER_S)
+            self._asked_s = now_s
         if self._asked is not None and self._asked.done():
             if self._asked.exception() is None:
                 self._answered_s = now_s
+            else:
+                self._missed_s = now_s
             self._asked = None
         quiet_s = now_s - self._answered_s
         return f"no broker answers since {quiet_s:.0f} s" if quiet_s > _GONE_S else None
+
+    def answers(self) -> bool:
+        """Say whether a broker answers now; may be asked from another thread."""
+        try:
+            self._admin.list_topics("", timeout=_STEP_S)
+        except KafkaException:
+            self._missed_s = time.monotonic()
+            return False
+        return True
+
+    def was_away(self, now_s: float) -> bool:
+        """Say whether no broker answers, or none did at some time within the last minute.
+
+        That this process stood still is no reason: then all brokers answer when it goes on.
+        """
+        self.poll(now_s)
+        if self._missed_s is not None and now_s - self._missed_s < _LATELY_S:
+            return True
+        return not self.answers()

@@ -1,8 +1,10 @@
 """A service's start and end: environment, pipeline, and one line for an error that ends it."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from confluent_kafka import KafkaException
 
@@ -11,7 +13,8 @@ from tidemark.load import load_pipeline
 from tidemark.plan import Plan
 from tidemark.runtime import logs
 from tidemark.runtime.config import Config
-from tidemark.runtime.faults import STOPPED_BY_SETTINGS, explained
+from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, explained
+from tidemark.runtime.reach import BrokersAwayError
 
 _log = logging.getLogger("tidemark")
 
@@ -38,6 +41,21 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
             raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
         run(config, load_pipeline(config.pipeline).plan())
     except (KafkaException, InfrastructureError) as error:
-        line, status = explained(error, config.user)
+        away = isinstance(error, BrokersAwayError)
+        cause = error.__cause__ if away else error
+        assert isinstance(cause, Exception)
+        line, status = explained(cause, config.user)
+        if away and status == FAILED:
+            _log.warning("%s: %s; no broker answered: it starts anew", name, line)
+            _start_anew()
         _log.error("%s: %s", name, line)
         sys.exit(status)
+
+
+def _start_anew() -> NoReturn:
+    """Become a new program in the same process, with nothing of the old one but its settings.
+
+    Nobody need start it again, and it waits for brokers (docs/decisions/0011).
+    """
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
