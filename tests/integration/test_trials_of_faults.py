@@ -136,17 +136,6 @@ def test_b38_memory_does_not_grow_while_the_broker_is_away(tmp_path):
     assert all(highest[name] - before[name] <= 50 for name in services), (before, highest)
 
 
-def supervised(stack):
-    """Start again what has ended for a fault of the infrastructure; return what that was."""
-    ended = Counter()
-    for replica, process in list(stack.processes.items()):
-        if process.poll() is not None:
-            assert process.returncode == 1, stack.log(*replica)[-2_000:]
-            stack.start(replica.service)
-            ended[replica.service] += 1
-    return ended
-
-
 def rss_mib(pid):
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0)
