@@ -19,14 +19,13 @@ from tidemark.core.probe import require_row_wise
 from tidemark.core.row_operators import WithColumns
 from tidemark.core.trigger import (
     EveryEventTime,
-    EveryProcessingTime,
     EveryRows,
     OnClose,
     OnFinal,
     Trigger,
 )
 from tidemark.errors import PipelineError
-from tidemark.logical import Node
+from tidemark.logical import Accumulation, Node
 
 _MOST = 2**62
 
@@ -116,31 +115,28 @@ def windows_on(node: Node, window: InArrivalOrder) -> tuple[Node, Arrival]:
 
 
 def require_published(windows: Arrival, trigger: Trigger) -> None:
-    """Refuse triggers that would never publish windows, or could not."""
+    """Refuse triggers that would never publish windows."""
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if isinstance(windows, Global) and (early is None or isinstance(early, OnFinal)):
         raise PipelineError(
             "window: global_window() never closes; give a trigger: every(...) or on_update()"
         )
-    if windows.slices > 1 and isinstance(early, EveryProcessingTime):
-        raise PipelineError(
-            f"window(trigger): {windows.label} has windows that overlap, which every("
-            "processing_time=...) does not publish; use every(rows=...)"
-        )
 
 
-def discarding(windows: Arrival, trigger: Trigger) -> tuple[Arrival, Trigger]:
-    """Return the windows that a global window becomes where each pane begins it anew."""
+def discarding(windows: Arrival, trigger: Trigger) -> tuple[Arrival, Trigger, Accumulation]:
+    """Return what windows are where no pane repeats rows of another.
+
+    Each pane of a global window ends it, so it becomes windows that close.  Windows that are
+    published only then have one pane each.
+    """
     early = trigger.early if isinstance(trigger, OnClose) else trigger
-    if not isinstance(windows, Global) or isinstance(early, EveryProcessingTime):
-        raise PipelineError(
-            "window(accumulation): of windows in order of arrival only a global_window() that is "
-            "published every(rows=...) or every(event_time=...) may be discarding"
-        )
-    if isinstance(early, EveryEventTime):
-        return Steps(early.interval_ms), OnClose()
-    assert isinstance(early, EveryRows), f"{trigger} publishes nothing"
-    return Count(early.rows, early.rows), OnClose()
+    if early is None or isinstance(early, OnFinal):
+        return windows, trigger, "accumulating"
+    if isinstance(windows, Global) and isinstance(early, EveryEventTime):
+        return Steps(early.interval_ms), OnClose(), "accumulating"
+    if isinstance(windows, Global) and isinstance(early, EveryRows):
+        return Count(early.rows, early.rows), OnClose(), "accumulating"
+    return windows, trigger, "discarding"
 
 
 def _require_rows(value: object, what: str) -> None:

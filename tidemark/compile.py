@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from tidemark.core.arrival import ArrivalAggregate
+from tidemark.core.arrival_discarding import DiscardingArrival
 from tidemark.core.arrival_window import Arrival
 from tidemark.core.duration import duration_text
 from tidemark.core.early import EarlyAggregate
@@ -231,7 +232,9 @@ def _arrival_body(output: Output, windows: Arrival) -> Body:
     every = trigger.early if isinstance(trigger, OnClose) else trigger
     if isinstance(every, OnFinal):
         every = None  # a window that is closed is final
-    return ArrivalAggregate(windows, output.aggregation, windowed.key, windowed.node.columns, every)
+    discards = windowed.accumulation == "discarding" and every is not None
+    body = DiscardingArrival if discards else ArrivalAggregate
+    return body(windows, output.aggregation, windowed.key, windowed.node.columns, every)
 
 
 def _described(output: Output) -> str:

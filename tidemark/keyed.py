@@ -121,8 +121,8 @@ class KeyedStream:
         node, windows = windows_on(self.node, window)
         require_published(windows, used)
         if accumulation == "discarding":
-            windows, used = discarding(windows, used)
-        windowed = Windowed(node, self.key, windows, 0, used, "after_merging")
+            windows, used, accumulation = discarding(windows, used)
+        windowed = Windowed(node, self.key, windows, 0, used, "after_merging", accumulation)
         return WindowedStream(self.dataflow, windowed)
 
 

@@ -42,6 +42,7 @@ class Arriving(NamedTuple):
     threshold: int = 0
     early: Callable[[list[Judged]], bool] = lambda _rows: False
     processing_ms: int = 0
+    discarding: bool = False
 
 
 @dataclass
@@ -52,7 +53,7 @@ class _Open:
     rows: int = 0
     next: int = 0
     highest: int | None = None
-    shown: int = 0
+    shown: dict[int, int] = field(default_factory=dict)
     recorded: int = 0
 
 
@@ -71,17 +72,23 @@ class _Windows:
         step = self.spec.processing_ms
         for key in sorted(self.keys, key=lambda key: (key is not None, key or "")):
             mine = self.keys[key]
+            if not step or mine.recorded // step >= now_ms // step:
+                continue
+            # Each pane of a discarding global window ends it.
+            ends = self.spec.discarding and self.spec.kind == "global"
             for number, rows in mine.windows.items():
-                if step and mine.recorded // step < now_ms // step and mine.shown < len(rows):
-                    mine.shown = len(rows)
-                    yield _pane(key, number, rows, closed=False)
+                if mine.shown.get(number, 0) < len(rows):
+                    yield self._pane(key, number, rows, closed=ends)
+            if ends:
+                mine.windows.clear()
 
     def add(self, row: Judged, now_ms: int) -> list[NumberedPane]:
         """Add a row to the windows of its key; return the panes that it brings."""
         mine = self.keys.setdefault(row.key, _Open())
         panes = []
         if self.spec.kind == "delta" and self._differs(mine, row):
-            panes += [_pane(row.key, n, rows, closed=True) for n, rows in mine.windows.items()]
+            for number, rows in mine.windows.items():
+                panes.append(self._pane(row.key, number, rows, closed=True))
             mine.windows.clear()
         begins = not mine.windows
         if self.spec.kind == "count":
@@ -89,7 +96,6 @@ class _Windows:
         if begins:
             mine.windows[mine.next] = []
             mine.next += 1
-            mine.shown = 0
         mine.rows += 1
         mine.recorded = now_ms
         for number, rows in list(mine.windows.items()):
@@ -98,7 +104,7 @@ class _Windows:
             if closed:
                 del mine.windows[number]
             if closed or self.spec.early(rows):
-                panes.append(_pane(row.key, number, rows, closed=closed))
+                panes.append(self._pane(row.key, number, rows, closed=closed))
         mine.highest = max(row.at_ms, row.at_ms if mine.highest is None else mine.highest)
         return panes
 
@@ -118,14 +124,17 @@ class _Windows:
             return len(rows) == self.spec.size
         return self.spec.kind == "punctuation" and marked(rows[-1])
 
-
-def _pane(key: Key, number: int, rows: list[Judged], *, closed: bool) -> NumberedPane:
-    times = [row.at_ms for row in rows]
-    timing = "on_time" if closed else "early"
-    return NumberedPane(
-        key, number, min(times), max(times) + 1, len(rows), timing, closed, False,
-        len(rows), *values_of(rows),
-    )  # fmt: skip
+    def _pane(self, key: Key, number: int, rows: list[Judged], *, closed: bool) -> NumberedPane:
+        """Show a window: its bounds and number of rows, and the values of all or of new ones."""
+        shown = self.keys[key].shown
+        new = rows[shown.get(number, 0) :] if self.spec.discarding else rows
+        shown[number] = len(rows)
+        times = [row.at_ms for row in rows]
+        timing = "on_time" if closed else "early"
+        return NumberedPane(
+            key, number, min(times), max(times) + 1, len(rows), timing, closed, False,
+            len(new), *values_of(new),
+        )  # fmt: skip
 
 
 def arriving(segments: Sequence[Segment], topics: Sequence[str], spec: Arriving) -> Run:

@@ -8,6 +8,7 @@ import polars as pl
 from tidemark.core import aggregates
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.arrival import ArrivalAggregate
+from tidemark.core.arrival_discarding import DiscardingArrival
 from tidemark.core.arrival_window import CLOSES
 from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 
@@ -19,8 +20,9 @@ ROWS = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
 class Stream:
     """One operator fed by hand."""
 
-    def __init__(self, windows, every=None, aggregation=SUM):
-        self.body = ArrivalAggregate(windows, aggregation, ("key",), COLUMNS, every)
+    def __init__(self, windows, every=None, aggregation=SUM, *, discarding=False):
+        body = DiscardingArrival if discarding else ArrivalAggregate
+        self.body = body(windows, aggregation, ("key",), COLUMNS, every)
         self.state = self.body.fresh()
         self.offset = 0
 

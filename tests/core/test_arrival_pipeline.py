@@ -11,6 +11,7 @@ from tests.core.test_pipeline import moves, refused
 from tidemark import (
     Pipeline,
     col,
+    collect,
     count,
     count_window,
     delta,
@@ -73,20 +74,6 @@ def test_a_window_that_means_nothing_is_refused(build, message):
         (lambda k: k.window(count_window(2), trigger=on_update), "is no trigger"),
         (lambda k: k.window(count_window(2)).aggregate(window=count()), "'window' clashes with"),
         (
-            lambda k: k.window(count_window(3, 1), trigger=every(processing_time="1s")),
-            "count_window(3, 1) has windows that overlap",
-        ),
-        (
-            lambda k: k.window(count_window(3), accumulation="discarding"),
-            "only a global_window() that is published every(rows=...)",
-        ),
-        (
-            lambda k: k.window(
-                global_window(), trigger=every(processing_time=1), accumulation="discarding"
-            ),
-            "only a global_window() that is published every(rows=...)",
-        ),
-        (
             lambda k: k.window(global_window(), trigger=every(rows=1), accumulation="both"),
             "window(accumulation): 'both' is not one of",
         ),
@@ -142,6 +129,40 @@ def test_a_discarding_global_window_is_cut_by_its_trigger():
     written = results(pipeline, [move(at, 1) for at in (0, 9_000, 11_000, 12_000, 35_000)])
     assert [pane["n"] for pane in written["rows"]] == [2, 2]
     assert [pane["n"] for pane in written["steps"]] == [3, 2]
+
+
+def test_other_discarding_windows_are_those_of_their_own_with_panes_of_what_is_new():
+    pipeline = Pipeline("game")
+    keyed = moves(pipeline).key_by("player")
+    for name, window, trigger in (
+        ("fours", count_window(4), every(rows=3)),
+        ("near", delta("score", 5), every(rows=2)),
+        ("clock", global_window(), every(processing_time="1s")),
+        ("closed", count_window(2), on_close()),
+    ):
+        windows = keyed.window(window, trigger=trigger, accumulation="discarding")
+        windows.aggregate(values=collect("score", order="arrival"), n=count()).to(name)
+    plan = pipeline.plan()
+    assert [
+        (each.description.partition(" in ")[2], each.discarding) for each in plan.operators
+    ] == [
+        ("count_window(4), every 3 rows, discarding", True),
+        ("delta(score, 5), every 2 rows, discarding", True),
+        ("global_window(), every 1s of processing time, discarding", True),
+        ("count_window(2)", False),
+    ]
+    written = results(pipeline, timeline())
+    shown = {
+        name: [(p["window"], p["revision"], p["final"], p["values"], p["n"]) for p in panes]
+        for name, panes in written.items()
+    }
+    assert shown["fours"] == [(0, 3, False, [1, 2, 9], 3), (0, 4, True, [], 1)]
+    assert shown["near"] == [
+        (0, 2, False, [1, 2], 2),
+        (0, 2, True, [], 0),
+        (1, 2, False, [9], 2),
+        (1, 3, True, [8], 1),
+    ]
 
 
 def test_triggers_go_with_windows_that_rows_close():
@@ -228,8 +249,7 @@ def test_the_timeline_of_the_specification():
     keyed.window(punctuation(when=col("score") == 0)).aggregate(**totals).to("punctuation")
     keyed.window(delta("score", 5)).aggregate(**totals).to("delta")
     keyed.aggregate(**totals).to("rolling")
-    rows = zip((10, 20, 15, 30, 40, 50), (1, 2, 9, None, 8, 0), strict=True)
-    written = results(pipeline, [move(at, score) for at, score in rows])
+    written = results(pipeline, timeline())
     shown = {
         name: [f"#{p['window']} {p['start']}-{p['end']}" for p in panes]
         for name, panes in written.items()
@@ -241,6 +261,12 @@ def test_the_timeline_of_the_specification():
     assert [f"{p['total']} r{p['revision']}" for p in written["rolling"]] == [
         "1 r1", "3 r2", "12 r3", "12 r4", "20 r5", "20 r6",
     ]  # fmt: skip
+
+
+def timeline():
+    """Return the rows of the timeline of docs/semantics.md, "Windows in order of arrival"."""
+    rows = zip((10, 20, 15, 30, 40, 50), (1, 2, 9, None, 8, 0), strict=True)
+    return [move(at, score) for at, score in rows]
 
 
 def move(at, score, player="a", speed=None):

@@ -10,6 +10,7 @@ from tests.core.arrival_oracle import Arriving, NumberedPane, arriving
 from tests.core.logs import COLUMNS, cut_segments, event_logs
 from tests.core.running import AGGREGATION, incidents, run
 from tidemark.core.arrival import ArrivalAggregate
+from tidemark.core.arrival_discarding import DiscardingArrival
 from tidemark.core.arrival_window import CLOSES, Count, Delta, Global, Punctuation, Steps
 from tidemark.core.operator import Operator
 from tidemark.core.trigger import EveryEventTime, EveryProcessingTime, EveryRows
@@ -33,7 +34,8 @@ def operator(spec, every, topics):
         "global": Global(),
         "steps": Steps(spec.size),
     }[spec.kind]
-    body = ArrivalAggregate(windows, AGGREGATION, ("key",), COLUMNS, every)
+    kind = DiscardingArrival if spec.discarding else ArrivalAggregate
+    body = kind(windows, AGGREGATION, ("key",), COLUMNS, every)
     return Operator("a", topics, frozenset(topics), ("key",), COLUMNS, body)
 
 
@@ -51,25 +53,33 @@ def early(every):
     return fires
 
 
+EVERY = (
+    st.builds(EveryRows, st.integers(1, 3))
+    | st.builds(EveryEventTime, st.sampled_from((1, 5, 20)))
+    | st.builds(EveryProcessingTime, st.sampled_from((1_000, 2_500)))
+)
+KINDS = ("count", "count", "delta", "punctuation", "global", "steps")
+
+
 @st.composite
-def specs(draw):
-    kind = draw(st.sampled_from(("count", "count", "delta", "punctuation", "global", "steps")))
+def specs(draw, kinds=KINDS, triggers=EVERY, *, discarding=False):
+    kind = draw(st.sampled_from(kinds))
     size = draw(st.integers(1, 7))
     slide = draw(st.just(size) | st.integers(1, size))
-    every = draw(
-        st.none()
-        | st.builds(EveryRows, st.integers(1, 3))
-        | st.builds(EveryEventTime, st.sampled_from((1, 5, 20)))
-        | st.builds(EveryProcessingTime, st.sampled_from((1_000, 2_500)))
-    )
-    processing_ms = 0
-    if isinstance(every, EveryProcessingTime):
-        processing_ms, slide = every.interval_ms, size
+    every = draw(triggers)
+    processing_ms = every.interval_ms if isinstance(every, EveryProcessingTime) else 0
     threshold = draw(st.sampled_from((0, 10, 60)))
-    return Arriving(kind, size, slide, threshold, early(every), processing_ms), every
+    return Arriving(kind, size, slide, threshold, early(every), processing_ms, discarding), every
 
 
-@given(event_logs(), specs(), incidents())
+def discarding_specs():
+    # A discarding global window is cut by rows and by event time: then it is one of the others.
+    by_clock = st.builds(EveryProcessingTime, st.sampled_from((1_000, 2_500)))
+    windows = specs(("count", "count", "delta", "punctuation"), EVERY, discarding=True)
+    return windows | specs(("count", "global"), by_clock, discarding=True)
+
+
+@given(event_logs(), specs(triggers=st.none() | EVERY) | discarding_specs(), incidents())
 def test_panes_are_the_oracles_whatever_is_restored_or_purged(log, drawn, happen):
     spec, every = drawn
     expected = arriving(log.segments, log.topics, spec)
@@ -78,7 +88,7 @@ def test_panes_are_the_oracles_whatever_is_restored_or_purged(log, drawn, happen
     assert got == expected
 
 
-@given(st.data(), event_logs(), specs())
+@given(st.data(), event_logs(), specs(triggers=st.none() | EVERY) | discarding_specs())
 def test_cuts_change_no_pane_and_not_their_order(data, log, drawn):
     spec, every = drawn
     whole = run(operator(spec, every, log.topics), log.segments, pane=NumberedPane)

@@ -8,7 +8,6 @@ Each line of partials is a slice, or a piece of one that ends with a row that pu
 before a window closes are prefixes of its lines, complete windows are stretches of slices.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,23 +16,21 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.aggregate_kinds import Max, Min
-from tidemark.core.arrival_state import RECORDED, SHOWN, ArrivalState
-from tidemark.core.arrival_window import NUMBER, ArrivalWindows, Arrived, Cut
-from tidemark.core.block_store import IN_MEMORY, BlockStore
+from tidemark.core.arrival_body import ArrivalBody, complete_slices, last_rows
+from tidemark.core.arrival_state import RECORDED, ArrivalState
+from tidemark.core.arrival_window import NUMBER, Arrived, Cut
 from tidemark.core.blocks import stacked
-from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of, ranges
-from tidemark.core.operator import missed
+from tidemark.core.keyed_lines import Hashes, Lines, Mask, Numbers, keys_of, ranges
 from tidemark.core.pane import (
     EARLY,
     ON_TIME,
     WINDOW,
     framed,
-    pane_schema,
     timing_where,
 )
 from tidemark.core.prefixes import grouped, numbered, prefixes, stretches
 from tidemark.core.segment import EVENT_TIME
-from tidemark.core.trigger import Every, EveryEventTime, EveryProcessingTime, EveryRows
+from tidemark.core.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 _PIECE = "@piece"
 _FIRST, _LAST = "@first", "@last"  # aggregates: event times of the rows
@@ -75,19 +72,12 @@ class _Due:
 
 
 @dataclass(frozen=True)
-class ArrivalAggregate:
+class ArrivalAggregate(ArrivalBody):
     """Aggregate each key's rows in windows by their order in the log.
 
     State is a key's slices of open windows, and one line for a key without any: it is bounded by
-    the keys ever seen (times the slices of a window), and no time takes it away.  ``every``: when
-    windows are published that have not closed.
+    the keys ever seen (times the slices of a window), and no time takes it away.
     """
-
-    windows: ArrivalWindows
-    aggregation: Aggregation
-    key: tuple[str, ...]
-    columns: Mapping[str, pl.DataType]
-    every: Every | None = None
 
     @cached_property
     def _timed(self) -> Aggregation:
@@ -98,76 +88,61 @@ class ArrivalAggregate:
         )
 
     @cached_property
-    def _facts(self) -> np.dtype[np.void]:
-        """Type of what is stored of a slice; with processing time also what was shown of it."""
-        facts = self.windows.facts
-        if not isinstance(self.every, EveryProcessingTime):
-            return facts
-        assert self.windows.slices == 1, "hopping windows by processing time"
-        return np.dtype([*facts.descr, (SHOWN, np.int64), (RECORDED, np.int64)])
-
-    def fresh(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
-        """Return state that holds nothing."""
-        return ArrivalState(self.key, self._facts, store)
+    def facts(self) -> np.dtype[np.void]:
+        """Type of what is stored of a slice; with processing time also when it was recorded."""
+        recorded = [(RECORDED, np.int64)] if isinstance(self.every, EveryProcessingTime) else []
+        return np.dtype([*self.windows.facts.descr, *recorded])
 
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
         """Publish what was recorded before this interval of processing time and not shown yet."""
         if not isinstance(self.every, EveryProcessingTime):
             return
-        due = state.record(now_ms, self.every.interval_ms)
-        if due is None:
-            return
-        due.facts[SHOWN] = due.facts[ROWS]
-        state.put(due)
-        key = np.arange(due.keys.height)
-        closed = np.zeros(key.size, np.bool_)
-        panes = self._panes(due.keys, _Due(key, due.facts[NUMBER], key, closed, due.partials), key)
-        state.add_panes(panes.sort(*self.key, WINDOW))
+        lines, key_of_line = state.record(now_ms, self.every.interval_ms)
+        if lines is not None:
+            state.put(lines)
+            due = self._open(lines, key_of_line)
+            panes = self._panes(lines.keys, due, np.arange(due.row.size))
+            state.add_panes(panes.sort(*self.key, WINDOW))
 
-    def fold(self, rows: pl.DataFrame, state: ArrivalState) -> pl.DataFrame:
-        """Add rows to their slices and make the panes that they bring; no row is late."""
-        if not rows.is_empty():
-            self._fold(rows, state)
-        none = np.empty(0, np.int64)
-        return missed(rows.clear(), none, none, 0)
+    def _open(self, lines: Lines, key_of_line: Numbers) -> _Due:
+        """Return the open windows of some keys, given all their lines in order.
 
-    def publish(self, state: ArrivalState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return the panes that the rows brought, in order of those rows, then of windows."""
-        assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
-        panes = state.take_panes()
-        if panes:
-            return pl.concat(panes, how="vertical_relaxed")
-        schema = pane_schema(self.key, self.columns, self.aggregation.types, numbered=True)
-        return pl.DataFrame(schema=schema)
+        All of a key end with its last row for now, so each is the merged slices from its own on.
+        """
+        held = np.flatnonzero(lines.facts[ROWS] > 0)[::-1]
+        key, number = key_of_line[held], lines.facts[NUMBER][held]
+        begins = np.append(True, key[1:] != key[:-1])
+        suffixes = prefixes(self._timed, lines.partials[held], numbered(begins))
+        head = np.searchsorted(key_of_line, key, "right") - 1
+        opens = number >= self.closed(lines.facts[NUMBER])[head] * self.windows.step
+        at = np.flatnonzero(opens & (number % self.windows.step == 0))
+        row, closed = np.arange(at.size), np.zeros(at.size, np.bool_)
+        return _Due(head[at], number[at] // self.windows.step, row, closed, suffixes[at])
 
-    def _fold(self, rows: pl.DataFrame, state: ArrivalState) -> None:
+    def add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
+        """Add rows to their slices and make the panes that they bring."""
         keys, hashes, key_of_row = keys_of(rows, self.key)
         stored, key_of_line = state.take(keys, hashes)
         order = np.argsort(key_of_row, kind="stable")
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
-        heads = np.zeros(keys.height, self._facts)
+        heads = np.zeros(keys.height, self.facts)
         if stored is not None:
             heads[key_of_line] = stored.facts  # of several lines of a key the last one stays
         arrived = Arrived(rows[order], key, first, heads)
         cut = self.windows.cut(arrived)
         pieces = self._pieces(arrived, cut, stored, key_of_line)
         slices = self._slices(pieces)
-        closed = self._closed(heads[NUMBER]), self._closed(_complete(arrived, cut))
+        closed = self.closed(heads[NUMBER]), self.closed(complete_slices(arrived, cut))
         if self._by_rows:
             due = self._running(pieces, arrived, *closed)
         else:
             due = self._complete(slices, *closed)
         kept = self._kept(keys, hashes, slices, cut, arrived, closed[1])
         if isinstance(self.every, EveryProcessingTime):
-            _note(kept.facts, heads, state.now_ms)
+            kept.facts[RECORDED] = state.now_ms
         state.put(kept)
         state.add_panes(self._panes(keys, due, order))
-
-    def _closed(self, complete: Numbers) -> Numbers:
-        """Count the windows that are closed where so many slices are complete."""
-        closed = (complete - self.windows.slices) // self.windows.step + 1
-        return np.maximum(closed, 0)
 
     def _pieces(
         self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers
@@ -238,8 +213,8 @@ class ArrivalAggregate:
     ) -> Lines:
         """Return the slices of open windows, and an empty one where the last is complete."""
         kept = slices.at(slices.number >= (closed * self.windows.step)[slices.key])
-        complete = _complete(arrived, cut)
-        empty = np.flatnonzero(cut.completes[_last(arrived)])
+        complete = complete_slices(arrived, cut)
+        empty = np.flatnonzero(cut.completes[last_rows(arrived)])
         key = np.concatenate([kept.key, empty])
         number = np.concatenate([kept.number, complete[empty]])
         none = pl.DataFrame({ROWS: np.zeros(empty.size, np.int64)})
@@ -265,7 +240,7 @@ class ArrivalAggregate:
     def _running(self, pieces: _Pieces, arrived: Arrived, before: Numbers, after: Numbers) -> _Due:
         """Return windows as of every row that publishes them, and those that closed."""
         step = self.windows.step
-        low = np.maximum(self._closed(pieces.number), before[pieces.key])
+        low = np.maximum(self.closed(pieces.number), before[pieces.key])
         count = np.maximum(pieces.number // step + 1 - low, 0)
         piece = np.repeat(np.arange(count.size), count)
         window = ranges(low, count)
@@ -308,21 +283,3 @@ class ArrivalAggregate:
             closed,
         )
         return panes.hstack(values.drop(_FIRST, _LAST))
-
-
-def _note(heads: Facts, before: Facts, now_ms: int) -> None:
-    """Note when rows were recorded; of a window that is new nothing was shown."""
-    heads[SHOWN][heads[NUMBER] != before[NUMBER]] = 0
-    heads[RECORDED] = now_ms
-
-
-def _last(arrived: Arrived) -> Numbers:
-    """Return of each key the place of its last row."""
-    return np.append(arrived.first[1:], arrived.key.size) - 1
-
-
-def _complete(arrived: Arrived, cut: Cut) -> Numbers:
-    """Count of each key the slices that are complete."""
-    last = _last(arrived)
-    complete: Numbers = cut.number[last] + cut.completes[last]
-    return complete

@@ -1,7 +1,8 @@
 """Keyed state of windows in order of arrival: the slices that later rows can still be in a pane of.
 
-Each key has one line for every such slice.  The last line of a key is its head, the open slice; it
-may have no rows yet.  So a key once seen has a line for ever: counting goes on where it stopped.
+Each key has one line for every such slice; discarding, for every open window.  The last line of a
+key is its head, the open slice or newest window; it may have no rows yet.  So a key once seen has a
+line for ever: counting goes on where it stopped.
 """
 
 from collections.abc import Iterator
@@ -12,13 +13,18 @@ import polars as pl
 from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_window import NUMBER
 from tidemark.core.block_store import IN_MEMORY, BlockStore
-from tidemark.core.keyed_lines import Hashes, Lines, Numbers, hashes_of
+from tidemark.core.keyed_lines import Hashes, Lines, Numbers, hashes_of, keys_of
 from tidemark.core.line_table import LineTable
 from tidemark.core.operator import Changes
-from tidemark.core.segment import NEVER_MS
+from tidemark.core.segment import FOREVER_MS, NEVER_MS
 
-SHOWN, RECORDED = "@shown", "@recorded"
-"""Facts of a slice: its rows in the last pane, and the processing time of its last row."""
+RECORDED = "@recorded"
+"""Fact of a slice: the processing time of rows of its key that no pane shows; FOREVER_MS if none.
+"""
+
+COUNT = "@count"
+"""Fact of a discarding window: its rows, shown or not; its ROWS are those that no pane has shown.
+"""
 
 SLICES = "slices"
 """Name of the only frame in the state's changes: all lines of every key that changed."""
@@ -54,22 +60,26 @@ class ArrivalState:
         """Add all lines of keys that have none, in order of hash."""
         self.lines.put(lines, fresh=True)
 
-    def record(self, now_ms: int, interval_ms: int) -> Lines | None:
-        """Take the processing time of a segment; remove the slices that it shows.
+    def record(self, now_ms: int, interval_ms: int) -> tuple[Lines | None, Numbers]:
+        """Take the processing time of a segment; remove the lines of the keys that it shows.
 
-        Those have rows that no pane has, and all of them from earlier intervals than this.
+        Those have rows that no pane shows, all of them from earlier intervals than this.  They are
+        returned as by ``take``, with nothing left to show.
         """
         before_ms, self.now_ms = self.now_ms, now_ms
+        none = np.empty(0, np.int64)
         if before_ms // interval_ms == now_ms // interval_ms:
-            return None
+            return None, none
         facts = self.lines.facts
         old = facts[RECORDED] // interval_ms < now_ms // interval_ms
-        slots = np.flatnonzero(self.lines.alive & old & (facts[SHOWN] < facts[ROWS]))
+        slots = np.flatnonzero(self.lines.alive & old & (facts[ROWS] > 0))
         if not slots.size:
-            return None
-        due = self.lines.lines(slots).in_order()
-        self.lines.take(slots)
-        return due
+            return None, none
+        keys, hashes, _ = keys_of(self.lines.keys(slots), self.key)
+        lines, key_of_line = self.take(keys, hashes)
+        assert lines is not None, "lines that are alive were not found"
+        lines.facts[RECORDED] = FOREVER_MS
+        return lines, key_of_line
 
     def add_panes(self, panes: pl.DataFrame) -> None:
         """Keep panes until they are published."""
@@ -118,5 +128,5 @@ class ArrivalState:
             lines = pl.concat(live, how="diagonal")
             assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a slice is twice"
             open_slices = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
-            empty = lines.filter(pl.col(ROWS) == 0)
+            empty = lines.filter(pl.col(COUNT if COUNT in lines.columns else ROWS) == 0)
             assert empty.height <= open_slices.height, "an empty slice is not the open one"

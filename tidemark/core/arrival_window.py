@@ -181,7 +181,7 @@ class Punctuation(_Whole):
 
 @dataclass(frozen=True, slots=True)
 class Global(_Whole):
-    """One window that never ends."""
+    """One window that no row ends."""
 
     @property
     def label(self) -> str:
@@ -190,8 +190,8 @@ class Global(_Whole):
 
     def cut(self, arrived: Arrived) -> Cut:
         """Cut nowhere."""
-        size = arrived.key.size
-        return Cut(np.zeros(size, np.int64), np.zeros(size, np.bool_), arrived.heads)
+        never = np.zeros(arrived.key.size, np.bool_)
+        return Cut(arrived.heads[NUMBER][arrived.key], never, arrived.heads)
 
 
 @dataclass(frozen=True, slots=True)

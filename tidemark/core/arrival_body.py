@@ -1,0 +1,84 @@
+"""What operators on windows in order of arrival have in common; ``arrival`` and its siblings fold.
+
+Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregate import Aggregation
+from tidemark.core.arrival_state import ArrivalState
+from tidemark.core.arrival_window import ArrivalWindows, Arrived, Cut
+from tidemark.core.block_store import IN_MEMORY, BlockStore
+from tidemark.core.keyed_lines import Numbers
+from tidemark.core.operator import missed
+from tidemark.core.pane import pane_schema
+from tidemark.core.trigger import Every
+
+
+@dataclass(frozen=True)
+class ArrivalBody(ABC):
+    """Aggregate each key's rows in windows by their order in the log.
+
+    ``every``: when windows are published that have not closed.
+    """
+
+    windows: ArrivalWindows
+    aggregation: Aggregation
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    every: Every | None = None
+
+    @property
+    @abstractmethod
+    def facts(self) -> np.dtype[np.void]:
+        """Type of what a line of state holds besides key and partials."""
+
+    @abstractmethod
+    def record(self, state: ArrivalState, now_ms: int, clock_ms: int) -> None:
+        """Publish what was recorded before this interval of processing time and not shown yet."""
+
+    @abstractmethod
+    def add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
+        """Add rows, of which there are some, to their windows and make the panes they bring."""
+
+    def fresh(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
+        """Return state that holds nothing."""
+        return ArrivalState(self.key, self.facts, store)
+
+    def fold(self, rows: pl.DataFrame, state: ArrivalState) -> pl.DataFrame:
+        """Add rows to their windows; no row is late."""
+        if not rows.is_empty():
+            self.add(rows, state)
+        none = np.empty(0, np.int64)
+        return missed(rows.clear(), none, none, 0)
+
+    def publish(self, state: ArrivalState, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return the panes that the rows brought, in order of those rows, then of windows."""
+        assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
+        panes = state.take_panes()
+        if panes:
+            return pl.concat(panes, how="vertical_relaxed")
+        schema = pane_schema(self.key, self.columns, self.aggregation.types, numbered=True)
+        return pl.DataFrame(schema=schema)
+
+    def closed(self, complete: Numbers) -> Numbers:
+        """Count the windows that are closed where so many slices are complete."""
+        closed = (complete - self.windows.slices) // self.windows.step + 1
+        return np.maximum(closed, 0)
+
+
+def last_rows(arrived: Arrived) -> Numbers:
+    """Return of each key the place of its last row."""
+    return np.append(arrived.first[1:], arrived.key.size) - 1
+
+
+def complete_slices(arrived: Arrived, cut: Cut) -> Numbers:
+    """Count of each key the slices that are complete."""
+    last = last_rows(arrived)
+    complete: Numbers = cut.number[last] + cut.completes[last]
+    return complete
