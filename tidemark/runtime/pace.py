@@ -14,20 +14,23 @@ class Pace:
         """Commit at most every ``least_ms`` when caught up and every ``most_ms`` under lag."""
         self._least_s, self._most_s = least_ms / 1000, most_ms / 1000
         self._interval_s = self._least_s
-        self._last_s = now_s
+        self._begun_s = self._ended_s = now_s
         self._waited_s = 0.0
 
     def until_due_s(self, now_s: float) -> float:
         """Return how long a commit should still wait; 0 when it is due."""
-        return max(0.0, self._last_s + self._interval_s - now_s)
+        return max(0.0, self._begun_s + self._interval_s - now_s)
 
     def waited(self, seconds: float) -> None:
         """Count time in which there was no input."""
         self._waited_s += seconds
 
-    def committed(self, now_s: float) -> None:
-        """Start the next interval: twice as long if this one was spent working."""
-        busy = 1 - self._waited_s / max(now_s - self._last_s, 1e-9)
+    def committed(self, begun_s: float, ended_s: float) -> None:
+        """Start the next interval with this commit: twice as long if the last was spent working.
+
+        Intervals reach from begin to begin, so that what a commit takes adds to no record's wait.
+        """
+        busy = 1 - self._waited_s / max(ended_s - self._ended_s, 1e-9)
         longer = min(2 * self._interval_s, self._most_s)
         self._interval_s = longer if busy > _BUSY else self._least_s
-        self._last_s, self._waited_s = now_s, 0.0
+        self._begun_s, self._ended_s, self._waited_s = begun_s, ended_s, 0.0

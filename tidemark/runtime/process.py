@@ -199,7 +199,7 @@ class Process:
             begin_s = time.monotonic()
             self._commit(offsets)
             now_s = time.monotonic()
-            self._pace.committed(now_s)
+            self._pace.committed(begin_s, now_s)
             self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
             self._telemetry.committed(now_s - begin_s)
         assert not self.outbox.is_open, "output without offsets"
