@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pytest
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import PartitionsLostError
 from tidemark.runtime.health import Health
 from tidemark.runtime.pace import Pace
 from tidemark.runtime.portion import Portion
@@ -68,7 +66,6 @@ def process_of(work: Taking, outbox: Committing, member: Reading) -> Process:
     process = Process.__new__(Process)
     process.outbox, process.member = outbox, member
     process._work, process._failed, process._in_hand = work, False, []
-    process._refused = None
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
     process._pace, process._portion = Pace(100, 500, 0.0), Portion(work.batch, 30_000)
     return process
@@ -86,27 +83,3 @@ def test_what_a_rebalance_has_settled_while_more_was_read_is_not_taken_again():
 
     assert outbox.commits == [[FIRST]]
     assert work.taken == [FIRST, SECOND]
-
-
-class Refusing(Committing):
-    """An outbox whose commits the group refuses: what was written stays open."""
-
-    is_open = True
-
-    def commit(self, offsets: Sequence[TopicPartition], consumer: Any) -> None:
-        super().commit(offsets, consumer)
-        raise PartitionsLostError("refused")
-
-
-def test_a_commit_that_was_refused_within_a_call_back_is_not_followed_by_another():
-    """The client calls back again before it raises; the reason must not be lost by then."""
-    work = Taking()
-    outbox = Refusing(work)
-    process = process_of(work, outbox, Reading())
-
-    for _ in ("revoked", "assigned"):
-        with pytest.raises(PartitionsLostError, match="refused"):
-            process.settle()
-        work.checkpoint = lambda: ()  # type: ignore[method-assign]
-
-    assert len(outbox.commits) == 1

@@ -23,6 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import InfrastructureError, StateError
+from tidemark.runtime.callbacks import Callbacks
 from tidemark.runtime.clients import when_known
 
 _log = logging.getLogger("tidemark")
@@ -86,6 +87,7 @@ class Member:
         self._admin = admin
         self._owner = owner
         self._positions: dict[Partition, int] = {}
+        self._callbacks = Callbacks()
         self._leaving = False
         self.joined = False
         """Whether the group has assigned anything yet, be it nothing."""
@@ -94,14 +96,16 @@ class Member:
         """Join the group; partitions arrive inside ``consume``."""
         self.consumer.subscribe(
             list(topics),
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            on_assign=self._callbacks.safe(self._on_assign),
+            on_revoke=self._callbacks.safe(self._on_revoke),
+            on_lost=self._callbacks.safe(self._on_lost),
         )
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return up to ``count`` messages; waits for that many or the timeout."""
-        messages: list[Message] = self.consumer.consume(count, timeout_s)
+        messages: list[Message] = self._callbacks.during(
+            lambda: self.consumer.consume(count, timeout_s)
+        )
         if any(map(Message.error, messages)):
             messages = [message for message in messages if not _failed(message)]
         if messages:
@@ -135,7 +139,7 @@ class Member:
     def leave(self) -> None:
         """Settle, and leave the group so that others need not wait for the session to end."""
         self._leaving = True
-        self.consumer.close()
+        self._callbacks.during(self.consumer.close)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.joined = True

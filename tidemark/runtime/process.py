@@ -113,7 +113,6 @@ class Process:
         self._work: Work | None = None
         self._in_hand: list[Message] = []
         self._failed = False
-        self._refused: Exception | None = None
         self._reported: Mapping[str, object] = {}
         self._reported_s = self._collected_s = time.monotonic()
 
@@ -191,25 +190,16 @@ class Process:
         """Commit everything taken so far."""
         if self._failed or self._work is None:
             return
-        if self._refused is not None:  # the client calls back once more before it raises
-            raise self._refused
         self._take()  # positions count what the second ``consume`` of a turn found in hand
         offsets = self._work.checkpoint()
         if offsets:
             begin_s = time.monotonic()
-            self._commit(offsets)
+            self.outbox.commit(offsets, self.member.consumer)
             now_s = time.monotonic()
             self._pace.committed(begin_s, now_s)
             self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
             self._telemetry.committed(now_s - begin_s)
         assert not self.outbox.is_open, "output without offsets"
-
-    def _commit(self, offsets: Sequence[TopicPartition]) -> None:
-        try:
-            self.outbox.commit(offsets, self.member.consumer)
-        except Exception as error:
-            self._refused = error
-            raise
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Let work start where it knows that it stopped."""
