@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from stack import Stack, last_panes, move, wait_until
 
-from tests.sinks.contract import DatabaseContract, SinkContract, opened
+from tests.sinks.contract import DatabaseContract, PositionContract, SinkContract, opened
 from tests.sinks.feeds import PANES, batch, held, pane
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.postgres import PostgresSink
@@ -16,7 +16,7 @@ T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TestPostgres(SinkContract, DatabaseContract):
+class TestPostgres(SinkContract, PositionContract, DatabaseContract):
     def test_a_text_with_a_nul_character_is_refused_and_nothing_of_its_batch_taken(self, place):
         sink = opened(place)
         with pytest.raises(RefusedError, match="PostgreSQL: "):

@@ -1,4 +1,4 @@
-"""What every sink must do, and every database besides: suites to inherit.
+"""What every sink must do, those that remember positions, and databases: suites to inherit.
 
 ``places`` makes a place of the kind that is tested, empty each time; ``place`` is one of them.
 """
@@ -70,6 +70,34 @@ class SinkContract:
         records = [pane("ann", 0, 1), withdrawal("ann", 0, 1), pane("ann", -1_000, 2)]
         assert filled(place, *batches(records, [1])) == held(records)
 
+    def test_discarded_panes_are_kept_side_by_side(self, place):
+        table = replace(PANES, key=(*PANES.window, "revision"))
+        records = [pane("ann", 0, 1, 1), pane("ann", 0, 3, 2), pane("ann", 0, 3, 2)]
+        found = filled(place, batch(records, table=table), table=table)
+        assert [(each["revision"], each["pops"]) for each in found] == [(1, 1), (3, 2)]
+
+    def test_a_withdrawal_takes_all_discarded_panes_of_its_window(self, place):
+        table = replace(PANES, key=(*PANES.window, "revision"))
+        records = [pane("ann", 0, 1), pane("ann", 0, 3), withdrawal("ann", 0, 3), pane("ann", 9, 3)]
+        first, second = batch(records[:2], table=table), batch(records[2:], 2, 2, table=table)
+        assert filled(place, first, second, table=table) == [row(records[3])]
+
+    @settings(
+        max_examples=settings().max_examples // 4,  # each opens a place of its own
+        suppress_health_check=[HealthCheck.function_scoped_fixture, *SLOW],
+    )
+    @given(history=HISTORIES, cuts=st.lists(st.integers(1, 11), max_size=4))
+    def test_any_history_in_any_cut_leaves_what_it_means(self, places, history, cuts):
+        records = [
+            withdrawal(player, start, n + 1) if gone else pane(player, start, n + 1, n)
+            for n, (player, start, gone) in enumerate(history)
+        ]
+        assert filled(places(), *batches(records, cuts)) == held(records)
+
+
+class PositionContract:
+    """Of every sink that remembers how far it got: those deliver exactly once."""
+
     def test_positions_are_those_of_the_last_write(self, place):
         sink = opened(place)
         assert sink.positions([AT, OTHER]) == {}
@@ -100,30 +128,6 @@ class SinkContract:
         assert sink.positions([AT]) == {AT: Position(1, TOPIC_ID)}
         sink.close()
         assert place.rows(PANES) == [row(pane("ann", 0, 1))]
-
-    def test_discarded_panes_are_kept_side_by_side(self, place):
-        table = replace(PANES, key=(*PANES.window, "revision"))
-        records = [pane("ann", 0, 1, 1), pane("ann", 0, 3, 2), pane("ann", 0, 3, 2)]
-        found = filled(place, batch(records, table=table), table=table)
-        assert [(each["revision"], each["pops"]) for each in found] == [(1, 1), (3, 2)]
-
-    def test_a_withdrawal_takes_all_discarded_panes_of_its_window(self, place):
-        table = replace(PANES, key=(*PANES.window, "revision"))
-        records = [pane("ann", 0, 1), pane("ann", 0, 3), withdrawal("ann", 0, 3), pane("ann", 9, 3)]
-        first, second = batch(records[:2], table=table), batch(records[2:], 2, 2, table=table)
-        assert filled(place, first, second, table=table) == [row(records[3])]
-
-    @settings(
-        max_examples=settings().max_examples // 4,  # each opens a place of its own
-        suppress_health_check=[HealthCheck.function_scoped_fixture, *SLOW],
-    )
-    @given(history=HISTORIES, cuts=st.lists(st.integers(1, 11), max_size=4))
-    def test_any_history_in_any_cut_leaves_what_it_means(self, places, history, cuts):
-        records = [
-            withdrawal(player, start, n + 1) if gone else pane(player, start, n + 1, n)
-            for n, (player, start, gone) in enumerate(history)
-        ]
-        assert filled(places(), *batches(records, cuts)) == held(records)
 
 
 class DatabaseContract:

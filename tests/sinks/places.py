@@ -7,13 +7,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import polars as pl
 
+from tests.sinks.receiver import Receiver
 from tidemark.sinks.duck import DuckSink
 from tidemark.sinks.lines import LinesSink
 from tidemark.sinks.parquet import ParquetSink
@@ -21,6 +24,7 @@ from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Sink
 from tidemark.sinks.sqlite import SqliteSink
 from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.webhook import WebhookSink
 
 Row = dict[str, Any]
 
@@ -66,10 +70,27 @@ def parquet_place(folder: Path) -> Place:
 def lines_place(folder: Path) -> Place:
     def rows(table: Table) -> list[Row]:
         files = sorted(folder.glob(f"{table.name}-*.jsonl"))
-        frames = [decode(table, path.read_bytes().splitlines()).rows for path in files]
-        return plain(_held(pl.concat(frames), table), table)
+        return records_held(table, [v for path in files for v in path.read_bytes().splitlines()])
 
     return Place(lambda: LinesSink(folder), rows)
+
+
+_numbers = count()
+
+
+@cache
+def _receiver() -> Receiver:
+    return Receiver()
+
+
+def webhook_place(_folder: Path) -> Place:
+    receiver, path = _receiver(), f"/{next(_numbers)}"
+
+    def rows(table: Table) -> list[Row]:
+        records = receiver.records(path, table.topic)
+        return records_held(table, [msgspec.json.encode(each["value"]) for each in records])
+
+    return Place(lambda: WebhookSink(receiver.url + path), rows)
 
 
 PLACES: dict[str, Callable[[Path], Place]] = {
@@ -77,6 +98,7 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "duckdb": duck_place,
     "parquet": parquet_place,
     "jsonl": lines_place,
+    "webhook": webhook_place,
 }
 
 
@@ -86,6 +108,11 @@ def database_rows(run: Callable[[str], list[tuple[Any, ...]]], table: Table) -> 
     columns = ", ".join(f'"{name}"' for name in names)
     found = run(f'SELECT {columns} FROM "{table.name}"')
     return plain([dict(zip(names, values, strict=True)) for values in found], table)
+
+
+def records_held(table: Table, values: Sequence[bytes]) -> list[Row]:
+    """Return the rows that count of all records ever written."""
+    return plain(_held(decode(table, values).rows, table), table)
 
 
 def _begin(path: Path) -> tuple[int, int]:

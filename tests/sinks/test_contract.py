@@ -2,10 +2,15 @@
 
 import pytest
 
-from tests.sinks.contract import DatabaseContract, SinkContract
+from tests.sinks.contract import DatabaseContract, PositionContract, SinkContract
 
 
 class TestSink(SinkContract):
+    pass
+
+
+@pytest.mark.parametrize("places", ["sqlite", "duckdb", "parquet", "jsonl"], indirect=True)
+class TestPositions(PositionContract):
     pass
 
 

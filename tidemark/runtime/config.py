@@ -106,6 +106,8 @@ class Config(BaseSettings):
     sink_name: str = Field(
         default="sink", validation_alias="TIDEMARK_SINK_NAME", pattern=r"^[A-Za-z0-9._-]{1,100}$"
     )
+    # What it delivers: names of tables between commas, all by default.
+    sink_tables: str = Field(default="", validation_alias="TIDEMARK_SINK_TABLES")
     # Where the archive service keeps logs: a folder, or a URI such as s3://bucket/logs.
     archive: str = Field(default="", validation_alias="TIDEMARK_ARCHIVE")
     # A file per log partition and so much time.

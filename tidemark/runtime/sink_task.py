@@ -37,7 +37,8 @@ from tidemark.runtime.wall_clock import now_ms
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, RefusedError, Sink, UnavailableError
-from tidemark.sinks.table import Table, tables_of
+from tidemark.sinks.table import Table, chosen, tables_of
+from tidemark.sinks.topic import TopicSink
 
 _log = logging.getLogger("tidemark")
 
@@ -326,18 +327,20 @@ def _refused(batch: Batch, reason: str) -> DeadLetter:
 def run(config: Config, plan: Plan) -> None:
     """Run a sink of a pipeline until it is told to stop."""
     sink = open_sink(config.sink.get_secret_value())
-    tables = tables_of(plan)
+    tables = chosen(tables_of(plan), config.sink_tables)
     with_registry(config, {each.topic: each.avro for each in tables if each.avro is not None})
-    # Offsets follow what the sink has taken, so that they never say more.
+    # Offsets follow what the sink has taken, so that they never say more; or go in one with it.
     own = config.model_copy(
         update={
-            "guarantee": "at-least-once",
+            "guarantee": config.guarantee if isinstance(sink, TopicSink) else "at-least-once",
             "commit_interval_ms": max(config.commit_interval_ms, sink.every_ms),
             "commit_interval_max_ms": max(config.commit_interval_max_ms, sink.every_ms),
         }
     )
     process = Process(own, plan.pipeline, config.sink_name, [t.topic for t in tables])
     ensure(process.admin, own_topics(plan), config.replication_factor)
+    if isinstance(sink, TopicSink):
+        sink.join(process.outbox, process.admin, config.replication_factor)
     when_back(lambda: sink.prepare(tables), process.waiting)
     process.run(SinkTask(process, sink, tables, DeadLetters(own, plan.dead_letters)))
     sink.close()

@@ -9,7 +9,8 @@ from tidemark.sinks.sink import Sink
 
 FORMS = (
     "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, sqlite:PATH, duckdb:PATH, parquet:FOLDER, "
-    "jsonl:FOLDER, http://..., https://... or MODULE:CLASS of your own"
+    "jsonl:FOLDER, kafka:PREFIX, kafka://BROKERS/PREFIX, http://..., https://... or MODULE:CLASS "
+    "of your own"
 )
 
 
@@ -40,6 +41,10 @@ def _open(address: str) -> Sink:
             from tidemark.sinks.webhook import WebhookSink
 
             return WebhookSink(address)
+        case "kafka":
+            from tidemark.sinks.topic import OtherClusterSink, TopicSink
+
+            return OtherClusterSink(address) if rest.startswith("//") else TopicSink(rest)
         case "sqlite":
             from tidemark.sinks.sqlite import SqliteSink
 

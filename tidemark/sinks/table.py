@@ -6,7 +6,7 @@ Names are those of SQL, where ``end`` and ``offset`` are words of the language: 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -87,7 +87,8 @@ class Table:
     ``key``: the columns that say which row it is.  ``window``: those that say which window a pane
     is of, empty where rows are no panes; all rows of a window go where the pane is withdrawn.
     ``record_key``: the pipeline's key columns.  ``raw_row``: type of what late rows hold besides,
-    as JSON in column ``row``.  ``avro``: how records are written, None for JSON.
+    as JSON in column ``row``.  ``avro``: how records are written, None for JSON.  ``partitions``:
+    of the topic.
     """
 
     topic: str
@@ -99,6 +100,7 @@ class Table:
     record_key: tuple[str, ...] = ()
     raw_row: pl.Struct | None = None
     avro: AvroType | None = None
+    partitions: int = 1
 
     @property
     def has_panes(self) -> bool:
@@ -129,6 +131,22 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
     return tuple(tables)
 
 
+def chosen(tables: Sequence[Table], names: str) -> tuple[Table, ...]:
+    """Return the tables that ``names`` has, between commas; all where it has none.
+
+    Raises:
+        ConfigurationError: there is no such table.
+    """
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    known = {table.name: table for table in tables}
+    for name in wanted:
+        if name not in known:
+            raise ConfigurationError(
+                f"TIDEMARK_SINK_TABLES: no table {name!r}; there are {', '.join(known)}"
+            )
+    return tuple(known[name] for name in dict.fromkeys(wanted)) or tuple(tables)
+
+
 def table_name(plan: Plan, topic: str) -> str:
     """Return a topic's name without the pipeline's, as SQL writes names without quotes."""
     return re.sub(r"\W", "_", topic.removeprefix(f"{plan.pipeline}."), flags=re.ASCII).lower()
@@ -155,6 +173,7 @@ def _panes(plan: Plan, operator: OperatorPlan) -> Table:
         window,
         tuple(key),
         avro=_avro(operator, "pane_type"),
+        partitions=_partitions(plan, operator),
     )
 
 
@@ -168,7 +187,12 @@ def _late(plan: Plan, operator: OperatorPlan) -> Table:
         f"Rows that came too late for {operator.results}",
         raw_row=pl.Struct(columns),
         avro=_avro(operator, "late_type"),
+        partitions=_partitions(plan, operator),
     )
+
+
+def _partitions(plan: Plan, operator: OperatorPlan) -> int:
+    return next(log.partitions for log in plan.logs if log.topic == operator.log)
 
 
 def _avro(operator: OperatorPlan, kind: str) -> AvroType | None:

@@ -1,0 +1,174 @@
+"""Kafka topics: records as they are, in topics of the same names behind a prefix.
+
+``kafka:PREFIX`` is the pipeline's own cluster.  Records are part of what commits the offsets of the
+sink: with a transaction, exactly once.  ``kafka://BROKERS/PREFIX`` is another cluster, and no
+transaction spans two: at least once.  A record keeps its key, its value and its partition's number.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import ConfigurationError
+from tidemark.runtime import clients, topics
+from tidemark.runtime.commit import Outbox
+from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition
+from tidemark.runtime.sending import Failures, flush, send
+from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.table import Table
+
+_SETTINGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "max.message.bytes": str(clients.MAX_MESSAGE_BYTES),
+}
+_LEAST_BYTES = 2**20  # a topic that others made may have the broker's default
+_OVERHEAD_BYTES = 128  # of a batch with one record
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_GIVEN_UP_MS = 10_000
+_STEP_S = 5.0
+
+
+class _Twins:
+    """The topics that a sink writes, by those that it reads."""
+
+    def __init__(self, prefix: str) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise ConfigurationError(
+                f"TIDEMARK_SINK: {prefix!r} is no prefix of topics, which kafka:PREFIX and "
+                "kafka://BROKERS/PREFIX need: letters, digits, '.', '_' and '-'"
+            )
+        self._prefix = prefix
+        self._most_bytes: dict[str, int] = {}
+
+    def name(self, topic: str) -> str:
+        return f"{self._prefix}.{topic}"
+
+    def prepare(self, admin: AdminClient, tables: Sequence[Table], replication_factor: int) -> None:
+        """Create what is missing, verify the rest."""
+        wanted = [
+            topics.Topic(self.name(table.topic), table.partitions, _SETTINGS, _LEAST_BYTES)
+            for table in tables
+        ]
+        topics.ensure(admin, wanted, replication_factor)
+        for topic in wanted:
+            self._most_bytes[topic.name] = topics.message_bytes(admin, [topic.name])
+
+    def require_small(self, batch: Batch) -> None:
+        """Refuse a batch with a record that its topic would not take."""
+        name = self.name(batch.partition.topic)
+        most = self._most_bytes[name] - _OVERHEAD_BYTES
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            size = len(key or b"") + len(value)
+            if size > most:
+                raise RefusedError(f"topic {name} takes {most} bytes, the record has {size}")
+
+
+class TopicSink:
+    """Topics of the pipeline's own cluster."""
+
+    every_ms = 0
+
+    def __init__(self, prefix: str) -> None:
+        """``prefix``: of the names of the topics written."""
+        self._twins = _Twins(prefix)
+        self._outbox: Outbox | None = None
+
+    def join(self, outbox: Outbox, admin: AdminClient, replication_factor: int) -> None:
+        """Write to what the process commits together with its offsets."""
+        self._outbox, self._admin, self._replication_factor = outbox, admin, replication_factor
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Create topics that are missing, refuse those that cannot take the records."""
+        self._twins.prepare(self._admin, tables, self._replication_factor)
+
+    def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
+        """Remember nothing: the offsets are committed with the records."""
+        return {}
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Hand records to the commit that follows."""
+        assert self._outbox is not None, "write before join"
+        for batch in batches:
+            self._twins.require_small(batch)
+        for batch in batches:
+            topic, number = batch.partition
+            self._outbox.write(self._twins.name(topic), number, batch.keys, batch.values)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class OtherClusterSink:
+    """Topics of another cluster."""
+
+    every_ms = 0
+
+    def __init__(self, url: str) -> None:
+        """``url``: user and password in it are those of SASL, its query has client properties."""
+        parts = urlsplit(url)
+        self._twins = _Twins(parts.path.removeprefix("/"))
+        login, _, self._brokers = parts.netloc.rpartition("@")
+        user, _, password = login.partition(":")
+        named = {"sasl.username": unquote(user), "sasl.password": unquote(password)}
+        properties = {
+            "message.timeout.ms": str(_GIVEN_UP_MS),
+            **(named if login else {}),
+            **dict(parse_qsl(parts.query)),
+        }
+        self._config = Config(bootstrap_servers=self._brokers, client_properties=properties)
+        self._failures = Failures()
+        self._known: Producer | None = None
+
+    @property
+    def _producer(self) -> Producer:
+        if self._known is None:
+            self._failures = Failures()
+            self._known = clients.idempotent_producer(self._config, self._failures)
+        return self._known
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Create topics that are missing, refuse those that cannot take the records."""
+        try:
+            admin = clients.admin(self._config)
+            self._twins.prepare(admin, tables, self._config.replication_factor)
+        except KafkaException as error:
+            raise self._named(error) from error
+
+    def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
+        """Remember nothing: the offsets committed on the pipeline's cluster say where to go on."""
+        return {}
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Write records and wait until they are on the brokers."""
+        for batch in batches:
+            self._twins.require_small(batch)
+        try:
+            for batch in batches:
+                topic, number = batch.partition
+                send(self._producer, self._twins.name(topic), number, batch.keys, batch.values)
+            flush(self._producer, self._failures, _STEP_S, lambda: None)
+        except KafkaException as error:
+            self._forget()
+            raise self._named(error) from error
+
+    def _forget(self) -> None:
+        """Drop what has not left, for all of it will be written again."""
+        if self._known is not None:
+            self._known.purge()
+            self._known = None
+
+    def _named(self, error: KafkaException) -> Exception:
+        fault: KafkaError = error.args[0]
+        line = f"Kafka at {self._brokers}: {fault.str()}"
+        if fault.code() == KafkaError._INVALID_ARG:
+            return ConfigurationError(f"TIDEMARK_SINK: {line}")
+        return UnavailableError(line)
+
+    def close(self) -> None:
+        """Drop what has not left."""
+        self._forget()
