@@ -1,4 +1,4 @@
-"""The keyed services of a pipeline on Spark.  No semantics live here.
+"""The keyed services of a pipeline on Spark, and ingest where asked for.  No semantics live here.
 
 ``python -m services.spark``; with ``--release`` it gives back what a killed driver had.
 """

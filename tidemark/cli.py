@@ -138,17 +138,24 @@ def run(
         Literal["process", "spark"],
         typer.Option(help="spark: all keyed services, in micro-batches that never end."),
     ] = "process",
+    from_: Annotated[
+        Literal["log", "raw"],
+        typer.Option(
+            "--from", envvar="TIDEMARK_SPARK_FROM", help="With --on spark; raw: ingest too."
+        ),
+    ] = "log",
     release: Annotated[
         bool,
         typer.Option("--release", help="With --on spark: give back what a killed driver had."),
     ] = False,
 ) -> None:
-    """Run one service of a pipeline on Kafka until it is told to stop; or all keyed ones on Spark.
+    """Run one service of a pipeline on Kafka until it is told to stop; or, on Spark, all of them.
 
     What Spark works on no service touches, and the other way round; results are the same.
     """
     if on == "spark":
         name, pipeline = "spark", service
+        os.environ["TIDEMARK_SPARK_FROM"] = from_
     elif service not in SERVICES:
         raise typer.BadParameter(f"no service {service!r}; there are {', '.join(SERVICES)}")
     elif release:

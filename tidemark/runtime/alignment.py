@@ -114,6 +114,11 @@ class Alignment:
                 return partition, chunk
         return None
 
+    def allows(self, partition: Partition, watermarks: Mapping[Partition, int]) -> bool:
+        """Whether a source may be read on; ``watermarks``: of it, and of those that are awake."""
+        slowest_ms = self._slowest_ms(watermarks)
+        return self._is_within(partition, watermarks[partition], slowest_ms, 1)
+
     def toggle(self, watermarks: Mapping[Partition, int], now_ms: int) -> Toggle:
         """Decide what to pause and resume now; it counts as done.
 

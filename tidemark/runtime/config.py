@@ -117,6 +117,7 @@ class Config(BaseSettings):
     # Of `tidemark run --on spark`.
     spark_master: str = Field(default="local[*]", validation_alias="TIDEMARK_SPARK_MASTER")
     spark_memory: str = Field(default="2g", validation_alias="TIDEMARK_SPARK_MEMORY")
+    spark_from: Literal["log", "raw"] = Field(default="log", validation_alias="TIDEMARK_SPARK_FROM")
     # Where keyed state lies besides Kafka; rocksdb for state larger than memory.
     state_backend: Literal["memory", "rocksdb"] = Field(
         default="memory", validation_alias="TIDEMARK_STATE_BACKEND"

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message, TopicPartition
 
-from tidemark.core.segment import SourceMark
-from tidemark.ingest import Ingest, Progress
+from tidemark.ingest import Ingest
 from tidemark.plan import Plan
 from tidemark.records import Counts
 from tidemark.runtime.alignment import Alignment
@@ -29,9 +28,8 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.past_marks import PastMarks
 from tidemark.runtime.process import Process
-from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, decode, encode
+from tidemark.runtime.raw_sources import EPOCH, OwnedSource, write_segments
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.segments import encode_segment
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.stats import Account, SourceStats, instant
 from tidemark.runtime.topics import (
@@ -45,38 +43,7 @@ from tidemark.runtime.topics import (
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.segment_builder import MAX_BYTES, SegmentBuilder
 
-_EPOCH = 0
 _ROOM = 4  # a message may be so much larger than the columns of its segment
-
-
-@dataclass
-class _Source:
-    """One raw partition that this process owns."""
-
-    topic_id: str
-    progress: Progress
-    committed: int
-    silent_since_ms: int
-    told_ms: int = 0  # the silence that the log was last told of, 0 when awake
-    silence_ms: int = 0  # what the next commit tells
-
-    def mark(self, source: str) -> SourceMark:
-        """Say that the source is silent."""
-        offset, watermark_ms = self.progress.next_offset, self.progress.watermark_ms
-        return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, self.silence_ms)
-
-    def metadata(self) -> str:
-        """Return what the committed offset carries."""
-        return encode(
-            SourceProgress(
-                VERSION,
-                self.topic_id,
-                self.progress.next_offset,
-                self.progress.watermark_ms,
-                self.silent_since_ms,
-                self.silence_ms,
-            )
-        )
 
 
 @dataclass
@@ -89,14 +56,14 @@ class IngestTask:
     segment_bytes: int = MAX_BYTES
     batch: int = 20_000
     gathers: bool = True
-    _sources: dict[Partition, _Source] = field(default_factory=dict)
+    _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
     _counts: Counts = field(default_factory=Counts)
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
-        self._builder = SegmentBuilder(_EPOCH, self.segment_bytes)
+        self._builder = SegmentBuilder(EPOCH, self.segment_bytes)
         self._ends = Ends(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
@@ -110,29 +77,12 @@ class IngestTask:
         self._partitions = require(self.process.admin, names)
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
-            source = self._source(start, ids[start.partition.topic])
+            topic_id = ids[start.partition.topic]
+            source = OwnedSource.begun(start, topic_id, self._past)
             self._sources[start.partition] = source
             if source.committed < 0:
                 self._moved.add(start.partition)
         self.process.settle()
-
-    def _source(self, start: Start, topic_id: str) -> _Source:
-        at_ms = now_ms()
-        if start.metadata is None:
-            self._past.require_new(start.partition)
-            return _Source(topic_id, Progress(start.offset), -1, at_ms)
-        if not start.metadata:
-            return _Source(topic_id, self._past.progress(start), start.offset, at_ms)
-        past = decode(start.metadata, SourceProgress, str(start.partition))
-        check_topic(past, topic_id, str(start.partition))
-        return _Source(
-            topic_id,
-            Progress(past.next_offset, past.watermark_ms),
-            start.offset,
-            past.silent_since_ms,
-            past.silence_ms,
-            past.silence_ms,
-        )
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget raw partitions that others own now."""
@@ -162,8 +112,7 @@ class IngestTask:
         if taken.dead_letters:
             keys, values = encode_dead_letters(taken.dead_letters)
             self.process.outbox.write(self.plan.dead_letters, 0, keys, values)
-        source.progress = taken.progress
-        source.silent_since_ms, source.silence_ms, source.told_ms = at_ms, 0, 0
+        source.took(taken.progress, at_ms)
         self._moved.add(partition)
 
     def _release(self) -> None:
@@ -204,7 +153,7 @@ class IngestTask:
         for partition, source in self._sources.items():
             self._listen(partition, source, asked_ms)
 
-    def _listen(self, partition: Partition, source: _Source, asked_ms: int) -> None:
+    def _listen(self, partition: Partition, source: OwnedSource, asked_ms: int) -> None:
         position = self.process.member.positions[partition]
         if position < self._ends.known.get(partition, position + 1):
             return  # there is more to read: lag
@@ -230,7 +179,7 @@ class IngestTask:
             for partition, source in moved.items()
             if source.silence_ms > source.told_ms
         ]
-        self._write_segments(marks)
+        write_segments(self.process.outbox, self.plan, self._builder, self._partitions, marks)
         offsets = []
         for partition, source in moved.items():
             source.told_ms = source.silence_ms
@@ -246,13 +195,6 @@ class IngestTask:
         if waiting is not None:
             return waiting.offset() or 0
         return self.process.member.positions[partition]
-
-    def _write_segments(self, marks: Sequence[SourceMark]) -> None:
-        for log in self.plan.logs:
-            built = self._builder.build(log, now_ms(), self._partitions, marks)
-            for partition, segments in enumerate(built):
-                values = list(map(encode_segment, segments))
-                self.process.outbox.write(log.topic, partition, [None] * len(values), values)
 
     def waits(self) -> Sequence[str]:
         """Return nothing: what it goes on with comes with the offsets."""

@@ -20,6 +20,7 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
     ``next_offset`` ends the last mark in the log; the committed offset may be beyond it, past
     records that only the broker sees.  ``silence_ms``: what the log was last told, 0 when awake.
+    ``handing_over`` and ``on_spark``: as of LogProgress.
     """
 
     version: int
@@ -28,6 +29,8 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     watermark_ms: int = NEVER_MS
     silent_since_ms: int = 0
     silence_ms: int = 0
+    handing_over: str = ""
+    on_spark: bool = False
 
 
 class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):

@@ -31,6 +31,7 @@ from tidemark.runtime.serde.segments import segment_at
 from tidemark.runtime.task import OwnedLog, past_of
 from tidemark.runtime.topics import topic_ids
 from tidemark.spark.cut import committed_of
+from tidemark.spark.ingest_batch import task_id
 from tidemark.spark.work import Batches, Piece, batch_of, pieces_of
 
 BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
@@ -76,7 +77,7 @@ class _Owned:
         """Fence an earlier attempt, then go on where the last commit was."""
         self.at = at
         group = job.plan.group(service)
-        producer = clients.transactional_producer(job.config, f"{group}.spark.{at}")
+        producer = clients.transactional_producer(job.config, task_id(group, at))
         self._transaction = Transaction(producer, lambda: None, job.config.transaction_timeout_ms)
         self._consumer = clients.plain_consumer(job.config, group)
         self._commit_s = job.config.transaction_timeout_ms / 1000 / _PARTS_OF_TIMEOUT

@@ -26,14 +26,13 @@ from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest import Ingest, Progress, Taken
 from tidemark.plan import LogPlan, Plan
-from tidemark.records import RecordBatch
 from tidemark.runtime.group import Partition
 from tidemark.runtime.serde.frames import encode_frame
 from tidemark.spark.envelopes import SECOND, Made, Row, row_batch
+from tidemark.spark.source import RAW, record_batch
 from tidemark.spark.work import Batches
 
 _BLOCK_RECORDS, _BLOCK_BYTES = 4096, 4 * 2**20
-_RAW = ("offset", "timestamp_ms", "key", "value", "headers")
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Packing:
                 yield self._block(places, source, held)
                 held = []
             source = of
-            held.append(batch.select(_RAW))
+            held.append(batch.select(RAW))
         if held:
             yield self._block(places, source, held)
 
@@ -182,7 +181,7 @@ class _Source:
         progress = replace(self._progress, next_offset=self._position or 0)
         for records in self._cut(cut):
             if self._open:
-                taken = self._ingest.take(_record_batch(self._at, records), progress)
+                taken = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)
                 progress = taken.progress
                 self._give(taken)
         self._progress = progress
@@ -208,25 +207,6 @@ class _Source:
                 split[log.topic] = _by_partition(taken, self._plans[log.topic])
             for name, rows in split[log.topic][log.number].items():
                 each.frames.setdefault(name, []).append(rows)
-
-
-def _record_batch(at: Partition, records: pa.Table) -> RecordBatch:
-    offsets = records.column("offset").to_numpy()
-    headers = [
-        None if each is None else [(header["key"], header["value"]) for header in each]
-        for each in records.column("headers").to_pylist()
-    ]
-    return RecordBatch(
-        topic=at.topic,
-        partition=at.number,
-        offsets=offsets,
-        timestamps=records.column("timestamp_ms").to_pylist(),
-        keys=records.column("key").to_pylist(),
-        headers=headers,
-        values=records.column("value").to_pylist(),
-        next_offset=int(offsets[-1]) + 1,
-        received_at_ms=NEVER_MS,
-    )
 
 
 def _by_partition(taken: Taken, log: LogPlan) -> list[dict[str, pl.DataFrame]]:

@@ -5,6 +5,7 @@ that is gone with the session.  Under ``spark-submit`` the JVM is there already:
 memory and jars are the submitter's business, and only what replays rest on is set.
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -24,14 +25,15 @@ from tidemark.spark.jars import kafka_source_jars
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
-# A row of an Arrow batch is a segment: few of them, besides Spark's own bound of 64 MiB.
-_SEGMENTS_PER_BATCH = 64
+# A row of an Arrow batch is a segment or a raw record: sized by bytes, for both.
+_BATCH_BYTES, _BATCH_ROWS = 16 * 2**20, 10_000
 
 # The default, 200, is for clusters; with few cores most of them would be tasks of nothing.
 _LOCAL_SHUFFLE = 16
 
 _SQL = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(_SEGMENTS_PER_BATCH),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -50,6 +52,7 @@ def spark_session(master: str, memory: str) -> Iterator[SparkSession]:
         yield _submitted()
         return
     java()
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection it closes
     with tempfile.TemporaryDirectory(prefix="tidemark-spark-") as folder:
         spark = _started(master, memory, Path(folder))
         gateway = spark.sparkContext._gateway

@@ -7,11 +7,14 @@ each partition, which gets its records in the order of their offsets.
 import json
 from collections.abc import Iterable, Mapping
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tidemark.errors import ConfigurationError
+from tidemark.records import Headers, RecordBatch
 from tidemark.runtime.config import Config
+from tidemark.runtime.group import Partition
 from tidemark.spark.ranges import Ranges, as_json
 
 _FETCH_BYTES = 16 * 2**20
@@ -37,12 +40,41 @@ def kafka_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFr
     return _source(spark, config, ranges).select("topic", "partition", "offset", "key", "value")
 
 
+RAW = ("offset", "timestamp_ms", "key", "value", "headers")
+"""The columns of a raw record beside its topic and partition."""
+
+
 def raw_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
     """Return the records of ranges with all that ingest may look at: times and headers too."""
     return _source(spark, config, ranges).select(
         "topic", "partition", "offset", f.unix_millis("timestamp").alias("timestamp_ms"),
         "key", "value", "headers",
     )  # fmt: skip
+
+
+def record_batch(at: Partition, records: pa.Table, received_at_ms: int) -> RecordBatch:
+    """Return records of a raw partition, one at least, as ingest takes them."""
+    offsets = records.column("offset").to_numpy()
+    return RecordBatch(
+        topic=at.topic,
+        partition=at.number,
+        offsets=offsets,
+        timestamps=records.column("timestamp_ms").to_pylist(),
+        keys=records.column("key").to_pylist(),
+        headers=_headers(records.column("headers")),
+        values=records.column("value").to_pylist(),
+        next_offset=int(offsets[-1]) + 1,
+        received_at_ms=received_at_ms,
+    )
+
+
+def _headers(column: pa.ChunkedArray) -> list[Headers]:
+    if column.null_count == len(column):
+        return [None] * len(column)
+    return [
+        None if each is None else [(header["key"], header["value"]) for header in each]
+        for each in column.to_pylist()
+    ]
 
 
 def _source(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:

@@ -1,16 +1,17 @@
-"""A pipeline's keyed services on Spark: micro-batches that never end.
+"""A pipeline's services on Spark: micro-batches that never end.
 
 The driver marks the services' offsets as Spark's, so that no service starts meanwhile.  Then, again
 and again, it gives Spark the next ranges of the logs; tasks do the rest (tidemark/spark/batch.py).
-Told to stop, it ends the batch and gives the offsets back.  After a crash they are still Spark's,
-for the next driver, or until they are released.
+Where ingest is Spark's too, each batch takes the next ranges of the raw topics first
+(tidemark/spark/ingest_stream.py).  Told to stop, it ends the batch and gives the offsets back.
+After a crash they are still Spark's, for the next driver, or until they are released.
 """
 
 import logging
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 
 from confluent_kafka import TopicPartition
@@ -22,6 +23,7 @@ from tidemark.errors import StateError
 from tidemark.load import pipeline_module
 from tidemark.plan import Plan
 from tidemark.runtime import clients
+from tidemark.runtime.commit import Transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.fresh_start import live_keys
 from tidemark.runtime.group import EARLIEST, Partition, Start, offsets
@@ -31,6 +33,8 @@ from tidemark.runtime.task import past_of
 from tidemark.runtime.topics import ensure, own_topics, topic_ids
 from tidemark.spark.batch import BATCHED, Batching, marked
 from tidemark.spark.cut import committed_of
+from tidemark.spark.ingest_batch import task_id
+from tidemark.spark.ingest_stream import IngestStream
 from tidemark.spark.progress import event_time
 from tidemark.spark.ranges import Ranges, log_partitions, resolve
 from tidemark.spark.replay import one_line_errors
@@ -46,11 +50,21 @@ _IDLE_S = 0.5
 
 @dataclass
 class Stream:
-    """The keyed services of a plan, as Spark runs them."""
+    """The services of a plan, as Spark runs them; ``with_ingest``: ingest too."""
 
     config: Config
     admin: AdminClient
     plan: Plan
+    with_ingest: bool = False
+    _ingest: IngestStream = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Ask nothing yet."""
+        self._ingest = IngestStream(self.config, self.admin, self.plan, self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.plan.pipeline}.on-spark"
 
     @property
     def _groups(self) -> dict[str, str]:
@@ -67,13 +81,28 @@ class Stream:
             ConfigurationError: a service runs.
             StateError: what is committed is of no use; says why.
         """
-        require_empty(self.admin, self._groups.values())
+        groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
+        require_empty(self.admin, groups)
         ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
+        self._fence()
         self._mark(on_spark=True)
 
     def release(self) -> None:
         """Give the offsets back to the services."""
         self._mark(on_spark=False)
+
+    def _fence(self) -> None:
+        """End what tasks of a killed driver still do: it must not come after what is looked at."""
+        ids = [
+            task_id(group, at)
+            for service, group in self._groups.items()
+            for at in self._logs(service)
+        ]
+        if self.with_ingest:
+            ids += [task_id(self._ingest.group, at) for at in self._ingest.partitions()]
+        for each in ids:
+            producer = clients.transactional_producer(self.config, each)
+            Transaction(producer, lambda: None, self.config.transaction_timeout_ms)
 
     def _mark(self, *, on_spark: bool) -> None:
         commits = {
@@ -83,7 +112,9 @@ class Stream:
             ]
             for service, group in self._groups.items()
         }
-        commit_outside(self.config, self.admin, f"{self.plan.pipeline}.on-spark", {}, commits)
+        if self.with_ingest:
+            commits[self._ingest.group] = self._ingest.marked(on_spark=on_spark)
+        commit_outside(self.config, self.admin, self._name, {}, commits)
 
     def _committed(self, service: str) -> Iterator[tuple[Partition, int, LogProgress]]:
         logs = self._logs(service)
@@ -110,7 +141,11 @@ class Stream:
                 )
 
     def batch(self, spark: SparkSession) -> int:
-        """Work on what has come; return how many segments that were."""
+        """Work on what has come; return how many records and segments that were."""
+        records = self._ingest.batch(spark) if self.with_ingest else 0
+        return records + self._segments(spark)
+
+    def _segments(self, spark: SparkSession) -> int:
         ranges = self._next()
         if not ranges.length:
             return 0
@@ -139,14 +174,16 @@ class Stream:
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run the keyed services of a pipeline on Spark until told to stop."""
+    """Run the keyed services of a pipeline on Spark until told to stop; ingest too, if asked to."""
     admin = clients.admin(config)
-    stream = Stream(config, admin, plan)
+    with_ingest = config.spark_from == "raw"
+    stream = Stream(config, admin, plan, with_ingest)
     stream.claim()
     module = pipeline_module(config.pipeline)
     with session_for(module, config.spark_master, config.spark_memory) as spark:
         stop = _Stop()
-        _log.info("%s runs on Spark, %s", plan.pipeline, config.spark_master)
+        what = "all of it" if with_ingest else "what follows ingest"
+        _log.info("%s runs on Spark, %s: %s", plan.pipeline, config.spark_master, what)
         while not stop.asked:
             if not stream.batch(spark):
                 time.sleep(_IDLE_S)
@@ -156,7 +193,10 @@ def run(config: Config, plan: Plan) -> None:
 
 def release(config: Config, plan: Plan) -> None:
     """Give a pipeline back whose driver was killed."""
-    Stream(config, clients.admin(config), plan).release()
+    admin = clients.admin(config)
+    ingest = IngestStream(config, admin, plan, "")
+    with_ingest = any(each.on_spark for each in ingest.sources().values())
+    Stream(config, admin, plan, with_ingest).release()
     _log.info("%s was given back to its services", plan.pipeline)
 
 
