@@ -97,10 +97,15 @@ def replay(
 
     if into_live == (output is not None):
         raise ConfigurationError("say where results go: either --output or --into-live")
-    if into_live and (operators or from_offsets or since or until or from_ == "raw"):
+    if into_live and (operators or from_offsets or since or until):
         raise ConfigurationError(
             "--into-live takes all operators and everything from the beginning: no --operator, "
-            "--from-offsets, --from raw, --since, --until"
+            "--from-offsets, --since, --until"
+        )
+    if into_live and from_ == "raw" and (to_offsets or as_of):
+        raise ConfigurationError(
+            "--into-live --from raw goes to the end of the logs, where ingest is: no --to-offsets, "
+            "--as-of"
         )
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))

@@ -1,10 +1,12 @@
 """Hand-over: Spark up to a cut, live services from there on, and no result differs."""
 
 import json
+import os
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
-from live import RECORDS, Example, caught_up
+from live import HERE, RECORDS, Example, caught_up
 from stack import Stack, wait_until
 
 from tidemark.embedded.broker import Broker
@@ -13,6 +15,7 @@ from tidemark.replayview import diff_lines
 from tidemark.spark.cut import result_topics
 from tidemark.spark.handover import HandOver
 from tidemark.spark.ranges import as_json, resolve
+from tidemark.spark.raw import Raw
 from tidemark.spark.run import Span, diff, into_live
 
 Published = dict[tuple[str, str], list[bytes | None]]
@@ -56,6 +59,72 @@ def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, se
     assert [name for name in before if after[name] != before[name]] == []
     assert len(done.outcomes) == 6
     assert 100 < by_spark < sum(map(len, before.values())) - 100
+
+
+def moves(begin: int, end: int) -> Iterator[tuple[int, None, bytes]]:
+    """Yield records of two partitions, whose times of sending are in another order."""
+    for n in range(begin, end):
+        for partition in (0, 1):
+            at, sent = n * 700 - (n % 7 == 0) * 20_000, n * 700 - (n % 5 == 0) * 30_000
+            record = {"player": f"p{n % 3}", "at": at, "sent": sent}
+            yield partition, None, json.dumps(record).encode()
+
+
+def reparsed(broker: str, name: str, time: str) -> Stack:
+    path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+    return Stack(
+        broker, name, 2, module="reparsed", options={"time": time}, PYTHONPATH=path
+    )  # fmt: skip
+
+
+def final(stack: Stack) -> tuple[list[object], list[tuple[int, int]]]:
+    """Return the last pane of each window, and which rows were late."""
+    panes = {(p["player"], p["start"]): p["moves"] for p in stack.results("moves")}
+    late = [(row["partition"], row["offset"]) for row in stack.results("moves.late")]
+    return sorted(panes.items()), sorted(late)
+
+
+def test_a_program_that_parses_otherwise_takes_over_from_raw_topics(broker, sessions):
+    with reparsed(broker, "reparsed", "at") as old:
+        old.start()
+        old.produce(moves(0, 200))
+        caught_up(old)
+        assert set(old.stop().values()) == {0}
+
+    with reparsed(broker, "reparsed", "sent") as new, reparsed(broker, "sent", "sent") as twin:
+        span = Span(from_raw=True)
+        into_live(new.config, new.plan, span, sessions, 2, delete_results=True)
+        by_spark = len(new.results("moves"))
+        new.start()
+        new.produce(moves(200, 300))
+        twin.start()
+        twin.produce(moves(0, 300))
+        for each in (new, twin):
+            caught_up(each)
+            assert set(each.stop().values()) == {0}
+
+        assert 20 < by_spark < len(new.results("moves"))
+        assert final(new) == final(twin)
+        assert len(final(new)[1]) > 20
+        compared = diff(new.config, new.plan, sessions, 1, from_raw=True)
+        assert compared.equal, "\n".join(diff_lines(compared))
+        assert not diff(new.config, new.plan, sessions, 1).equal
+
+
+def test_a_hand_over_from_raw_topics_waits_for_ingest(game):
+    game.start("ingest")
+    game.await_partitions()
+    with pytest.raises(ConfigurationError, match=r"group game\.ingest has members"):
+        into_live(game.config, game.plan, Span(from_raw=True), _no_spark, 1, delete_results=True)
+    game.stop("ingest")
+
+
+def test_a_log_that_ingest_never_wrote_cannot_be_made_again(game):
+    ranges = resolve(game.admin, game.plan)
+    nothing = ranges.to(ranges.begins)
+    job = HandOver(game.config, game.admin, game.plan, nothing, raw=Raw.of(game.admin, game.plan))
+    with pytest.raises(ConfigurationError, match="so nothing tells how ingest cut"):
+        job.check()
 
 
 def test_services_that_run_are_in_the_way(game):

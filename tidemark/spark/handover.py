@@ -9,6 +9,9 @@ Order of steps; each may be the last, and a second run completes them:
    that note how far it is: a task or a run that is repeated leaves out what is there;
 4. in ONE transaction: the offsets of all log partitions, at the cut, with the numbers of the
    snapshots that belong to them.
+
+From raw topics ingest's group takes part in all of it: what it had read stays read, and its
+watermarks become those of ingest run again (tidemark/spark/ingest_cut.py).
 """
 
 import logging
@@ -33,10 +36,12 @@ from tidemark.runtime.outsider import commit_outside, delete_records, require_em
 from tidemark.runtime.progress import LogProgress, decode, encode
 from tidemark.runtime.topics import ensure, own_topics
 from tidemark.spark.cut import committed_of, result_topics
+from tidemark.spark.ingest_cut import IngestCut
 from tidemark.spark.live import STORED, LiveTopics, Stored, Storing, side_group
 from tidemark.spark.outcome import Outcome, read_outcome
 from tidemark.spark.progress import Progress, Told, listening
 from tidemark.spark.ranges import Ranges
+from tidemark.spark.raw import Raw
 from tidemark.spark.replay import Replay, one_line_errors
 from tidemark.spark.work import ddl
 
@@ -52,22 +57,37 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     name: str
     slices: int
     fingerprint: str
+    from_raw: bool = False
 
 
 @dataclass
 class HandOver:
-    """One hand-over of the logs' ranges; ``delete_results``: those that are there."""
+    """One hand-over of the logs' ranges; ``delete_results``: those that are there.
+
+    ``raw``: raw topics of which the logs are made again; then the ranges must be all of the logs.
+    """
 
     config: Config
     admin: AdminClient
     plan: Plan
     ranges: Ranges
     delete_results: bool = False
+    raw: Raw | None = None
 
     @property
     def groups(self) -> dict[str, str]:
         """The consumer group of each keyed service."""
         return {name: self.plan.group(name) for name in self.plan.keyed_services()}
+
+    @property
+    def _ingest(self) -> IngestCut | None:
+        if self.raw is None:
+            return None
+        return IngestCut(self.config, self.admin, self.plan, self.raw.ranges.begins)
+
+    def _require_empty(self) -> None:
+        ingest = [self._ingest.group] if self._ingest is not None else []
+        require_empty(self.admin, [*ingest, *self.groups.values()])
 
     def check(self) -> Run | None:
         """Look whether it can be done; return the run to be completed, if one is under way.
@@ -75,12 +95,14 @@ class HandOver:
         Raises:
             ConfigurationError: a group has members, or a result topic has records.
         """
-        require_empty(self.admin, self.groups.values())
+        self._require_empty()
+        if self._ingest is not None:
+            self._ingest.require_logs(self.ranges)
         ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
         under_way = self._under_way()
         if self.delete_results:
             return None
-        if under_way is not None and under_way.fingerprint == self.plan.fingerprint:
+        if under_way is not None and self._completes(under_way):
             self._require_behind(under_way)
             return under_way
         names = result_topics(self.plan.operators)
@@ -93,6 +115,10 @@ class HandOver:
                     "deletes those of all operators first"
                 )
         return None
+
+    def _completes(self, run: Run) -> bool:
+        from_raw = self.raw is not None
+        return run.fingerprint == self.plan.fingerprint and run.from_raw == from_raw
 
     def _under_way(self) -> Run | None:
         for group in self.groups.values():
@@ -121,7 +147,8 @@ class HandOver:
         """Drop what is there; let no service start until all is done."""
         if self.delete_results:
             self._delete_results()
-        run = Run(f"hand-over-{secrets.token_hex(4)}", slices, self.plan.fingerprint)
+        name, from_raw = f"hand-over-{secrets.token_hex(4)}", self.raw is not None
+        run = Run(name, slices, self.plan.fingerprint, from_raw)
         mark = msgspec.json.encode(run).decode()
         writes: dict[Partition, list[Record]] = {}
         commits = {}
@@ -129,6 +156,8 @@ class HandOver:
             fresh = FreshStart(self.config, self.admin, Scope(self.plan), service)
             commits[group] = [_marked(each, mark) for each in fresh.offsets()]
             writes |= fresh.records
+        if self._ingest is not None:
+            commits[self._ingest.group] = self._ingest.marked(mark)
         commit_outside(self.config, self.admin, self._name, writes, commits)
         return run
 
@@ -145,17 +174,19 @@ class HandOver:
         logs = self.ranges.partitions
         target = LiveTopics(self.config, self.plan.pipeline, run.name, tuple(logs))
         storing = Storing(self.plan, self.config, run.name, dict(self.ranges.ends))
-        job = Replay(self.plan, self.ranges, run.slices)
+        job = Replay(self.plan, self.ranges, run.slices, raw=self.raw)
         progress = Progress(self.ranges, run.slices, time.monotonic())
         with one_line_errors(), listening(spark, progress, told) as driver:
             state = job.results(spark, self.config, target, driver)
             gathered = state.repartitionById(len(logs), f.col("log"))
             ordered = gathered.sortWithinPartitions("log", "operator", "slice", "chunk")
             rows = ordered.mapInArrow(storing, ddl(STORED)).collect()
-        self._commit([msgspec.msgpack.decode(r.data, type=Stored) for r in rows if r.stored], run)
-        return [read_outcome(row.data) for row in rows if not row.stored]
+        outcomes = [read_outcome(row.data) for row in rows if not row.stored]
+        stored = [msgspec.msgpack.decode(row.data, type=Stored) for row in rows if row.stored]
+        self._commit(stored, outcomes, run)
+        return outcomes
 
-    def _commit(self, stored: list[Stored], run: Run) -> None:
+    def _commit(self, stored: list[Stored], outcomes: list[Outcome], run: Run) -> None:
         """Let the live services go on at the cut."""
         numbers = {Partition(each.topic, each.partition): each.sequence for each in stored}
         self._await_empty()
@@ -163,6 +194,8 @@ class HandOver:
             group: list(self._offsets(service, group, numbers, run))
             for service, group in self.groups.items()
         }
+        if self._ingest is not None:
+            commits[self._ingest.group] = self._ingest.moved(outcomes)
         commit_outside(self.config, self.admin, self._name, {}, commits)
 
     def _await_empty(self) -> None:
@@ -170,7 +203,7 @@ class HandOver:
         deadline_s = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                require_empty(self.admin, self.groups.values())
+                self._require_empty()
             except ConfigurationError as error:
                 if time.monotonic() > deadline_s:
                     raise

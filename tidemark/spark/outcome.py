@@ -6,7 +6,17 @@ import msgspec
 import pyarrow as pa
 
 from tidemark.runtime.group import Partition
-from tidemark.spark.unit import Tally, Unit
+from tidemark.spark.unit import Reached, Tally, Unit
+
+__all__ = [
+    "DDL",
+    "Outcome",
+    "Reached",
+    "WrittenFile",
+    "encode_outcome",
+    "outcome_batch",
+    "read_outcome",
+]
 
 DDL = "outcome binary"
 _SCHEMA = pa.schema([("outcome", pa.binary())])
@@ -22,7 +32,10 @@ class WrittenFile(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One unit: how far it read, what its operators did, which files hold the results."""
+    """One unit: how far it read, what its operators did, which files hold the results.
+
+    ``sources``: by name, how far each of them was told of.
+    """
 
     topic: str
     partition: int
@@ -30,6 +43,7 @@ class Outcome(msgspec.Struct, frozen=True):
     segments: int
     offset: int
     operators: dict[str, Tally]
+    sources: dict[str, Reached]
     files: list[WrittenFile]
 
     @classmethod
@@ -42,6 +56,7 @@ class Outcome(msgspec.Struct, frozen=True):
             unit.segments,
             unit.offset,
             unit.tallies(),
+            unit.reached,
             list(files),
         )
 

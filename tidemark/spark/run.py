@@ -117,8 +117,8 @@ def into_live(
         ConfigurationError: a service runs, or there are results and they are not to be deleted.
         StateError: records are missing or damaged.
     """
-    ranges = _ranges(config, plan, span)
-    job = HandOver(config, clients.admin(config), plan, ranges, delete_results)
+    ranges, raw = _ranges(config, plan, span), _raw(config, plan, span.from_raw)
+    job = HandOver(config, clients.admin(config), plan, ranges, delete_results, raw)
     under_way = job.check()
     with _started(sessions) as (spark, startup_s):
         began_s = time.monotonic()

@@ -30,6 +30,13 @@ class Tally(msgspec.Struct):
     clock_ms: int = NEVER_MS
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """How far a source was told of: where its last mark ends, and the watermark it had then."""
+
+    next_offset: int
+    watermark_ms: int
+
+
 @dataclass
 class _Running:
     plan: OperatorPlan
@@ -63,7 +70,7 @@ class Unit:
             if each.log == log.topic
         ]
         self._streams = {name for each in self._running for name in each.plan.operator.streams}
-        self._reached: dict[str, int] = {}
+        self.reached: dict[str, Reached] = {}
 
     def take(self, offset: int, value: bytes) -> Iterator[tuple[OperatorPlan, Output]]:
         """Work on the segment at an offset; yield what each operator gave.
@@ -83,13 +90,15 @@ class Unit:
     def _require_next(self, segment: Segment, offset: int) -> None:
         """Refuse a gap in what a source says: a segment between is missing."""
         for mark in segment.sources:
-            reached = self._reached.get(mark.source, mark.first_offset)
-            if mark.first_offset > reached:
+            past = self.reached.get(mark.source)
+            if past is not None and mark.first_offset > past.next_offset:
                 raise StateError(
                     f"{self.log}, offset {offset}: {mark.source} goes on at offset "
-                    f"{mark.first_offset} where {reached} is next; a segment before it is missing"
+                    f"{mark.first_offset} where {past.next_offset} is next; a segment before it is "
+                    "missing"
                 )
-            self._reached[mark.source] = max(reached, mark.next_offset)
+            if past is None or mark.next_offset >= past.next_offset:
+                self.reached[mark.source] = Reached(mark.next_offset, mark.watermark_ms)
 
     @property
     def clock_ms(self) -> int:
