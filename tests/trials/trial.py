@@ -71,12 +71,18 @@ def key_types(values):
 
 
 def pipeline_of(spec, key):
-    iso = spec.get("ts_format") == "iso8601"
-    options = {name: spec[name] for name in ("min_time",) if name in spec}
-    ahead = spec.get("max_future_ms", spec.get("max_ahead_of_record_time_ms"))
     pipeline = Pipeline("trial", partitions=1)
+    add_trial(pipeline, "in", spec, key, "results")
+    return pipeline
+
+
+def add_trial(pipeline, topic, spec, key, results, **options):
+    """Let a pipeline read a trial's topic; ``options`` of the source are beyond the trial's own."""
+    iso = spec.get("ts_format") == "iso8601"
+    options |= {name: spec[name] for name in ("min_time",) if name in spec}
+    ahead = spec.get("max_future_ms", spec.get("max_ahead_of_record_time_ms"))
     moves = pipeline.source(
-        "in",
+        topic,
         schema={"k": key, "ts": str if iso else int, "v": int},
         event_time="ts",
         unit="iso8601" if iso else spec.get("ts_unit", "ms"),
@@ -89,8 +95,7 @@ def pipeline_of(spec, key):
     keyed = moves.key_by("k").window(
         window, allowed_lateness=spec["lateness_ms"], trigger=on_final()
     )
-    keyed.aggregate(count=count(), sum=sum("v")).to("results")
-    return pipeline
+    keyed.aggregate(count=count(), sum=sum("v")).to(results)
 
 
 def run(trial, cuts):
