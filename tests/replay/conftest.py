@@ -36,6 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def spark():
     """One session: a JVM takes longer to start than any of the tests."""
     with spark_session("local[2]", memory="1g") as session:
+        session.conf.set("spark.sql.shuffle.partitions", "4")
         yield session
 
 

@@ -40,12 +40,12 @@ class Example(Stack):
         assert set(self.stop().values()) == {0}
 
 
-def caught_up(stack: Stack) -> None:
-    """Wait until all that was produced has passed every service."""
+def caught_up(stack: Stack, *services: str) -> None:
+    """Wait until all that was produced has passed these services, by default every one."""
     raw = [Partition(stack.raw, n) for n in range(topics.partition_counts(stack.admin)[stack.raw])]
     _await_group(stack, "ingest", offsets(stack.admin, raw, LATEST))
     logs = offsets(stack.admin, log_partitions(stack.admin, stack.plan), LATEST)
-    for service in stack.plan.services()[1:]:
+    for service in (services or stack.plan.services())[1:]:
         read = {each.log for each in stack.plan.of_service(service)}
         _await_group(stack, service, {at: end for at, end in logs.items() if at.topic in read})
 

@@ -92,9 +92,9 @@ def test_results_made_from_raw_topics_equal_live(game, sessions):
 
 def test_raw_records_that_are_gone_are_named(broker, spark):
     with Stack(broker, "gone") as stack:
-        stack.start()
+        stack.start("ingest")
         stack.produce((0, None, move("ada", at)) for at in range(0, 60_000, 10_000))
-        caught_up(stack)
+        caught_up(stack, "ingest")
         stack.stop()
         raw = stack.raw
         for deleted in stack.admin.delete_records([TopicPartition(raw, 0, 3)]).values():

@@ -1,70 +1,20 @@
 """Services on Spark, in micro-batches: killed, given back, and no result differs."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from live import caught_up
 from stack import Replica, Stack, last_panes, move, wait_until
 
 from tidemark.replayview import diff_lines
-from tidemark.runtime import topics
 from tidemark.spark.run import diff
 from tidemark.spark.stream import Stream, release
 
 SPARK = {"TIDEMARK_SPARK_MASTER": "local[2]", "TIDEMARK_SPARK_MEMORY": "512m"}
 
 
-def play(stack: Stack, begin: int, rounds: int) -> None:
-    """Let two partitions speak, with records too late among theirs, in commits of their own."""
-    for n in range(begin, begin + rounds):
-        at = n * 4_000
-        late = max(0, at - 40_000)
-        stack.produce(
-            (p, None, move(f"p{k}", t)) for p in (0, 1) for k in (p, p + 2) for t in (at, late)
-        )
-        time.sleep(0.15)
-
-
 def published(stack: Stack) -> int:
     return len(stack.results("pops")) + len(stack.results("sessions"))
-
-
-def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker, sessions, spark):
-    with Stack(broker, "streamed", 2) as stack:
-        keyed = stack.plan.services()[1:]
-        stack.start()
-        play(stack, 0, 10)
-        wait_until(lambda: published(stack) > 0, "results of services")
-        stack.stop(*keyed)
-
-        stack.start("spark", **SPARK)
-        play(stack, 10, 10)
-        seen = published(stack)
-        wait_until(lambda: published(stack) > seen, "results of Spark", 180)
-        play(stack, 20, 5)
-        stack.kill("spark")
-        play(stack, 25, 5)
-
-        stack.start("windowing")
-        refused = "Spark works on it; end 'tidemark run --on spark PIPELINE'"
-        wait_until(lambda: refused in stack.log("windowing"), "the refusal of windowing")
-        assert stack.process("windowing").wait(60) == 2
-        stack.kill("windowing")
-
-        stack.start("spark", **SPARK)
-        seen = published(stack)
-        wait_until(lambda: published(stack) > seen, "results of the second driver", 180)
-        end_spark(stack)
-
-        stack.start(*keyed)
-        play(stack, 30, 5)
-        caught_up(stack)
-        assert set(stack.stop().values()) == {0}
-
-        compared = diff(stack.config, stack.plan, sessions, 1)
-
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.left for topic in compared.topics if topic.topic.endswith(".late")) > 10
 
 
 def both(stacks: Iterable[Stack], begin: int, rounds: int) -> None:
@@ -88,6 +38,27 @@ def end_spark(stack: Stack) -> None:
     stack.processes.pop(Replica("spark"))
 
 
+def await_more(stack: Stack, what: str, work: Callable[[], object] = lambda: None) -> None:
+    """Wait for more results, which ``work`` may have to make."""
+    seen = published(stack)
+
+    def there() -> bool:
+        work()
+        return published(stack) > seen
+
+    wait_until(there, what, 180)
+
+
+def refused(stack: Stack, *services: str) -> None:
+    """Check that services do not start while their partitions are Spark's."""
+    stack.start(*services)
+    said = "Spark works on it; end 'tidemark run --on spark PIPELINE'"
+    for service in services:
+        wait_until(lambda s=service: said in stack.log(s), f"the refusal of {service}")
+        assert stack.process(service).wait(60) == 2
+    stack.kill(*services)
+
+
 def late_rows(stack: Stack) -> list[tuple[int, int, str]]:
     """Return which rows of which offsets were late, of all operators."""
     names = ("pops.late", "sessions.late")
@@ -95,46 +66,46 @@ def late_rows(stack: Stack) -> list[tuple[int, int, str]]:
     return sorted((row["partition"], row["offset"], name) for name, row in rows)
 
 
-def test_ingest_moves_to_spark_and_back_and_is_killed_there(broker, sessions):
-    with Stack(broker, "whole", 2) as stack, Stack(broker, "twin", 2) as twin:
+def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker, sessions, spark):
+    with Stack(broker, "moved", 2) as stack, Stack(broker, "twin", 2) as twin:
         stacks = stack, twin
+        keyed = stack.plan.services()[1:]
         stack.start()
         twin.start()
         both(stacks, 0, 8)
         wait_until(lambda: published(stack) > 0, "results of services")
-        stack.stop()
 
-        both(stacks, 8, 8)
-        stack.start("spark", **SPARK, TIDEMARK_SPARK_FROM="raw")
-        seen = published(stack)
-        wait_until(lambda: published(stack) > seen, "results of Spark", 180)
-        both(stacks, 16, 4)
-        stack.kill("spark")
-        both(stacks, 20, 4)
-
-        stack.start("ingest")
-        refused = "Spark works on it; end 'tidemark run --on spark PIPELINE'"
-        wait_until(lambda: refused in stack.log("ingest"), "the refusal of ingest")
-        assert stack.process("ingest").wait(60) == 2
-        stack.kill("ingest")
-
-        stack.start("spark", **SPARK, TIDEMARK_SPARK_FROM="raw")
-        seen = published(stack)
-        wait_until(lambda: published(stack) > seen, "results of the second driver", 180)
+        stack.stop(*keyed)
+        stack.start("spark", **SPARK)
+        both(stacks, 8, 6)
+        await_more(stack, "results of Spark")
         end_spark(stack)
 
+        stack.stop("ingest")
+        stack.start("spark", **SPARK, TIDEMARK_SPARK_FROM="raw")
+        both(stacks, 14, 6)
+        await_more(stack, "results of raw records on Spark")
+        both(stacks, 20, 3)
+        stack.kill("spark")
+        both(stacks, 23, 3)
+        refused(stack, "ingest", "windowing")
+
+        second = Stream(stack.config, stack.admin, stack.plan, with_ingest=True)
+        second.claim()
+        await_more(stack, "results of the second driver", lambda: second.batch(spark))
+        release(stack.config, stack.plan)
+
         stack.start()
-        both(stacks, 24, 4)
+        both(stacks, 26, 4)
         for each in stacks:
             caught_up(each)
             assert set(each.stop().values()) == {0}
 
-        from_log = diff(stack.config, stack.plan, sessions, 1)
-        from_raw = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
-        for compared in (from_log, from_raw):
+        for from_raw in (False, True):
+            compared = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
             assert compared.equal, "\n".join(diff_lines(compared))
         dead = [(row["partition"], row["offset"]) for row in stack.results("dead-letters")]
-        assert len(dead) == len(set(dead)) == 28
+        assert len(dead) == len(set(dead)) == 30
         assert late_rows(stack) == late_rows(twin)
         assert len(late_rows(stack)) > 10
         panes = [last_panes(each.results("pops"), "score") for each in stacks]
@@ -158,16 +129,3 @@ def test_a_source_that_is_silent_on_spark_lets_windows_close(broker, sessions, s
         compared = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
 
     assert compared.equal, "\n".join(diff_lines(compared))
-
-
-def test_a_killed_drivers_claim_is_released(broker):
-    with Stack(broker, "released", 1) as stack:
-        stream = Stream(stack.config, stack.admin, stack.plan)
-        stream.claim()
-        stream.release()
-        stack.start()
-        stack.move("ada", 0)
-        stack.move("ada", 60_000)
-        stack.await_results("pops", lambda panes: len(panes) == 1)
-        stack.stop()
-        assert topics.partition_counts(stack.admin)[stack.raw] == 1
