@@ -4,9 +4,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,7 @@ def test_up_again_changes_nothing(folder):
 
     assert again == stack.running(folder)
     assert stack.status(folder) == before
-    assert [each.name for each in before] == ["broker", "ingest", "sessions", "windowing"]
+    assert [each.name for each in before] == ["broker", "ingest", "sessions", "sink", "windowing"]
     assert {each.state for each in before} == {"RUNNING"}
 
 
@@ -44,7 +46,7 @@ def test_services_tell_whether_they_are_ready(folder):
     while set(stack.readiness(folder).values()) != {"ready"}:
         assert time.monotonic() < deadline, stack.readiness(folder)
         time.sleep(0.2)
-    assert set(stack.readiness(folder)) == {"ingest", "sessions", "windowing"}
+    assert set(stack.readiness(folder)) == {"ingest", "sessions", "sink", "windowing"}
 
 
 def test_one_folder_runs_one_pipeline(folder):
@@ -52,7 +54,7 @@ def test_one_folder_runs_one_pipeline(folder):
         stack.up(folder, "examples.other")
 
 
-@pytest.mark.parametrize("service", ["ingest", "windowing", "sessions"])
+@pytest.mark.parametrize("service", ["ingest", "windowing", "sessions", "sink"])
 def test_a_killed_service_runs_again_within_a_second(folder, service):
     killed = pid(folder, service)
     os.kill(killed, signal.SIGKILL)
@@ -81,6 +83,13 @@ def test_moves_typed_into_the_console_producer_come_out_of_the_console_consumer(
 
     pane = json.loads(shown)
     assert (pane["player"], pane["start"], pane["pops"], pane["score"]) == ("alice", start_ms, 1, 3)
+    row = ("alice", "2026-03-02T08:00:00.000Z", 1, 3)
+    query = "SELECT player, window_start, pops, score FROM pops_per_minute"
+    with closing(sqlite3.connect(folder / "game.db")) as database:
+        deadline = time.monotonic() + 30
+        while row not in database.execute(query).fetchall():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def test_down_leaves_no_process_and_no_port_and_twice_is_once(folder):
@@ -120,7 +129,7 @@ def test_an_interrupted_demo_leaves_nothing():
 
 def assert_gone(shown):
     address, *processes = re.findall(r"127\.0\.0\.1:\d+|(?<=\w )\d+(?=,|$)", shown.split("\n")[0])
-    assert len(processes) == 4
+    assert len(processes) == 5
     assert is_free(int(address.split(":")[1]))
     assert not [each for each in processes if Path(f"/proc/{each}").exists()]
 

@@ -1,6 +1,7 @@
 """The stack from the command line: `python -m tidemark.embedded up | down | status`."""
 
 import argparse
+import os
 import sys
 
 from rich.console import Console
@@ -26,7 +27,8 @@ def _up(arguments: argparse.Namespace) -> None:
     console = Console(highlight=False)
     with console.status(f"starting Kafka and the services of {arguments.pipeline} ..."):
         running = stack.up(state_folder(), arguments.pipeline, arguments.port)
-    console.print(f"Kafka at {running.address}, logs in {state_folder()}/")
+    results = f", results in {os.path.relpath(running.results)}" if running.results else ""
+    console.print(f"Kafka at {running.address}, logs in {state_folder()}/{results}")
     _show(console)
 
 

@@ -1,7 +1,7 @@
 """A broker and all services of a pipeline on this machine, each a process that is kept alive.
 
-State, data and logs are in one folder; data outlives `down`, so that `up` goes on where the last
-one ended.
+State, data and logs are in one folder, and a SQLite file with the results, unless TIDEMARK_SINK
+says another place.  Data outlives `down`, so that `up` goes on where the last one ended.
 """
 
 import json
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import quote
 from urllib.request import urlopen
 
 from confluent_kafka import ConsumerGroupState
@@ -27,7 +28,7 @@ from tidemark.plan import Plan
 from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
 
-BROKER = "broker"
+BROKER, SINK = "broker", "sink"
 _JOIN_S = 60
 _POLL_S = 0.1
 _ANSWER_S = 2.0
@@ -100,21 +101,28 @@ def _up(
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
     broker = prepare(folder / BROKER, chosen, controller_port=free_port(), short_lived=dies_with_us)
-    health = {name: free_port() for name in plan.services()}
+    health = {name: free_port() for name in (*plan.services(), SINK)}
+    results = "" if os.environ.get("TIDEMARK_SINK") else str(folder / f"{plan.pipeline}.db")
     supervision = Supervision.begin(
-        folder, _programs(broker, health), _environment(pipeline, address), dies_with_us
+        folder, _programs(broker, health), _environment(pipeline, address, results), dies_with_us
     )
-    stack = Running(address, pipeline, str(supervision.socket), supervision.pid, health)
+    stack = Running(address, pipeline, str(supervision.socket), supervision.pid, health, results)
     try:
         remember(folder, stack)
-        _start(supervision, plan, address, raw_partitions)
+        _start(supervision, plan, list(health), address, raw_partitions)
     except BaseException:  # an interrupt too: nothing may be left running
         supervision.end()
         raise
     return stack
 
 
-def _start(supervision: Supervision, plan: Plan, address: str, raw_partitions: int | None) -> None:
+def _start(
+    supervision: Supervision,
+    plan: Plan,
+    services: Sequence[str],
+    address: str,
+    raw_partitions: int | None,
+) -> None:
     supervision.start(BROKER)
     wait_until_ready(address, supervision.log(BROKER), lambda: supervision.runs(BROKER))
     config = Config(bootstrap_servers=address)
@@ -122,14 +130,16 @@ def _start(supervision: Supervision, plan: Plan, address: str, raw_partitions: i
     there = topics.partition_counts(admin)
     raw = [topic for topic in _raw_topics(plan, raw_partitions) if topic.name not in there]
     topics.ensure(admin, [*raw, *topics.own_topics(plan)], config.replication_factor)
-    supervision.start(*plan.services())
-    _wait_for_members(supervision, admin, plan)
+    supervision.start(*services)
+    _wait_for_members(supervision, admin, plan.pipeline, services)
 
 
-def _wait_for_members(supervision: Supervision, admin: AdminClient, plan: Plan) -> None:
+def _wait_for_members(
+    supervision: Supervision, admin: AdminClient, pipeline: str, services: Sequence[str]
+) -> None:
     """Wait until each service has its partitions: what is sent from then on is seen at once."""
     deadline = time.monotonic() + _JOIN_S
-    while missing := set(plan.services()) - _joined(admin, plan.pipeline):
+    while missing := set(services) - _joined(admin, pipeline):
         for service in missing:
             if not supervision.runs(service) or time.monotonic() > deadline:
                 words = last_words(supervision.log(service))
@@ -165,8 +175,11 @@ def _programs(broker: Sequence[str], health: Mapping[str, int]) -> list[Program]
     return [Program(BROKER, broker, priority=1), *services]
 
 
-def _environment(pipeline: str, address: str) -> dict[str, str]:
+def _environment(pipeline: str, address: str, results: str) -> dict[str, str]:
+    sink = {"TIDEMARK_SINK": f"sqlite:{quote(results)}"} if results else {}
     return {
+        **sink,
+        "TIDEMARK_SINK_NAME": SINK,
         "PIPELINE": pipeline,
         "KAFKA_BOOTSTRAP_SERVERS": address,
         # One process per service here; the name must outlive restarts to fence the process before.

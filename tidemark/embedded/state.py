@@ -15,7 +15,8 @@ _FILE = "stack.json"
 class Running:
     """A stack: the address of its broker, its pipeline, and how to reach its supervisor.
 
-    ``health``: the port at which each service tells its health.
+    ``health``: the port at which each service tells its health.  ``results``: the SQLite file that
+    its sink writes; empty where TIDEMARK_SINK says another place.
     """
 
     address: str
@@ -23,6 +24,7 @@ class Running:
     socket: str
     pid: int
     health: Mapping[str, int] = field(default_factory=dict)
+    results: str = ""
 
     def supervision(self) -> Supervision:
         """Return the control of its processes."""
