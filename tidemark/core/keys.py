@@ -95,11 +95,14 @@ def partitions_of(rows: pl.DataFrame, key: Sequence[str], partitions: int) -> np
 
 def key_bytes(rows: pl.DataFrame, key: Sequence[str]) -> list[bytes]:
     """Return the bytes that each row's key is hashed by."""
+    first = rows[key[0]]
+    if len(key) == 1 and (first.dtype in (pl.String, pl.Boolean) or first.dtype.is_integer()):
+        of_rows: list[bytes] = first.cast(pl.String).fill_null("").cast(pl.Binary).to_list()
+        return of_rows
     columns = [_canonical(rows[name]) for name in key]
     if len(columns) > 1:
         return [_json(values).encode() for values in zip(*columns, strict=True)]
-    text = str if rows.schema[key[0]] == pl.String else _json
-    return [b"" if value is None else text(value).encode() for value in columns[0]]
+    return [b"" if value is None else _json(value).encode() for value in columns[0]]
 
 
 def _canonical(column: pl.Series) -> list[Any]:
