@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from stack import Stack, wait_until
 
@@ -52,6 +53,24 @@ def test_silence_closes_windows_unless_the_source_is_to_wait(broker):
         advancing.await_results("out.late", lambda rows: len(rows) == 1)
         assert panes(advancing) == [("a", 0, 1, 7)]
         assert waiting.results("out.late") == []
+
+
+def test_records_stamped_years_ahead_stop_no_partition(broker):
+    """By default brokers refuse what is stamped more than an hour ahead, and its whole batch."""
+    ahead_ms = round(time.time() * 1_000) + 10 * 365 * 86_400_000
+    with ticks(broker, "ahead", max_future="1h") as stack:
+        producer, refused = Producer({"bootstrap.servers": broker}), []
+        for ts in (T0 + 1_000, ahead_ms, T0 + 2_000, T0 + 12_000):
+            producer.produce(
+                stack.raw, tick(ts), None, 0, lambda error, _: refused.append(error), ahead_ms
+            )
+        assert producer.flush(10) == 0
+        assert refused == [None] * 4
+        stack.start()
+        wait_until(lambda: panes(stack) == [("a", 0, 2, 2)], "the window")
+        assert stack.figures("ingest")["dead"] == "1"
+        (letter,) = stack.results("dead-letters")
+        assert (letter["partition"], letter["offset"]) == (0, 1)
 
 
 def test_partitions_read_one_after_the_other_lose_nothing(broker):
