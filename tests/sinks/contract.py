@@ -5,6 +5,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from math import inf, isnan, nan
 
 import polars as pl
 import pytest
@@ -181,6 +182,15 @@ class DatabaseContract:
         records = [pane("ann", 0, 1, timestamp_ms=None), pane("bob", 0, 1, timestamp_ms=1)]
         found = filled(place, batch(records, table=table), table=table)
         assert [each["record_time"] for each in found] == [None, EPOCH + timedelta(milliseconds=1)]
+
+    def test_what_is_no_number_is_kept_where_the_database_can(self, place):
+        """Of results written as Avro; JSON has null there.  SQLite has no NaN, and JSON neither."""
+        given = batch([pane("ann", 0, 1), pane("bob", 0, 1), pane("eve", 0, 1)])
+        odd = pl.Series("mean", [nan, inf, -inf])
+        filled(place, replace(given, rows=given.rows.with_columns(odd)))
+        found = [n for (n,) in place.run("SELECT mean FROM pops ORDER BY player")]
+        assert found[0] is None or isnan(found[0])
+        assert found[1:] == [inf, -inf]
 
     def test_a_table_with_more_columns_is_used(self, place):
         filled(place, batch([pane("ann", 0, 1)]))

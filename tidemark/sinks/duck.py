@@ -16,7 +16,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.runtime.group import Partition
 from tidemark.sinks import database, sql
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
-from tidemark.sinks.sql import Dialect, quoted
+from tidemark.sinks.sql import Dialect
 from tidemark.sinks.table import INSTANT, Table
 
 DIALECT = Dialect(
@@ -85,12 +85,16 @@ class DuckSink:
         """Make the tables, add columns that are new, refuse tables of another shape."""
         with self._transaction():
             for table in database.prepare(self, tables):
-                comment = table.comment.replace("'", "''")
-                self.run(f"COMMENT ON TABLE {quoted(table.name)} IS '{comment}'")
+                for on, comment in sql.comments(table):
+                    text = comment.replace("'", "''")
+                    self.run(f"COMMENT ON {on} IS '{text}'")
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return how far each partition was written."""
-        return database.positions(self, partitions)
+        try:
+            return database.positions(self, partitions)
+        except duckdb.OperationalError as error:
+            raise UnavailableError(_line(error)) from error
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Take all batches in one transaction."""

@@ -112,20 +112,11 @@ class PostgresSink:
                 # Of services that start together one makes the tables, the others find them.
                 self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
                 for table in database.prepare(self, tables):
-                    self._describe(table)
+                    for on, comment in sql.comments(table):
+                        self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
         except psycopg.Error as error:
             known = _named(error)
             raise (known if isinstance(known, UnavailableError) else _refused(error)) from error
-
-    def _describe(self, table: Table) -> None:
-        """Say what table and columns are."""
-        self._comment(f"TABLE {quoted(table.name)}", table.comment)
-        for column in table.columns:
-            if comment := table.comment_of(column):
-                self._comment(f"COLUMN {quoted(table.name)}.{quoted(column)}", comment)
-
-    def _comment(self, on: str, comment: str) -> None:
-        self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return how far each partition was written."""

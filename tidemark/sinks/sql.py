@@ -5,7 +5,7 @@ transaction as the rows.  Its old value is part of every move, so that of two pr
 the same partition the second changes nothing (``OvertakenError``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -28,7 +28,8 @@ class Dialect:
     """What differs between databases.
 
     ``types``: column types by polars type.  ``parameter``: the mark of one.  ``table_options``:
-    what stands behind the columns of a new table.
+    what stands behind the columns of a new table.  ``remarks``: comments stand in the statement
+    that makes a table, which the database keeps, for want of COMMENT ON.
     """
 
     types: Mapping[pl.DataType, str]
@@ -36,6 +37,7 @@ class Dialect:
     decimal: Callable[[pl.Decimal], str]
     parameter: str
     table_options: str = ""
+    remarks: bool = False
 
     def type_of(self, column: str, dtype: pl.DataType) -> str:
         """Return the type of a column.
@@ -55,12 +57,16 @@ class Dialect:
         """Return the statement that makes a table."""
         columns = [
             f"{quoted(name)} {self.type_of(name, dtype)}{' NOT NULL' * (name in table.key)}"
+            f"{self._remark(table.comment_of(name))}"
             for name, dtype in table.columns.items()
         ]
         return (
-            f"CREATE TABLE {quoted(table.name)} ({', '.join(columns)}, "
-            f"PRIMARY KEY ({names(table.key)})){self.table_options}"
+            f"CREATE TABLE {quoted(table.name)}{self._remark(table.comment)} "
+            f"({', '.join(columns)}, PRIMARY KEY ({names(table.key)})){self.table_options}"
         )
+
+    def _remark(self, comment: str) -> str:
+        return f" /* {comment.replace('*/', '* /')} */" if self.remarks and comment else ""
 
     def create_positions(self) -> str:
         """Return the statement that makes the table of positions."""
@@ -115,6 +121,14 @@ def withdraw(table: Table, rows: str) -> str:
         f"DELETE FROM {quoted(table.name)} t USING {rows} s "
         f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
     )
+
+
+def comments(table: Table) -> Iterator[tuple[str, str]]:
+    """Yield what a comment is on, as COMMENT ON says it, and the comment."""
+    yield f"TABLE {quoted(table.name)}", table.comment
+    for column in table.columns:
+        if comment := table.comment_of(column):
+            yield f"COLUMN {quoted(table.name)}.{quoted(column)}", comment
 
 
 def views(table: Table) -> dict[str, str]:

@@ -46,6 +46,7 @@ DIALECT = Dialect(
     nested="TEXT",
     decimal=lambda _: "TEXT",
     parameter="?",
+    remarks=True,
     table_options=" WITHOUT ROWID",  # rows live in the index of their key
 )
 
@@ -102,7 +103,10 @@ class SqliteSink:
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return how far each partition was written."""
-        return database.positions(self, partitions)
+        try:
+            return database.positions(self, partitions)
+        except sqlite3.Error as error:
+            raise _named(error) from error
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Take all batches in one transaction."""
@@ -118,10 +122,11 @@ class SqliteSink:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a failing disk may have ended it
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def put(self, batch: Batch) -> None:
         """Delete what a batch withdraws, then insert or replace its rows."""
