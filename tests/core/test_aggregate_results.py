@@ -30,6 +30,7 @@ AGGREGATION = Aggregation(
         "about": aggregates.count_distinct("value", approximate=True),
         "all": aggregates.collect("value"),
         "arrived": aggregates.collect("value", order="arrival"),
+        "newest": aggregates.last("value", order="arrival"),
         "median": aggregates.median("value"),
         "ninth": aggregates.quantile("value", 0.9, approximate=True),
         "top": aggregates.top_k("value", 2),

@@ -42,6 +42,8 @@ KINDS: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
     "maxby": (ORDERED, lambda column: aggregates.max_by("list", by=column)),
     "collect": (ALL_TYPES, aggregates.collect),
     "arrived": (ALL_TYPES, lambda column: aggregates.collect(column, order="arrival")),
+    "firstcome": (ALL_TYPES, lambda column: aggregates.first(column, order="arrival")),
+    "lastcome": (ALL_TYPES, lambda column: aggregates.last(column, order="arrival")),
 }
 AGGREGATION = Aggregation(
     {
@@ -106,6 +108,10 @@ def oracle(rows: list[Row]) -> Row:
             "maxby": lambda c=column: by_extreme(rows, c, "list", greatest=True),
             "collect": lambda v=values: v,
             "arrived": lambda c=column: [r[c] for r in arrived if r[c] is not None],
+            "firstcome": lambda c=column: next((r[c] for r in arrived if r[c] is not None), None),
+            "lastcome": lambda c=column: next(
+                (r[c] for r in reversed(arrived) if r[c] is not None), None
+            ),
         }[kind]()
     return made
 
@@ -251,6 +257,7 @@ def test_aggregates_read_as_they_are_written():
         'stddev("int", sample=False)': aggregates.stddev("int", sample=False),
         'min_by("text", by="int")': aggregates.min_by("text", by="int"),
         'collect("int", order="arrival")': aggregates.collect("int", order="arrival"),
+        'last("int", order="arrival")': aggregates.last("int", order="arrival"),
     }
 
     assert list(map(str, written.values())) == list(written)

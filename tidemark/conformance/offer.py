@@ -135,10 +135,6 @@ def _count_windows(case: Case) -> str | None:
     return "evictors" if case.window["type"] == "count_evicting" else None
 
 
-def _arrival(case: Case) -> str | None:
-    return "D18" if case.spec.get("aggregate") in ("first", "last") else None
-
-
 def _empty_collect(case: Case) -> str | None:
     """Updates without the values that were collected."""
     values = [result.get("value") for result in case.expected if result.get("kind") == "update"]
@@ -202,7 +198,6 @@ CHECKS: tuple[Check, ...] = (
     _batches,
     _chaining,
     _count_windows,
-    _arrival,
     _empty_collect,
     _nothing_but_nulls,
     _triggers,

@@ -23,7 +23,7 @@ RULES: dict[str, str] = {
     "D16": "any word of a source that is not idle wakes it; when all are idle the clock goes on to"
     " the highest watermark + silence",
     "D17": "the clock is the minimum over the sources",
-    "D18": "first and last go by event time; arrival order is the choice of collect alone",
+    "D18": "first, last and collect go by event time, or by arrival where that is asked for",
     "D19": "an aggregate of nothing but nulls is null",
     "D20": "state is a window's and gone with it; there is no keyed value with a time to live",
     "batches": "what is due is published in the step that moved the clock, and only what changed",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from tidemark.core.aggregate import Columns
-from tidemark.core.aggregate_kinds import ORDER, OfColumn
-from tidemark.core.aggregate_lists import is_scalar, placed
+from tidemark.core.aggregate_kinds import ORDER, OfColumn, placed
+from tidemark.core.aggregate_lists import is_scalar
 
 
 @dataclass(frozen=True)

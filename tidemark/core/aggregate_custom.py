@@ -18,7 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from tidemark.core.aggregate import Columns
-from tidemark.core.aggregate_lists import in_place, one_each, placed, strung
+from tidemark.core.aggregate_kinds import placed
+from tidemark.core.aggregate_lists import in_place, one_each, strung
 from tidemark.core.expression import first_line
 from tidemark.core.probe import probe_frame
 from tidemark.core.python_value import conform

@@ -6,6 +6,7 @@ Nulls are skipped, as in SQL; where all values are null, so is the result.  See 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from tidemark.core.aggregate import (
     counter_of,
     running_additive,
 )
-from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+from tidemark.core.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.errors import PipelineError
 
 NULLS = "nulls"
@@ -193,13 +194,53 @@ class Max(_Extreme):
         return [pl.col(f"{name}.max").cum_max().forward_fill()]
 
 
+RowOrder = Literal["event_time", "arrival"]
+
 ORDER = {"time": EVENT_TIME, "source": SOURCE, "offset": OFFSET, "sub_row": SUB_ROW}
 """What rows are ordered by, as fields of a struct, and the columns that hold it."""
 
+ARRIVAL_ORDER = {"arrival": ARRIVAL, "sub_row": SUB_ROW}
+"""The same of the order of the log."""
+
 
 @dataclass(frozen=True)
-class _Choice(OfColumn):
-    """The value of the first or last row by (event time, source, offset, sub_row).
+class InOrder(OfColumn):
+    """What hangs on the order of rows: of their event times, or of their arrival."""
+
+    order: RowOrder = "event_time"
+
+    def __post_init__(self) -> None:
+        if self.order not in get_args(RowOrder):
+            raise PipelineError(
+                f'{self.word}("{self.column}"): order {self.order!r} is not one of '
+                f"{get_args(RowOrder)}"
+            )
+
+    def __str__(self) -> str:
+        order = "" if self.order == "event_time" else f', order="{self.order}"'
+        return f'{self.word}("{self.column}"{order})'
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether rows need an ARRIVAL column."""
+        return self.order == "arrival"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What rows are ordered by."""
+        return ARRIVAL_ORDER if self.by_arrival else ORDER
+
+
+def placed(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
+    """Return what rows are ordered by, as fields of a struct; the source as text."""
+    fields = pl.DataFrame({field: rows[column] for field, column in order.items()})
+    if "source" in order and fields["source"].dtype != pl.String:
+        fields = fields.with_columns(pl.col("source").cast(pl.String))
+    return fields
+
+
+class _Choice(InOrder):
+    """The value of the first or last row.
 
     One part, named like the function: a struct of the value and what it is ordered by.
     """
@@ -210,10 +251,7 @@ class _Choice(OfColumn):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value with its place in the order of rows."""
-        order = {field: rows[column] for field, column in ORDER.items()}
-        fields = pl.DataFrame({"value": rows[self.column], **order})
-        if fields["source"].dtype != pl.String:
-            fields = fields.with_columns(pl.col("source").cast(pl.String))
+        fields = placed(rows, self.fields).with_columns(rows[self.column].alias("value"))
         return [fields.to_struct(f"{name}.{self.word}")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
@@ -221,7 +259,7 @@ class _Choice(OfColumn):
         return partials[f"{name}.{self.word}"].struct.field("value")
 
     def _ordered(self, part: pl.Expr, null_rank: pl.Expr) -> pl.Expr:
-        return part.sort_by(null_rank, *(part.struct.field(field) for field in ORDER))
+        return part.sort_by(null_rank, *(part.struct.field(field) for field in self.fields))
 
 
 class First(_Choice):

@@ -7,7 +7,6 @@ different values for count_distinct, all values for collect.  See docs/semantics
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +14,12 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.aggregate import Columns
-from tidemark.core.aggregate_kinds import ORDER, OfColumn
-from tidemark.core.segment import ARRIVAL, SUB_ROW
-from tidemark.errors import PipelineError
+from tidemark.core.aggregate_kinds import ARRIVAL_ORDER, ORDER, InOrder, OfColumn, placed
 
 Numbers = npt.NDArray[np.int64]
 
-CollectOrder = Literal["event_time", "arrival"]
-
 LIST = "@list"
 """Column of flattened lists: the index of the list."""
-
-_ARRIVAL_ORDER = {"arrival": ARRIVAL, "sub_row": SUB_ROW}
 
 
 def one_each(held: pl.Series, name: str) -> pl.Series:
@@ -104,27 +97,8 @@ class CountDistinct(OfColumn):
         return partials[f"{name}.values"].list.len().fill_null(0).cast(pl.Int64)
 
 
-@dataclass(frozen=True)
-class Collect(OfColumn):
+class Collect(InOrder):
     """All values that are not null, as a list.  Part: ``values``, structs with what orders them."""
-
-    order: CollectOrder = "event_time"
-
-    def __post_init__(self) -> None:
-        if self.order not in get_args(CollectOrder):
-            raise PipelineError(
-                f'collect("{self.column}"): order {self.order!r} is not one of '
-                f"{get_args(CollectOrder)}"
-            )
-
-    def __str__(self) -> str:
-        order = "" if self.order == "event_time" else f', order="{self.order}"'
-        return f'collect("{self.column}"{order})'
-
-    @property
-    def by_arrival(self) -> bool:
-        """Whether rows need an ARRIVAL column."""
-        return self.order == "arrival"
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """A list of the column's type; any."""
@@ -133,8 +107,7 @@ class Collect(OfColumn):
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value with its place."""
         held = rows[self.column]
-        order = _ARRIVAL_ORDER if self.by_arrival else ORDER
-        fields = placed(rows, order).with_columns(held.alias("value"))
+        fields = placed(rows, self.fields).with_columns(held.alias("value"))
         return [one_each(structs(fields, held), f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
@@ -148,19 +121,11 @@ class Collect(OfColumn):
         return relisted(index, values, partials.height)
 
 
-def placed(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
-    """Return what rows are ordered by, as fields of a struct; the source as text."""
-    fields = pl.DataFrame({field: rows[column] for field, column in order.items()})
-    if "source" in order and fields["source"].dtype != pl.String:
-        fields = fields.with_columns(pl.col("source").cast(pl.String))
-    return fields
-
-
 def in_place(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
     """Flatten lists of structs that begin with what orders them, and sort each list by that."""
     index, held = flattened(lists)
     fields = held.struct.unnest()
-    order = _ARRIVAL_ORDER if "arrival" in fields.columns else ORDER
+    order = ARRIVAL_ORDER if "arrival" in fields.columns else ORDER
     ordered = fields.with_columns(pl.Series(LIST, index)).sort(LIST, *order)
     return ordered[LIST].to_numpy(), ordered
 

@@ -13,14 +13,13 @@ import polars as pl
 
 from tidemark.core.aggregate import Columns
 from tidemark.core.aggregate_by import comparable, rank_of
-from tidemark.core.aggregate_kinds import ORDER, OfColumn
+from tidemark.core.aggregate_kinds import ORDER, OfColumn, placed
 from tidemark.core.aggregate_lists import (
     LIST,
     Numbers,
     flattened,
     is_scalar,
     one_each,
-    placed,
     relisted,
     structs,
     strung,

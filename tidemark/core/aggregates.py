@@ -6,8 +6,8 @@ Nothing else lives here, so no builtin of the same name can be meant.
 from tidemark.core.aggregate import Kind
 from tidemark.core.aggregate_by import MaxBy, MinBy
 from tidemark.core.aggregate_distinct import ApproximateCountDistinct
-from tidemark.core.aggregate_kinds import Count, CountValues, First, Last, Max, Min
-from tidemark.core.aggregate_lists import Collect, CollectOrder, CountDistinct
+from tidemark.core.aggregate_kinds import Count, CountValues, First, Last, Max, Min, RowOrder
+from tidemark.core.aggregate_lists import Collect, CountDistinct
 from tidemark.core.aggregate_quantiles import ApproximateQuantile, Median, Quantile
 from tidemark.core.aggregate_sums import Mean, Sum
 from tidemark.core.aggregate_top import Largest, MostFrequent
@@ -58,14 +58,17 @@ def mean(column: str) -> Kind:
     return Mean(column)
 
 
-def first(column: str) -> Kind:
-    """Take the first value by event time; ties go by source, offset, and place in the record."""
-    return First(column)
+def first(column: str, *, order: RowOrder = "event_time") -> Kind:
+    """Take the first value by event time, or by ``order="arrival"``: by the log.
+
+    Of one event time the source decides, then offset and place in the record.
+    """
+    return First(column, order)
 
 
-def last(column: str) -> Kind:
-    """Take the last value by event time; ties go by source, offset, and place in the record."""
-    return Last(column)
+def last(column: str, *, order: RowOrder = "event_time") -> Kind:
+    """Take the last value by event time, or by ``order="arrival"``; ties as in ``first``."""
+    return Last(column, order)
 
 
 def variance(column: str, *, sample: bool = True) -> Kind:
@@ -111,7 +114,7 @@ def top_k(column: str, k: int, by: str | None = None) -> Kind:
     return MostFrequent(column, k) if by is None else Largest(column, k, by)
 
 
-def collect(column: str, *, order: CollectOrder = "event_time") -> Kind:
+def collect(column: str, *, order: RowOrder = "event_time") -> Kind:
     """List the values by event time (ties as in ``first``), or by ``order="arrival"``: by the log.
 
     Every value is held until the window is gone.
