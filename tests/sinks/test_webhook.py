@@ -1,15 +1,22 @@
 """A webhook: what a receiver is sent, and what its answers mean."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from examples.game import game
 from tests.sinks.contract import opened
-from tests.sinks.feeds import batch, pane
+from tests.sinks.feeds import TOPIC_ID, batch, pane
 from tests.sinks.places import Place
 from tests.sinks.receiver import Receiver
 from tidemark.errors import ConfigurationError
-from tidemark.sinks.sink import RefusedError, UnavailableError
+from tidemark.records import DeadLetter
+from tidemark.runtime.group import Partition
+from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.sinks.rows import decode
+from tidemark.sinks.sink import Batch, Move, RefusedError, UnavailableError
+from tidemark.sinks.table import tables_of
 from tidemark.sinks.webhook import WebhookSink
 
 PANE = pane("ann", 0, 1)
@@ -39,6 +46,40 @@ def test_a_request_holds_records_and_a_key_that_is_the_same_when_it_is_sent_agai
     assert request.headers["idempotency-key"] == "game.pops/2/7-8"
     assert [(each["key"], each["offset"]) for each in request.records] == [([], 7), ([], 8)]
     assert request.records[0]["value"] == PANE
+
+
+def test_requests_are_small_and_what_was_taken_is_not_posted_again(receiver, sink):
+    many = batch([pane(f"player{n}", 0, 1) for n in range(1_200)])
+    receiver.answers = [204, 503]
+    with pytest.raises(UnavailableError):
+        sink.write([many])
+    receiver.answers = [204, 422]
+    with pytest.raises(RefusedError):
+        sink.write([many])
+    for half in many.halves():
+        sink.write([half])
+    keys = [request.headers["idempotency-key"] for request in receiver.requests]
+    assert keys == [f"game.pops/0/{part}" for part in ("0-499", "500-999", "1000-1199")]
+
+
+def test_a_dead_letter_has_its_key_in_its_value(receiver):
+    table, *_ = tables_of(game.plan())
+    letter = DeadLetter("not JSON", "parse", "moves", 0, 7, 0, b"\xffann", b"pop!")
+    (key,), (value,) = encode_dead_letters([letter])
+    rows = decode(table, [value]).rows
+    move = Move(None, 1, TOPIC_ID)
+    sink = opened(Place(lambda: WebhookSink(receiver.url), lambda _: []), table)
+    sink.write([Batch(table, Partition(table.topic, 0), move, rows, [0], [key], [value])])
+    (record,) = receiver.requests[0].records
+    assert record["key"] is None
+    assert (record["value"]["key"], record["value"]["key_encoding"]) == ("/2Fubg==", "base64")
+
+
+def test_a_topic_made_anew_is_posted_from_its_start(receiver, sink):
+    first = batch([PANE])
+    sink.write([first])
+    sink.write([replace(first, move=first.move._replace(topic_id="another"))])
+    assert len(receiver.requests) == 2
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])

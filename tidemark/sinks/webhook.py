@@ -1,10 +1,11 @@
 """A webhook: records are posted to an address, at least once.
 
-A request holds consecutive records of one partition as a JSON array of objects with ``key``,
-``value`` and ``offset``.  ``Idempotency-Key`` names topic, partition and offsets, so that a
+A request holds consecutive records of one partition, 500 at most, as a JSON array of objects with
+``key``, ``value`` and ``offset``.  ``Idempotency-Key`` names topic, partition and offsets, so a
 receiver knows what it has seen: after a crash the same records may come again, cut otherwise.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
 import httpx
@@ -16,6 +17,7 @@ from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.table import Table
 
 _TIMEOUT_S = 30.0
+_MOST_RECORDS = 500
 _TOO_MANY, _TOO_EARLY, _TIMED_OUT, _SERVER = 429, 425, 408, 500
 # The receiver never takes such a request whoever sends it: that is no fault of a row.
 _SETTINGS = {301, 302, 303, 307, 308, 401, 403, 404, 405, 407}
@@ -30,6 +32,7 @@ class WebhookSink:
         """``url``: http or https; user and password in it are sent as basic authentication."""
         self._url = httpx.URL(url)
         self._client = httpx.Client(timeout=_TIMEOUT_S)
+        self._taken: dict[tuple[Partition, str], int] = {}
 
     @property
     def _shown(self) -> str:
@@ -46,21 +49,24 @@ class WebhookSink:
         return {}
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Post each batch that has records."""
+        """Post the records of each batch, but for those that an earlier try has posted."""
         for batch in batches:
-            if batch.values:
-                self._post(batch)
+            of = batch.partition, batch.move.topic_id
+            begin = bisect_left(batch.offsets, self._taken.get(of, 0))
+            for first in range(begin, len(batch.offsets), _MOST_RECORDS):
+                part = slice(first, first + _MOST_RECORDS)
+                self._post(batch, part)
+                self._taken[of] = batch.offsets[part][-1] + 1
 
-    def _post(self, batch: Batch) -> None:
-        at = batch.partition
-        first, last = batch.offsets[0], batch.offsets[-1]
+    def _post(self, batch: Batch, part: slice) -> None:
+        at, offsets = batch.partition, batch.offsets[part]
         headers = {
             "Content-Type": "application/json",
-            "Idempotency-Key": f"{at.topic}/{at.number}/{first}-{last}",
+            "Idempotency-Key": f"{at.topic}/{at.number}/{offsets[0]}-{offsets[-1]}",
             "Tidemark-Topic": at.topic,
         }
         try:
-            answer = self._client.post(self._url, content=_body(batch), headers=headers)
+            answer = self._client.post(self._url, content=_body(batch, part), headers=headers)
         except httpx.TransportError as error:
             raise UnavailableError(f"webhook {self._shown}: {error}") from error
         self._require_taken(answer)
@@ -80,12 +86,14 @@ class WebhookSink:
         self._client.close()
 
 
-def _body(batch: Batch) -> bytes:
-    records = zip(batch.keys, batch.values, batch.offsets, strict=True)
+def _body(batch: Batch, part: slice) -> bytes:
+    # The key of a dead letter is that of a raw record, any bytes; its value tells it.
+    has_key = batch.table.has_panes or batch.table.raw_row is not None
+    records = zip(batch.keys[part], batch.values[part], batch.offsets[part], strict=True)
     return msgspec.json.encode(
         [
             {
-                "key": None if key is None else msgspec.Raw(key),
+                "key": msgspec.Raw(key) if has_key and key is not None else None,
                 "value": msgspec.Raw(value),
                 "offset": offset,
             }
