@@ -28,8 +28,9 @@ from tidemark.result_schemas import schemas
 from tidemark.runtime import clients
 from tidemark.runtime.faults import explained
 from tidemark.runtime.fresh_start import Scope
+from tidemark.runtime.reach import await_broker
 from tidemark.runtime.reset import Reset
-from tidemark.runtime.topics import ensure, own_topics, raw_topics
+from tidemark.runtime.topics import ensure, own_topics, raw_topics, stats_topic
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.tail import follow
 
@@ -185,12 +186,16 @@ def tail(
 def topics(
     pipeline: PipelineArgument,
     bootstrap_server: Bootstrap = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for a broker as long as it takes.")
+    ] = False,
 ) -> None:
     """Create the pipeline's topics where missing, verify those that exist."""
     compiled = _plan(pipeline)
-    wanted = (*raw_topics(compiled), *own_topics(compiled))
+    wanted = (*raw_topics(compiled), *own_topics(compiled), stats_topic(compiled.stats))
     config = reach(bootstrap_server)
-    created = ensure(clients.admin(config), wanted, config.replication_factor)
+    admin = await_broker(config, lambda _reason: None) if wait else clients.admin(config)
+    created = ensure(admin, wanted, config.replication_factor)
     for each in wanted:
         state = "created" if each.name in created else "exists"
         typer.echo(f"{state:8} {each.partitions:4}  {each.name}")

@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
 from secure import MECHANISMS, PASSWORD, SecureBroker
 from stack import Stack, wait_until
 
+from tidemark.runtime import topics
 from tidemark.runtime.config import Config
 
 T = 1_772_438_400_000
@@ -35,7 +36,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
         yield broker
 
 
-def grant(stack: Stack, without: ResourceType | None = None) -> None:
+def grant(
+    stack: Stack, without: ResourceType | None = None, but: AclOperation | None = None
+) -> None:
     bindings = [
         AclBinding(
             kind, name.format(stack.name), pattern, "User:app", "*", operation,
@@ -43,7 +46,7 @@ def grant(stack: Stack, without: ResourceType | None = None) -> None:
         )
         for kind, name, pattern, operations in RIGHTS
         for operation in operations
-        if kind != without
+        if kind != without and operation != but
     ]  # fmt: skip
     for future in stack.admin.create_acls(bindings).values():
         future.result()
@@ -103,6 +106,16 @@ def test_a_missing_right_is_named(secure, without, words):
         line = error_line(stack, "ingest")
         assert "Kafka denies user app: " in line
         assert words in line
+
+
+def test_no_right_to_create_is_needed_where_the_topics_are_there(secure):
+    with Stack(secure.plain, "made", **secure.client()) as stack:
+        topics.ensure(stack.admin, [topics.stats_topic(stack.plan.stats)], -1)
+        grant(stack, but=AclOperation.CREATE)
+        stack.start("ingest")
+        wait_until(lambda: stack.committed(stack.plan.stats), "stats")
+        assert "stats are not written" not in stack.log("ingest")
+        assert stack.stop("ingest") == {"ingest": 0}
 
 
 def test_a_raw_topic_that_may_not_be_seen_counts_as_missing(secure):

@@ -2,12 +2,20 @@
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from pops import build
+from pops import build, pipeline
 
+from tidemark.cli import topics as command
 from tidemark.errors import ConfigurationError
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
-from tidemark.runtime.topics import ensure, own_topics, partition_counts, require, topic_ids
+from tidemark.runtime.topics import (
+    ensure,
+    own_topics,
+    partition_counts,
+    raw_topics,
+    require,
+    topic_ids,
+)
 
 
 @pytest.fixture
@@ -58,6 +66,16 @@ def test_a_topic_that_takes_smaller_messages_is_refused_with_what_it_needs(admin
     fault = f"topic {topic.name} exists with max.message.bytes=1048588, needed is at least 16777216"
     with pytest.raises(ConfigurationError, match=f"^{fault}$"):
         ensure(admin, [topic], -1)
+
+
+def test_the_command_makes_all_that_the_plan_shows_and_verifies_them_later(admin, broker, capsys):
+    plan = pipeline.plan()
+    names = [topic.name for topic in (*raw_topics(plan), *own_topics(plan))] + [plan.stats]
+    for state in ("created", "exists"):
+        command("pops", broker, wait=True)
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [(line[0], line[2]) for line in lines] == [(state, name) for name in names]
+    assert set(names) <= partition_counts(admin).keys()
 
 
 def test_a_raw_topic_must_be_there(admin):

@@ -22,7 +22,7 @@ from tidemark.plan import Plan
 from tidemark.runtime.config import Config
 from tidemark.runtime.reach import await_broker
 from tidemark.runtime.stats import Stats, decode
-from tidemark.runtime.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_settings
+from tidemark.runtime.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_topic
 from tidemark.runtime.wall_clock import now_ms
 
 DEFAULT_PORT = 6066
@@ -183,7 +183,7 @@ def run(config: Config, plan: Plan) -> None:
     """Run the monitor of a pipeline until it is told to stop."""
     admin = await_broker(config, lambda _reason: None)
     # Faust makes those of its tables itself, but then looks for them before they are to be seen.
-    for topic in (stats_settings(plan.stats), *_changelogs(plan.pipeline)):
+    for topic in (stats_topic(plan.stats), *_changelogs(plan.pipeline)):
         try:
             begin_to_create(admin, topic, config.replication_factor).result()
         except KafkaException as error:

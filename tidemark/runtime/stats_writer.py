@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from tidemark.runtime import clients
 from tidemark.runtime.config import Config
 from tidemark.runtime.stats import Stats, encode
-from tidemark.runtime.topics import begin_to_create, stats_settings
+from tidemark.runtime.topics import begin_to_create, stats_topic
 
 _log = logging.getLogger("tidemark")
 
@@ -30,8 +30,9 @@ class StatsWriter:
         self._key = key.encode()
         self._producer = clients.passing_producer(config, self._written)
         self._creating: Future[None] | None = begin_to_create(
-            admin, stats_settings(topic), config.replication_factor
+            admin, stats_topic(topic), config.replication_factor
         )
+        self._refused = ""  # why it was not created, which says more than a write that fails
         self._said = False
         self.dropped = 0
 
@@ -53,7 +54,7 @@ class StatsWriter:
         if not isinstance(error, KafkaException):
             return
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            self._say(f"the topic cannot be created: {error.args[0].str()}")
+            self._refused = f"the topic cannot be created: {error.args[0].str()}"
 
     def _written(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
@@ -61,7 +62,7 @@ class StatsWriter:
 
     def _drop(self, why: str) -> None:
         self.dropped += 1
-        self._say(why)
+        self._say(self._refused or why)
 
     def _say(self, why: str) -> None:
         if not self._said:

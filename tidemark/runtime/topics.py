@@ -73,6 +73,7 @@ class Topic:
     partitions: int
     settings: Mapping[str, str]
     least_message_bytes: int = MAX_MESSAGE_BYTES
+    least_retention_ms: int = _WEEK_MS
 
 
 def own_topics(plan: Plan) -> tuple[Topic, ...]:
@@ -89,9 +90,9 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
     return (*topics, Topic(plan.dead_letters, 1, _KEPT))
 
 
-def stats_settings(name: str) -> Topic:
-    """Return the topic of what services say of themselves, as it is best made."""
-    return Topic(name, 1, _STATS)
+def stats_topic(name: str) -> Topic:
+    """Return the topic of what services say of themselves, which each of them creates if it can."""
+    return Topic(name, 1, _STATS, least_message_bytes=0, least_retention_ms=0)
 
 
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
@@ -233,7 +234,10 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
     for name in _EXACT:
         if name in topic.settings and found[name] != topic.settings[name]:
             faults.append(f"{name}={found[name]}, needed is {topic.settings[name]}")
-    at_least = {"max.message.bytes": topic.least_message_bytes, "retention.ms": _WEEK_MS}
+    at_least = {
+        "max.message.bytes": topic.least_message_bytes,
+        "retention.ms": topic.least_retention_ms,
+    }
     for name, least in at_least.items():
         if name in topic.settings and _UNLIMITED < int(found[name]) < least:
             faults.append(f"{name}={found[name]}, needed is at least {least}")
