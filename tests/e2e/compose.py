@@ -54,12 +54,12 @@ class Compose:
         self("up", "--detach", *arguments)
         wait_until(self.is_healthy, "every container to be healthy")
 
-    def is_healthy(self) -> bool:
-        """Say whether all that go on are ready."""
-        format_ = "{{json .State.Health.Status}}"
-        ids = [each for name in ("kafka", "postgres", *SERVICES) for each in self.containers(name)]
-        said = run("docker", "inspect", "--format", format_, *ids).split()
-        return len(said) >= len(SERVICES) + 2 and set(said) == {'"healthy"'}
+    def is_healthy(self, *services: str) -> bool:
+        """Say whether services are ready, by default all that go on."""
+        wanted = services or ("kafka", "postgres", *SERVICES)
+        ids = [each for name in wanted for each in self.containers(name)]
+        said = run("docker", "inspect", "--format", "{{json .State.Health.Status}}", *ids).split()
+        return len(said) >= len(wanted) and set(said) == {'"healthy"'}
 
     def containers(self, service: str) -> list[str]:
         """Return the ids of a service's containers."""

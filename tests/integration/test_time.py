@@ -35,7 +35,7 @@ def segments(stack: Stack) -> list[Segment]:
     return [decode_segment(value or b"") for _, value in stack.committed(log.topic)]
 
 
-def test_silence_closes_windows_unless_the_source_is_to_wait(broker):
+def test_b03_b05_silence_closes_windows_unless_the_source_is_to_wait(broker):
     """Both pipelines fall silent: one has two empty partitions besides, the other one event."""
     waiting = ticks(broker, "waiting", 3, idle_after="2s", when_silent="wait")
     advancing = ticks(broker, "advancing", idle_after="2s")
@@ -73,7 +73,7 @@ def test_records_stamped_years_ahead_stop_no_partition(broker):
         assert (letter["partition"], letter["offset"]) == (0, 1)
 
 
-def test_partitions_read_one_after_the_other_lose_nothing(broker):
+def test_b41_partitions_read_one_after_the_other_lose_nothing(broker):
     with ticks(broker, "apart", 2, size="1m", idle_after="1h") as stack:
         for partition in (0, 1):
             stack.produce((partition, None, tick(T0 + 1_000 * i)) for i in range(6_000))
