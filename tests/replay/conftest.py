@@ -1,5 +1,6 @@
 """A broker and a Spark session for all tests of the folder, and pipelines that ran live."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from test_window_kinds import visits
 from tidemark.embedded.broker import Broker
 from tidemark.spark.ranges import as_json, resolve
 from tidemark.spark.session import spark_session
+
+# A JVM that lives for minutes compiles longer than it runs what it has compiled best.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 class Kinds(Stack):

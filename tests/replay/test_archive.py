@@ -26,12 +26,12 @@ def archived(broker, tmp_path_factory) -> tuple[Stack, str]:
     with Stack(broker, "archived", 2) as stack:
         stack.start()
         stack.start("archive", **settings)
-        for n in range(40):
-            at = n * MINUTE_MS // 4
+        for n in range(24):
+            at = n * MINUTE_MS // 3
             late = at - 3 * MINUTE_MS
             stack.produce((p, None, move(f"p{p}", t)) for p in (0, 1) for t in (at, late))
             time.sleep(0.2)
-            if n % 10 == 9:
+            if n % 8 == 7:
                 stack.kill("archive")
                 stack.start("archive", **settings)
         caught_up(stack)

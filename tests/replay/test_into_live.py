@@ -2,14 +2,14 @@
 
 import json
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
-from live import HERE, RECORDS, Example, caught_up
-from stack import Stack, wait_until
+from live import HERE, caught_up
+from stack import Stack, move, wait_until
 
-from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.replayview import diff_lines
 from tidemark.spark.cut import result_topics
@@ -37,12 +37,22 @@ def middle(stack: Stack) -> str:
 
 
 @pytest.fixture(scope="module")
-def game(tmp_path_factory):
-    """The game on a broker of its own, since results are deleted here."""
-    folder = tmp_path_factory.mktemp("handed-over")
-    with Broker(folder) as running, Example(running.address, "game") as stack:
-        stack.play(RECORDS)
+def played(broker):
+    """Pops and sessions of two partitions, some too late."""
+    with Stack(broker, "played", 2) as stack:
+        stack.start()
+        for part in range(0, 120, 30):
+            stack.produce(pops(part, part + 30))
+            time.sleep(0.2)  # in commits of their own
+        caught_up(stack)
+        assert set(stack.stop().values()) == {0}
         yield stack
+
+
+def pops(begin: int, end: int) -> Iterator[tuple[int, None, bytes]]:
+    for n in range(begin, end):
+        at = n * 1_500 - (n % 9 == 0) * 40_000
+        yield n % 2, None, move(f"p{n % 5}", max(0, at))
 
 
 def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, sessions):
@@ -111,37 +121,41 @@ def test_a_program_that_parses_otherwise_takes_over_from_raw_topics(broker, sess
         assert not diff(new.config, new.plan, sessions, 1).equal
 
 
-def test_a_hand_over_from_raw_topics_waits_for_ingest(game):
-    game.start("ingest")
-    game.await_partitions()
-    with pytest.raises(ConfigurationError, match=r"group game\.ingest has members"):
-        into_live(game.config, game.plan, Span(from_raw=True), _no_spark, 1, delete_results=True)
-    game.stop("ingest")
+def test_a_hand_over_from_raw_topics_waits_for_ingest(played):
+    played.start("ingest")
+    played.await_partitions()
+    with pytest.raises(ConfigurationError, match=r"group played\.ingest has members"):
+        into_live(
+            played.config, played.plan, Span(from_raw=True), _no_spark, 1, delete_results=True
+        )
+    played.stop("ingest")
 
 
-def test_a_log_that_ingest_never_wrote_cannot_be_made_again(game):
-    ranges = resolve(game.admin, game.plan)
+def test_a_log_that_ingest_never_wrote_cannot_be_made_again(played):
+    ranges = resolve(played.admin, played.plan)
     nothing = ranges.to(ranges.begins)
-    job = HandOver(game.config, game.admin, game.plan, nothing, raw=Raw.of(game.admin, game.plan))
+    job = HandOver(
+        played.config, played.admin, played.plan, nothing, raw=Raw.of(played.admin, played.plan)
+    )
     with pytest.raises(ConfigurationError, match="so nothing tells how ingest cut"):
         job.check()
 
 
-def test_services_that_run_are_in_the_way(game):
-    game.start("sessions")
-    game.await_partitions()
-    with pytest.raises(ConfigurationError, match=r"group game\.sessions has members"):
-        into_live(game.config, game.plan, Span(), _no_spark, 1, delete_results=True)
-    game.stop()
+def test_services_that_run_are_in_the_way(played):
+    played.start("sessions")
+    played.await_partitions()
+    with pytest.raises(ConfigurationError, match=r"group played\.sessions has members"):
+        into_live(played.config, played.plan, Span(), _no_spark, 1, delete_results=True)
+    played.stop()
 
 
-def test_results_that_are_there_are_not_written_again(game):
+def test_results_that_are_there_are_not_written_again(played):
     with pytest.raises(ConfigurationError, match="has results: a hand-over would write them"):
-        into_live(game.config, game.plan, Span(), _no_spark, 1)
+        into_live(played.config, played.plan, Span(), _no_spark, 1)
 
 
-def test_a_hand_over_that_failed_is_completed(game, sessions, monkeypatch):
-    before, span = published(game), Span(to_offsets=middle(game))
+def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
+    before, span = published(played), Span(to_offsets=middle(played))
 
     def fails(*_: object) -> None:
         raise StateError("the driver was killed")
@@ -149,24 +163,24 @@ def test_a_hand_over_that_failed_is_completed(game, sessions, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(HandOver, "_commit", fails)
         with pytest.raises(StateError, match="driver was killed"):
-            into_live(game.config, game.plan, span, sessions, 2, delete_results=True)
-    by_spark = published(game)
-    game.start("windowing")
+            into_live(played.config, played.plan, span, sessions, 2, delete_results=True)
+    by_spark = published(played)
+    played.start("windowing")
     refused = "a hand-over from Spark is under way"
-    wait_until(lambda: refused in game.log("windowing"), "the refusal of windowing")
-    assert game.process("windowing").wait(60) == 2
-    game.kill("windowing")
-    assert published(game) == by_spark
+    wait_until(lambda: refused in played.log("windowing"), "the refusal of windowing")
+    assert played.process("windowing").wait(60) == 2
+    played.kill("windowing")
+    assert published(played) == by_spark
 
-    done = into_live(game.config, game.plan, span, sessions, 1)
+    done = into_live(played.config, played.plan, span, sessions, 1)
     assert len(done.outcomes) == 2 * len({at.log for at in done.outcomes})
-    assert published(game) == by_spark
-    game.start("windowing", "sessions")
-    caught_up(game)
-    assert set(game.stop().values()) == {0}
+    assert published(played) == by_spark
+    played.start("windowing", "sessions")
+    caught_up(played)
+    assert set(played.stop().values()) == {0}
 
-    assert published(game) == before
-    compared = diff(game.config, game.plan, sessions, 1)
+    assert published(played) == before
+    compared = diff(played.config, played.plan, sessions, 1)
     assert compared.equal, "\n".join(diff_lines(compared))
 
 
