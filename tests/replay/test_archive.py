@@ -11,7 +11,7 @@ from stack import Stack, move, wait_until
 
 from tidemark.errors import StateError
 from tidemark.replayview import diff_lines
-from tidemark.runtime.archive import Archive, covered
+from tidemark.runtime.archive import Archive, ArchiveFile, covered
 from tidemark.spark.ranges import resolve
 from tidemark.spark.run import diff
 
@@ -24,6 +24,7 @@ def archived(broker, tmp_path_factory) -> tuple[Stack, str]:
     place = str(tmp_path_factory.mktemp("archive"))
     settings = {"TIDEMARK_ARCHIVE": place, "TIDEMARK_ARCHIVE_INTERVAL_MS": "150"}
     with Stack(broker, "archived", 2) as stack:
+        archive, log = Archive(place), stack.plan.logs[0].topic
         stack.start()
         stack.start("archive", **settings)
         for n in range(24):
@@ -32,11 +33,12 @@ def archived(broker, tmp_path_factory) -> tuple[Stack, str]:
             stack.produce((p, None, move(f"p{p}", t)) for p in (0, 1) for t in (at, late))
             time.sleep(0.2)
             if n % 8 == 7:
+                lives = n // 8 + 1
+                wait_until(lambda n=lives: len(_files(archive, log)) >= n, "a file of each life")
                 stack.kill("archive")
                 stack.start("archive", **settings)
         caught_up(stack)
         ends = resolve(stack.admin, stack.plan).ends
-        archive, log = Archive(place), stack.plan.logs[0].topic
         wait_until(lambda: _last(archive, log) >= _segments(stack), "the archive")
         stack.stop()
         stack.stop("archive")
@@ -95,8 +97,12 @@ def test_archive_and_topic_are_one_history(archived, sessions, slices):
 
 def _remove_one(archive: Archive, log: str) -> None:
     """Remove the second file of a partition, which makes a gap that the topic does not fill."""
-    files = sorted((f for f in archive.files(log) if f.at.number == 0), key=lambda f: f.begin)
-    Path(files[1].path).unlink()
+    Path(_files(archive, log)[1].path).unlink()
+
+
+def _files(archive: Archive, log: str) -> list[ArchiveFile]:
+    """Return the files of partition 0."""
+    return sorted((f for f in archive.files(log) if f.at.number == 0), key=lambda f: f.begin)
 
 
 def _no_spark():
