@@ -53,7 +53,11 @@ def main() -> int:
     asked = _arguments()
     folder = Path(os.environ.get("BENCH_HARNESS", _HARNESS)).resolve()
     harness = Harness(folder)
-    with brokers.embedded_broker(harness.work) as address, tempfile.TemporaryDirectory() as scratch:
+    # A broker of its own: a log that another run has filled would be replayed as well.
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        brokers.embedded_broker(Path(scratch)) as address,
+    ):
         harness.use(address)
         raw = harness.fill(asked.n, asked.users, asked.seed)
         os.environ |= {"KAFKA_BOOTSTRAP_SERVERS": address, "BENCH_IN": raw}
