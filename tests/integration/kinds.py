@@ -126,9 +126,6 @@ def _by_arrival(people: KeyedStream) -> None:
     people.window(
         td.global_window(), trigger=every(event_time="5s"), accumulation="discarding"
     ).aggregate(n=count()).to("global-time-discarding")
-    people.window(td.count_window(10, 4), trigger=EARLY, accumulation="discarding").aggregate(
-        n=count(), v=td.sum("v")
-    ).to("counted-discarding")
     people.aggregate(n=count(), v=td.sum("v"), best=td.max("x")).to("rolling")
 
 
