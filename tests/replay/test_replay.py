@@ -1,6 +1,7 @@
 """Live results against replays on Spark, on a real broker."""
 
 import json
+from collections.abc import Iterator
 
 import polars as pl
 import pytest
@@ -9,6 +10,7 @@ from live import RECORDS, Example
 
 from tidemark import Pipeline, bounded, col, count, session, tumbling
 from tidemark import max as largest
+from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.replayview import diff_lines, folders_lines, replay_lines
 from tidemark.runtime.group import EARLIEST, Partition, offsets
@@ -146,27 +148,36 @@ def test_a_folder_that_holds_no_results_is_refused(tmp_path):
         diff_folders(f"parquet:{tmp_path}", f"parquet:{tmp_path}", _no_spark)
 
 
-def test_a_segment_that_cannot_be_read_is_named_by_its_offset(broker, game, sessions, tmp_path):
-    log = game.plan.logs[0].topic
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory) -> Iterator[Example]:
+    """A log that no other test has to read, on a broker of its own."""
+    folder = tmp_path_factory.mktemp("damaged")
+    with Broker(folder) as broker, Example(broker.address, "game") as stack:
+        stack.play(RECORDS)
+        yield stack
 
-    producer = Producer({"bootstrap.servers": broker})
+
+def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions, tmp_path):
+    log = damaged.plan.logs[0].topic
+
+    producer = Producer({"bootstrap.servers": damaged.config.bootstrap_servers})
     producer.produce(log, b"no segment", partition=1)
     assert producer.flush(10) == 0
 
     with pytest.raises(StateError, match=rf"^{log}/1, offset \d+: Segment: 10 bytes"):
-        replay(game.config, game.plan, Span(), f"parquet:{tmp_path / 'new'}", sessions, 1)
+        replay(damaged.config, damaged.plan, Span(), f"parquet:{tmp_path / 'new'}", sessions, 1)
     assert not list((tmp_path / "new").iterdir())
 
 
-def test_deleted_records_stop_a_replay_before_spark_starts(game):
-    log = Partition(game.plan.logs[0].topic, 0)
+def test_deleted_records_stop_a_replay_before_spark_starts(damaged):
+    log = Partition(damaged.plan.logs[0].topic, 0)
 
-    for deleted in game.admin.delete_records([TopicPartition(*log, 2)]).values():
+    for deleted in damaged.admin.delete_records([TopicPartition(*log, 2)]).values():
         deleted.result()
-    assert offsets(game.admin, [log], EARLIEST)[log] == 2
+    assert offsets(damaged.admin, [log], EARLIEST)[log] == 2
 
     with pytest.raises(StateError, match=rf"^{log}: offset 0 is wanted, the first there is 2"):
-        diff(game.config, game.plan, _no_spark, 1)
+        diff(damaged.config, damaged.plan, _no_spark, 1)
 
 
 def _no_spark():

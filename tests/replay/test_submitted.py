@@ -37,7 +37,7 @@ def test_spark_submit_replays_a_pipeline(game, tmp_path):
         check=False,
     )
 
-    assert submitted.returncode == 0, submitted.stderr[-4_000:]
+    assert submitted.returncode == 0, (submitted.stdout + submitted.stderr)[-4_000:]
     read = pl.read_parquet(output / "pops-per-minute" / "panes" / "*.parquet")
     rows = read.drop("retracted", "log_partition", "log_offset").to_dicts()
     assert sorted(map(_shown, rows)) == sorted(map(_shown, game.results("pops-per-minute")))
