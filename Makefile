@@ -51,9 +51,8 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
-test: setup lint types core conformance integration  ## run all tests, two runs of chaos among them
-	@$(MAKE) --jobs 2 --output-sync=target replay e2e  # the one computes, the other waits
-	@$(MAKE) chaos SEED=6
+test: SEED = 6
+test: setup lint types core conformance integration replay e2e chaos  ## run all tests, two runs of chaos among them
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
