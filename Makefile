@@ -51,7 +51,7 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
-test: SEED = 6
+test: SEED = 16
 test: setup lint types core conformance integration replay e2e chaos  ## run all tests, two runs of chaos among them
 
 lint: $(READY)  ## check format and style
