@@ -1,6 +1,7 @@
 """What only some databases do: a file that fills up, comments, a file that is no database."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -43,12 +44,11 @@ def test_a_file_is_read_while_the_sink_has_it_open(tmp_path):
     place = sqlite_place(tmp_path)
     sink = opened(place)
     sink.write([batch(MANY[:2])])
-    with sqlite3.connect(f"file:{tmp_path / 'results.db'}?mode=ro", uri=True) as reader:
+    with closing(sqlite3.connect(f"file:{tmp_path / 'results.db'}?mode=ro", uri=True)) as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM pops").fetchone() == (2,)
         sink.write([batch(MANY[2:5], 2, 2)])
         assert reader.execute("SELECT count(*) FROM pops").fetchone() == (2,)
-    reader.close()
     sink.close()
     assert place.rows(PANES) == held(MANY[:5])
 

@@ -65,12 +65,16 @@ class SqliteSink:
         """
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+        except sqlite3.Error as error:
+            raise ConfigurationError(f"SQLite file {path}: {error}") from None
+        try:
             self._db.execute("PRAGMA journal_mode = WAL")
             # The end of the log may be lost with the machine's power, but rows and positions
             # together: the sink goes on from the older positions.
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
         except sqlite3.Error as error:
+            self._db.close()
             raise ConfigurationError(f"SQLite file {path}: {error}") from None
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
