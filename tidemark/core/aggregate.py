@@ -113,13 +113,11 @@ class Aggregation:
 
     def running(self, partials: pl.DataFrame, group: pl.Series) -> pl.DataFrame | None:
         """Merge each partial with those of its group before it, where one pass can do that."""
+        if len(self._running) < len(self.aggregates):
+            return None
         merges = [pl.col(ROWS).cum_sum()]
-        for name, kind in self.aggregates.items():
-            of_kind = (
-                kind.running(name, partials.columns, self.columns)
-                if isinstance(kind, Running)
-                else None
-            )
+        for name, kind in self._running:
+            of_kind = kind.running(name, partials.columns, self.columns)
             if of_kind is None:
                 return None
             merges += of_kind
@@ -185,6 +183,11 @@ class Aggregation:
             if kind in (LIMB, SQUARE) and name in self.aggregates:
                 found[name, kind] = True
         return list(found)
+
+    @cached_property
+    def _running(self) -> list[tuple[str, Running]]:
+        """Aggregates with a running form; asked once, like those that settle."""
+        return [(name, kind) for name, kind in self.aggregates.items() if isinstance(kind, Running)]
 
     @cached_property
     def _settling(self) -> list[tuple[str, Settling]]:

@@ -151,6 +151,16 @@ class _Extreme(OfColumn):
         """Take the value itself."""
         return [rows[self.column].alias(f"{name}.{self.word}")]
 
+    def running(self, name: str, _present: Sequence[str], columns: Columns) -> list[pl.Expr] | None:
+        """Take the extreme so far; of whole numbers and times only."""
+        dtype = columns[self.column]
+        if not (dtype.is_integer() or dtype.is_temporal()):
+            return None
+        return [self._so_far(pl.col(f"{name}.{self.word}")).forward_fill()]
+
+    def _so_far(self, part: pl.Expr) -> pl.Expr:
+        raise NotImplementedError
+
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the extreme; one bit pattern for zeros and one for NaNs, whichever came."""
         found = partials[f"{name}.{self.word}"]
@@ -161,11 +171,6 @@ class _Extreme(OfColumn):
         return found.to_frame().select(pl.when(value == 0).then(zero).otherwise(value)).to_series()
 
 
-def _counts(dtype: pl.DataType) -> bool:
-    """Whether values are whole numbers, to the machine."""
-    return dtype.is_integer() or dtype.is_temporal()
-
-
 class Min(_Extreme):
     """The least value."""
 
@@ -173,11 +178,8 @@ class Min(_Extreme):
         """Take the least."""
         return [pl.col(f"{name}.min").min()]
 
-    def running(self, name: str, _present: Sequence[str], columns: Columns) -> list[pl.Expr] | None:
-        """Take the least so far; of whole numbers and times only."""
-        if not _counts(columns[self.column]):
-            return None
-        return [pl.col(f"{name}.min").cum_min().forward_fill()]
+    def _so_far(self, part: pl.Expr) -> pl.Expr:
+        return part.cum_min()
 
 
 class Max(_Extreme):
@@ -187,11 +189,8 @@ class Max(_Extreme):
         """Take the greatest."""
         return [pl.col(f"{name}.max").max()]
 
-    def running(self, name: str, _present: Sequence[str], columns: Columns) -> list[pl.Expr] | None:
-        """Take the greatest so far; of whole numbers and times only."""
-        if not _counts(columns[self.column]):
-            return None
-        return [pl.col(f"{name}.max").cum_max().forward_fill()]
+    def _so_far(self, part: pl.Expr) -> pl.Expr:
+        return part.cum_max()
 
 
 RowOrder = Literal["event_time", "arrival"]

@@ -2,8 +2,8 @@
 
 Merging is associative but has no inverse, so neither subtracts: prefixes come from the prefixes of
 pairs, except where every aggregate has a running form; stretches from stretches of half the length.
-Both take about as many merges as there are
-lines (times the bits of the length), in a few group-bys; nothing loops over lines.
+Both take about as many merges as there are lines (times the bits of the length), in a few
+group-bys; nothing loops over lines.
 
 Lines are frames of partials in an order that merging keeps; groups of them are numbered from 0 in
 that order.

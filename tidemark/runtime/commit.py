@@ -200,6 +200,12 @@ class Transaction:
         _persist(watched, _retriable, self._waiting)
 
 
+def transaction(config: Config, transactional_id: str) -> Transaction:
+    """Return the output of work beside the services, whose waits nobody ends or watches."""
+    producer = clients.transactional_producer(config, transactional_id)
+    return Transaction(producer, lambda: None, config.transaction_timeout_ms)
+
+
 class FlushFirst:
     """At-least-once: what was written is on the broker before the offsets are committed."""
 

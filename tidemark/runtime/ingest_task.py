@@ -28,22 +28,18 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.past_marks import PastMarks
 from tidemark.runtime.process import Process
-from tidemark.runtime.raw_sources import EPOCH, OwnedSource, write_segments
+from tidemark.runtime.raw_sources import OwnedSource, segment_builder, write_segments
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.stats import Account, SourceStats, instant
 from tidemark.runtime.topics import (
     ensure,
-    message_bytes,
     own_topics,
     require,
     topic_ids,
     warn_of_retention,
 )
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.segment_builder import MAX_BYTES, SegmentBuilder
-
-_ROOM = 4  # a message may be so much larger than the columns of its segment
 
 
 @dataclass
@@ -53,7 +49,6 @@ class IngestTask:
     config: Config
     plan: Plan
     process: Process
-    segment_bytes: int = MAX_BYTES
     batch: int = 20_000
     gathers: bool = True
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
@@ -63,7 +58,7 @@ class IngestTask:
 
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
-        self._builder = SegmentBuilder(EPOCH, self.segment_bytes)
+        self._builder = segment_builder(self.process.admin, self.plan)
         self._ends = Ends(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
@@ -243,5 +238,4 @@ def run(config: Config, plan: Plan) -> None:
     require(process.admin, raw, config.user)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)
-    most = message_bytes(process.admin, [log.topic for log in plan.logs]) // _ROOM
-    process.run(IngestTask(config, plan, process, min(MAX_BYTES, most)))
+    process.run(IngestTask(config, plan, process))

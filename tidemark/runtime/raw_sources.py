@@ -6,6 +6,8 @@ All that must be remembered between commits is in the metadata of the committed 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from confluent_kafka.admin import AdminClient
+
 from tidemark.core.segment import SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest import Progress
@@ -15,10 +17,13 @@ from tidemark.runtime.group import Start
 from tidemark.runtime.past_marks import PastMarks
 from tidemark.runtime.progress import VERSION, SourceProgress, check_topic, decode, encode
 from tidemark.runtime.serde.segments import encode_segment
+from tidemark.runtime.topics import message_bytes
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.segment_builder import MAX_BYTES, SegmentBuilder
 
 EPOCH = 0
+
+_ROOM = 4  # a message may be so much larger than the columns of its segment
 
 
 @dataclass
@@ -84,6 +89,12 @@ class OwnedSource:
                 on_spark=self.on_spark,
             )
         )
+
+
+def segment_builder(admin: AdminClient, plan: Plan) -> SegmentBuilder:
+    """Return a builder whose segments the logs take."""
+    most = message_bytes(admin, [log.topic for log in plan.logs]) // _ROOM
+    return SegmentBuilder(EPOCH, min(MAX_BYTES, most))
 
 
 def _require_free(told: SourceProgress, where: str, *, by_spark: bool) -> None:

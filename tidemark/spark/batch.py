@@ -20,7 +20,7 @@ from tidemark.plan import Plan
 from tidemark.runtime import clients
 from tidemark.runtime.backends.backend import MemoryBackend
 from tidemark.runtime.changelog import SnapshotRule
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.encoders import encoders
 from tidemark.runtime.group import Partition, Start
@@ -31,12 +31,10 @@ from tidemark.runtime.serde.segments import segment_at
 from tidemark.runtime.task import OwnedLog, past_of
 from tidemark.runtime.topics import topic_ids
 from tidemark.spark.cut import committed_of
-from tidemark.spark.ingest_batch import task_id
+from tidemark.spark.ingest_batch import commit_after_s, task_id
 from tidemark.spark.work import Batches, Piece, batch_of, pieces_of
 
 BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
-
-_PARTS_OF_TIMEOUT = 5
 
 
 @dataclass(frozen=True)
@@ -77,10 +75,9 @@ class _Owned:
         """Fence an earlier attempt, then go on where the last commit was."""
         self.at = at
         group = job.plan.group(service)
-        producer = clients.transactional_producer(job.config, task_id(group, at))
-        self._transaction = Transaction(producer, lambda: None, job.config.transaction_timeout_ms)
+        self._transaction = transaction(job.config, task_id(group, at))
         self._consumer = clients.plain_consumer(job.config, group)
-        self._commit_s = job.config.transaction_timeout_ms / 1000 / _PARTS_OF_TIMEOUT
+        self._commit_s = commit_after_s(job.config)
         admin = clients.admin(job.config)
         (committed,) = committed_of(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")

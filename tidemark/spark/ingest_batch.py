@@ -17,15 +17,14 @@ from tidemark.ingest import Ingest
 from tidemark.plan import Plan
 from tidemark.records import Counts
 from tidemark.runtime import clients
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.past_marks import PastMarks
-from tidemark.runtime.raw_sources import EPOCH, OwnedSource, write_segments
+from tidemark.runtime.raw_sources import OwnedSource, segment_builder, write_segments
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.topics import message_bytes, topic_ids
+from tidemark.runtime.topics import topic_ids
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.segment_builder import MAX_BYTES, SegmentBuilder
 from tidemark.spark.cut import committed_of
 from tidemark.spark.source import RAW, record_batch
 from tidemark.spark.work import Batches, batch_of
@@ -43,12 +42,16 @@ INGESTED = pa.schema(
 
 _COMMIT_RECORDS, _COMMIT_BYTES = 50_000, 32 * 2**20
 _PARTS_OF_TIMEOUT = 5
-_ROOM = 4  # a message may be so much larger than the columns of its segment
 
 
 def task_id(group: str, at: Partition) -> str:
     """Return the transactional id of whoever works on a partition on Spark."""
     return f"{group}.spark.{at}"
+
+
+def commit_after_s(config: Config) -> float:
+    """Return after how long a task commits what it has, far from the timeout of a transaction."""
+    return config.transaction_timeout_ms / 1000 / _PARTS_OF_TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,9 @@ class _Source:
         self.at = at
         self._job = job
         group = job.plan.group("ingest")
-        timeout_ms = job.config.transaction_timeout_ms
-        producer = clients.transactional_producer(job.config, task_id(group, at))
-        self._transaction = Transaction(producer, lambda: None, timeout_ms)
+        self._transaction = transaction(job.config, task_id(group, at))
         self._consumer = clients.plain_consumer(job.config, group)
-        self._commit_s = timeout_ms / 1000 / _PARTS_OF_TIMEOUT
+        self._commit_s = commit_after_s(job.config)
         admin = clients.admin(job.config)
         (committed,) = committed_of(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")
@@ -100,8 +101,7 @@ class _Source:
         self._owned = OwnedSource.begun(start, topic_id, past, by_spark=True)
         if not self._owned.on_spark:
             raise StateError(f"{at}: ingest was given back while Spark worked on it")
-        most = message_bytes(admin, [log.topic for log in job.plan.logs]) // _ROOM
-        self._builder = SegmentBuilder(EPOCH, min(MAX_BYTES, most))
+        self._builder = segment_builder(admin, job.plan)
         self._ingest = Ingest(job.plan)
         self._counts = Counts()
         self._begin()

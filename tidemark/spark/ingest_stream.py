@@ -19,7 +19,7 @@ from tidemark.errors import StateError
 from tidemark.plan import Plan
 from tidemark.runtime import clients
 from tidemark.runtime.alignment import Alignment
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import Transaction, transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, Start, offsets
 from tidemark.runtime.past_marks import PastMarks
@@ -199,15 +199,13 @@ class IngestStream:
     def _open(self) -> tuple[Transaction, Consumer]:
         """Return the driver's own output, which fences that of another driver."""
         if self._driver is None:
-            producer = clients.transactional_producer(self.config, self.name)
-            timeout_ms = self.config.transaction_timeout_ms
-            transaction = Transaction(producer, lambda: None, timeout_ms)
-            self._driver = transaction, clients.plain_consumer(self.config, self.group)
+            opened = transaction(self.config, self.name)
+            self._driver = opened, clients.plain_consumer(self.config, self.group)
         return self._driver
 
     def _commit(self, told: list[TopicPartition]) -> None:
-        transaction, consumer = self._open()
-        transaction.commit(told, consumer)
+        opened, consumer = self._open()
+        opened.commit(told, consumer)
 
 
 def _offset(at: Partition, source: OwnedSource, *, on_spark: bool) -> TopicPartition:

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime import clients
 from tidemark.runtime.changelog import OPERATOR_KEY, record
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.fresh_start import live_keys, number_of
 from tidemark.runtime.group import Partition
@@ -152,8 +152,7 @@ class _LogStore:
         self.log = log
         self._run, self._end = job.run, job.ends[log]
         group = side_group(job.plan.pipeline, "state")
-        producer = clients.transactional_producer(job.config, f"{group}.{log}")
-        self._transaction = Transaction(producer, lambda: None, job.config.transaction_timeout_ms)
+        self._transaction = transaction(job.config, f"{group}.{log}")
         self._consumer = clients.plain_consumer(job.config, group)
         self._plans = {p.operator.name: p for p in job.plan.operators if p.log == log.topic}
         changelogs = [Partition(plan.changelog, log.number) for plan in self._plans.values()]

@@ -23,7 +23,7 @@ from tidemark.errors import StateError
 from tidemark.load import pipeline_module
 from tidemark.plan import Plan
 from tidemark.runtime import clients
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.fresh_start import live_keys
 from tidemark.runtime.group import EARLIEST, Partition, Start, offsets
@@ -101,8 +101,7 @@ class Stream:
         if self.with_ingest:
             ids += [task_id(self._ingest.group, at) for at in self._ingest.partitions()]
         for each in ids:
-            producer = clients.transactional_producer(self.config, each)
-            Transaction(producer, lambda: None, self.config.transaction_timeout_ms)
+            transaction(self.config, each)
 
     def _mark(self, *, on_spark: bool) -> None:
         commits = {

@@ -14,7 +14,7 @@ from tidemark.core.operator import Output
 from tidemark.errors import ConfigurationError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime import clients
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.commit import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.encoders import encoders
 from tidemark.runtime.group import LATEST, Partition, offsets
@@ -78,8 +78,7 @@ class UnitTopics:
 
     def __init__(self, config: Config, group: str, run: str, unit: Unit, suffix: str) -> None:
         """``group``: where the offset of the log is noted, with the name ``run``."""
-        producer = clients.transactional_producer(config, f"{group}.{unit.log}")
-        self._transaction = Transaction(producer, lambda: None, config.transaction_timeout_ms)
+        self._transaction = transaction(config, f"{group}.{unit.log}")
         self._consumer = clients.plain_consumer(config, group)
         self._run, self._suffix = run, suffix
         self._log = unit.log
