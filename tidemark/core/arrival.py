@@ -16,11 +16,11 @@ import polars as pl
 
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.aggregate_kinds import Max, Min
-from tidemark.core.arrival_body import ArrivalBody, complete_slices, last_rows
+from tidemark.core.arrival_body import ArrivalBody, Folding, complete_slices, last_rows
 from tidemark.core.arrival_state import RECORDED, ArrivalState
 from tidemark.core.arrival_window import NUMBER, Arrived, Cut
 from tidemark.core.blocks import stacked
-from tidemark.core.keyed_lines import Hashes, Lines, Mask, Numbers, keys_of, ranges
+from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
 from tidemark.core.pane import (
     EARLY,
     ON_TIME,
@@ -119,30 +119,25 @@ class ArrivalAggregate(ArrivalBody):
         row, closed = np.arange(at.size), np.zeros(at.size, np.bool_)
         return _Due(head[at], number[at] // self.windows.step, row, closed, suffixes[at])
 
-    def add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
-        """Add rows to their slices and make the panes that they bring."""
-        keys, hashes, key_of_row = keys_of(rows, self.key)
-        stored, key_of_line = state.take(keys, hashes)
-        order = np.argsort(key_of_row, kind="stable")
-        key = key_of_row[order]
-        first = np.searchsorted(key, np.arange(keys.height))
-        heads = np.zeros(keys.height, self.facts)
+    def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
+        """Return of each key its last line, the open slice."""
+        heads = np.zeros(keys, self.facts)
         if stored is not None:
             heads[key_of_line] = stored.facts  # of several lines of a key the last one stays
-        arrived = Arrived(rows[order], key, first, heads)
-        cut = self.windows.cut(arrived)
-        pieces = self._pieces(arrived, cut, stored, key_of_line)
+        return heads
+
+    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
+        """Add rows to their slices and make the panes that they bring."""
+        keys, arrived, cut = folding.keys, folding.arrived, folding.cut
+        pieces = self._pieces(arrived, cut, folding.stored, folding.key_of_line)
         slices = self._slices(pieces)
-        closed = self.closed(heads[NUMBER]), self.closed(complete_slices(arrived, cut))
+        closed = self.closed(arrived.heads[NUMBER]), self.closed(complete_slices(arrived, cut))
         if self._by_rows:
             due = self._running(pieces, arrived, *closed)
         else:
             due = self._complete(slices, *closed)
-        kept = self._kept(keys, hashes, slices, cut, arrived, closed[1])
-        if isinstance(self.every, EveryProcessingTime):
-            kept.facts[RECORDED] = state.now_ms
-        state.put(kept)
-        state.add_panes(self._panes(keys, due, order))
+        kept = self._kept(keys, folding.hashes, slices, cut, arrived, closed[1])
+        return kept, self._panes(keys, due, folding.order)
 
     def _pieces(
         self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers

@@ -11,13 +11,30 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import Aggregation
-from tidemark.core.arrival_state import ArrivalState
+from tidemark.core.arrival_state import RECORDED, ArrivalState
 from tidemark.core.arrival_window import ArrivalWindows, Arrived, Cut
 from tidemark.core.block_store import IN_MEMORY, BlockStore
-from tidemark.core.keyed_lines import Numbers
+from tidemark.core.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
 from tidemark.core.operator import missed
 from tidemark.core.pane import pane_schema
-from tidemark.core.trigger import Every
+from tidemark.core.trigger import Every, EveryProcessingTime
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """Rows of a segment by key, cut into slices, with the lines of their keys that were stored.
+
+    ``keys`` and ``hashes``: of the different keys; ``order``: of the sorted rows, their places in
+    the segment; ``key_of_line``: of each stored line, the place of its key.
+    """
+
+    keys: pl.DataFrame
+    hashes: Hashes
+    order: Numbers
+    stored: Lines | None
+    key_of_line: Numbers
+    arrived: Arrived
+    cut: Cut
 
 
 @dataclass(frozen=True)
@@ -43,8 +60,12 @@ class ArrivalBody(ABC):
         """Publish what was recorded before this interval of processing time and not shown yet."""
 
     @abstractmethod
-    def add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
-        """Add rows, of which there are some, to their windows and make the panes they bring."""
+    def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
+        """Return of each key the slice that is open, as its stored lines tell; zeros of none."""
+
+    @abstractmethod
+    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
+        """Return the lines to be kept of the keys that have rows, and the panes they bring."""
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
         """Return state that holds nothing."""
@@ -53,9 +74,24 @@ class ArrivalBody(ABC):
     def fold(self, rows: pl.DataFrame, state: ArrivalState) -> pl.DataFrame:
         """Add rows to their windows; no row is late."""
         if not rows.is_empty():
-            self.add(rows, state)
+            self._add(rows, state)
         none = np.empty(0, np.int64)
         return missed(rows.clear(), none, none, 0)
+
+    def _add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
+        keys, hashes, key_of_row = keys_of(rows, self.key)
+        stored, key_of_line = state.take(keys, hashes)
+        order = np.argsort(key_of_row, kind="stable")
+        key = key_of_row[order]
+        first = np.searchsorted(key, np.arange(keys.height))
+        heads = self.heads(keys.height, stored, key_of_line)
+        arrived = Arrived(rows[order], key, first, heads)
+        cut = self.windows.cut(arrived)
+        lines, panes = self.folded(Folding(keys, hashes, order, stored, key_of_line, arrived, cut))
+        if isinstance(self.every, EveryProcessingTime):
+            lines.facts[RECORDED] = state.now_ms
+        state.put(lines)
+        state.add_panes(panes)
 
     def publish(self, state: ArrivalState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return the panes that the rows brought, in order of those rows, then of windows."""

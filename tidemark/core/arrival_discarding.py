@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
-from tidemark.core.arrival_body import ArrivalBody, complete_slices
+from tidemark.core.arrival_body import ArrivalBody, Folding, complete_slices
 from tidemark.core.arrival_state import COUNT, RECORDED, ArrivalState
 from tidemark.core.arrival_window import NUMBER, Arrived, Count, Cut, Global
 from tidemark.core.blocks import stacked
@@ -25,7 +25,6 @@ from tidemark.core.keyed_lines import (
     Lines,
     Mask,
     Numbers,
-    keys_of,
     ranges,
     running_highest,
 )
@@ -141,26 +140,17 @@ class DiscardingArrival(ArrivalBody):
             facts[COUNT], facts[LOWEST], facts[HIGHEST] = 0, FOREVER_MS, NEVER_MS
         state.put(Lines(lines.keys, lines.hashes, facts, pl.DataFrame({ROWS: facts[ROWS]})))
 
-    def add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
+    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
         """Add rows to their windows and make the panes that they bring."""
-        keys, hashes, key_of_row = keys_of(rows, self.key)
-        stored, key_of_line = state.take(keys, hashes)
-        order = np.argsort(key_of_row, kind="stable")
-        key = key_of_row[order]
-        first = np.searchsorted(key, np.arange(keys.height))
-        heads = self._heads(keys.height, stored, key_of_line)
-        arrived = Arrived(rows[order], key, first, heads)
-        cut = self.windows.cut(arrived)
+        keys, arrived, cut = folding.keys, folding.arrived, folding.cut
         closed = self.closed(complete_slices(arrived, cut))
-        counts = self._counts(arrived, cut, stored, key_of_line)
-        shared = self._share(counts, closed, arrived, stored)
-        state.add_panes(self._published(keys, shared, order))
+        counts = self._counts(arrived, cut, folding.stored, folding.key_of_line)
+        shared = self._share(counts, closed, arrived, folding.stored)
+        panes = self._published(keys, shared, folding.order)
         place, facts, partials = self._kept(shared, cut.heads, closed)
-        if isinstance(self.every, EveryProcessingTime):
-            facts[RECORDED] = state.now_ms
-        state.put(Lines(keys[place], hashes[place], facts, partials))
+        return Lines(keys[place], folding.hashes[place], facts, partials), panes
 
-    def _heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
+    def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
         """Return of each key the slice that was open, as its newest window tells."""
         heads = np.zeros(keys, self.windows.facts)
         if stored is None:
