@@ -14,7 +14,6 @@ from tidemark.runtime.serde.json_records import instance
 from tidemark.sinks.table import INSTANT, RENAMED, ROW, Table
 
 _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
-_LONGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,8 @@ def _one_by_one(table: Table, values: Sequence[bytes | None]) -> Decoded:
     rows, good, bad = [_rows(table, ())], [], []
     for index, value in enumerate(values):
         try:
+            if value and not table.avro:
+                value.decode()  # says which byte is no UTF-8; polars says no more than that
             rows.append(_rows(table, [value]))
             good.append(index)
         except _TEXTS as error:
@@ -75,11 +76,8 @@ def _record_schema(table: Table) -> dict[str, pl.DataType]:
     """Return the members of a table's records, and their types there."""
     schema: dict[str, pl.DataType] = {}
     for name, dtype in table.columns.items():
-        # A sum of integers may be longer than its column: then that is what must be said of it.
-        held = pl.Int128() if dtype == pl.Int64 else dtype
-        schema[RENAMED.get(name, name)] = (
-            pl.Int64() if name in RENAMED and dtype == INSTANT else held
-        )
+        instant = name in RENAMED and dtype == INSTANT
+        schema[RENAMED.get(name, name)] = pl.Int64() if instant else dtype
     if table.raw_row is not None:
         schema[ROW] = table.raw_row
     if table.has_panes:
@@ -89,13 +87,18 @@ def _record_schema(table: Table) -> dict[str, pl.DataType]:
 
 def _json(values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFrame:
     text = b"\n".join(values)
-    text.decode()
     if not text:
         return pl.DataFrame(schema=schema)
     if any(map(_holds_decimals, schema.values())):  # read_ndjson knows none, and is faster
-        lines = pl.Series(values, dtype=pl.Binary).cast(pl.String)
-        return lines.str.json_decode(pl.Struct(schema)).struct.unnest()
+        return _json_with_decimals(values, schema)
     return pl.read_ndjson(text, schema=schema)
+
+
+def _json_with_decimals(values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Decode with another parser, for which an integer too long for its column is null."""
+    wide = {n: pl.Int128() if dtype == pl.Int64 else dtype for n, dtype in schema.items()}
+    lines = pl.Series(values, dtype=pl.Binary).cast(pl.String)
+    return lines.str.json_decode(pl.Struct(wide)).struct.unnest().cast(pl.Schema(schema))
 
 
 def _holds_decimals(dtype: pl.DataType) -> bool:
