@@ -173,8 +173,10 @@ class Member:
             try:
                 committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > deadline_s:
+                if error.args[0].code() != KafkaError._TIMED_OUT:
                     raise
+                if time.monotonic() > deadline_s:
+                    raise _stuck(partitions) from error
                 _log.warning(_UNSETTLED)
                 self._owner.waiting(_UNSETTLED)
             else:
@@ -193,6 +195,15 @@ class Member:
         raise PartitionsLostError(
             f"the group took {names} away: this process was too slow, or no broker answered"
         )
+
+
+def _stuck(partitions: Sequence[TopicPartition]) -> InfrastructureError:
+    names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
+    return InfrastructureError(
+        f"{names}: no committed offsets for {_PATIENCE_S:.0f} s: where a broker answers, it has "
+        "lost the end of a transaction; see 'kafka-transactions.sh find-hanging' and "
+        "docs/decisions/0004"
+    )
 
 
 def _start(committed: TopicPartition, low: Mapping[Partition, int]) -> Start:

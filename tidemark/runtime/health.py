@@ -7,6 +7,7 @@ See docs/operations.md, "Health" and "Metrics".
 """
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +83,7 @@ def serve(config: Config, health: Health, metrics: Metrics) -> None:
         "/metrics": lambda: _Page(HTTPStatus.OK, CONTENT_TYPE, metrics.text()),
     }
     try:
-        server = ThreadingHTTPServer((config.http_host, config.http_port), _handler(routes))
+        server = _Server((config.http_host, config.http_port), _handler(routes))
     except OSError as error:
         raise ConfigurationError(
             f"TIDEMARK_HTTP_PORT={config.http_port}: {config.http_host}: {error.strerror}"
@@ -94,6 +95,14 @@ class _Page(NamedTuple):
     status: HTTPStatus
     content_type: str
     body: bytes
+
+
+class _Server(ThreadingHTTPServer):
+    """Says nothing of those who hang up early, as probes do that read the status alone."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _as_json(answer: Answer) -> _Page:
