@@ -1,7 +1,9 @@
 """Public bug trials on sinks, with PostgreSQL."""
 
+import time
 from itertools import pairwise
 
+import psycopg
 import pytest
 from stack import Stack, wait_until
 
@@ -26,6 +28,30 @@ def trial(broker, postgres):
 
 def records(first, last, step_ms):
     return ((0, None, b'{"k":"a","ts":%d,"v":1}' % (T0 + step_ms * n)) for n in range(first, last))
+
+
+def test_b30_a_locked_table_costs_neither_partitions_nor_a_restart(trial, postgres):
+    """The lock lasts longer than a group waits for a member that does not poll."""
+    stack, rows = trial("b30", partitions=2)
+    with stack:
+        stack.start()
+        for slot in ("0", "1"):
+            stack.start("sink", slot=slot, KAFKA_MAX_POLL_INTERVAL_MS="10000")
+        stack.await_partitions()
+        with psycopg.connect(postgres.url("b30")) as db:
+            db.execute("LOCK TABLE out IN ACCESS EXCLUSIVE MODE")
+            values = [b'{"k":"k%d","ts":%d,"v":1}' % (n % 10, T0 + 20 * n) for n in range(500)]
+            stack.produce((0, None, value) for value in values)
+            stack.produce([(0, None, b'{"k":"_flush","ts":%d,"v":0}' % (T0 + 60_000))])
+            logs = [lambda slot=slot: stack.log("sink", slot) for slot in ("0", "1")]
+            wait_until(lambda: all("trying again" in log() for log in logs), "word of the lock")
+            time.sleep(8)  # after the 5 s in which each asked for the table
+        wait_until(lambda: rows("SELECT count(*) FROM out") == [(10,)], "all rows")
+        counts = 'SELECT k, "count", "sum" FROM out ORDER BY k'
+        assert rows(counts) == [(f"k{n}", 50, 50) for n in range(10)]
+        assert all(process.poll() is None for process in stack.processes.values())
+        assert sum(log().count("was given") for log in logs) <= 3
+        assert set(stack.stop().values()) == {0}
 
 
 def test_b45_a_sink_that_dies_before_its_offsets_are_known_writes_nothing_twice(trial):

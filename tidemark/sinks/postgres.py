@@ -20,7 +20,7 @@ from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
-_TIMEOUTS = "-c lock_timeout=20s -c statement_timeout=60s -c timezone=UTC"
+_TIMEOUTS = "-c lock_timeout=5s -c statement_timeout=60s -c timezone=UTC"
 _CONNECT_S = 10
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _NULL = r"\N"
