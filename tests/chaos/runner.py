@@ -129,6 +129,7 @@ def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:
     for name, text in stack.logs():
         (logs / f"{name}.log").write_text(text)
     shutil.copy(broker.log, logs / "broker.log")
+    shutil.copytree(broker.folder / "data", logs / "data")
 
 
 class _Run:
