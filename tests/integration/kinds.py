@@ -110,7 +110,9 @@ def _sessions(people: KeyedStream) -> None:
 def _by_arrival(people: KeyedStream) -> None:
     people.window(td.count_window(10, 4)).aggregate(**VISITS).to("counted")
     people.window(td.count_window(7), trigger=EARLY).aggregate(n=count()).to("counted-early")
-    people.window(td.delta("x", 40.5)).aggregate(n=count(), x=td.first("x")).to("delta")
+    people.window(td.delta("x", 40.5), trigger=EARLY, accumulation="discarding").aggregate(
+        n=count(), v=td.sum("v")
+    ).to("delta-discarding")
     people.window(td.punctuation(when=col("leaves"))).aggregate(
         n=count(), tags=td.collect("tags", order="arrival")
     ).to("punctuated")
