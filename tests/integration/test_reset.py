@@ -12,8 +12,11 @@ from stack import Stack, last_panes, wait_until
 from tidemark.cli import main
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.fresh_start import Scope
+from tidemark.runtime.group import EARLIEST, offsets
 from tidemark.runtime.reset import Reset
 from tidemark.runtime.topics import partition_counts
+from tidemark.spark.cut import live_cut
+from tidemark.spark.ranges import resolve
 
 T = 1_700_000_000_000
 END = T + 3_600_000
@@ -53,6 +56,14 @@ def finish(stack: Stack) -> None:
     assert set(stack.stop().values()) == {0}
 
 
+def assert_begun_where_logs_begin(stack: Stack) -> None:
+    """Assert that a comparison with a replay takes what is left of the logs for all there was."""
+    begun = live_cut(stack.admin, stack.config, stack.plan).earliest
+    ranges = resolve(stack.admin, stack.plan, begun)
+    assert sum(ranges.begins.values()) > 0
+    assert dict(ranges.begins) == offsets(stack.admin, list(begun), EARLIEST)
+
+
 def totals(stack: Stack) -> tuple[int, int]:
     """Count the rows in all panes of both outputs, those published before a reset too."""
     pops = sum(pane["pops"] for pane in stack.results("pops"))
@@ -67,6 +78,7 @@ def test_everything_is_read_again_from_the_raw_topics(broker):
         finish(stack)
         assert totals(stack) == (20, 20)
         assert stack.results("pops.late") == []
+        assert_begun_where_logs_begin(stack)
 
 
 def test_one_operator_reads_its_log_again_and_the_others_go_on(broker):

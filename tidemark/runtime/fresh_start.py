@@ -182,7 +182,8 @@ class FreshStart:
                 snapshots[each.operator.name] = commit.sequence
             else:
                 self.records[changelog] = [record(Piece(DELTA, commit, 0, 0, {}, last=True))]
-        return LogProgress(VERSION, past.topic_id, *commit, ahead=False, snapshots=snapshots)
+        begun = start if self._scope.operator is None else past.begun
+        return LogProgress(VERSION, past.topic_id, *commit, begun, snapshots=snapshots)
 
     def _dropped(
         self, changelog: Partition, plan: OperatorPlan, commit: Commit, start: int

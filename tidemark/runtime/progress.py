@@ -36,7 +36,8 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
     """How far a keyed task got in one log partition.
 
-    ``sequence``, ``writer`` and ``previous`` name the commit of its changelogs.  ``ahead``: the
+    ``sequence``, ``writer`` and ``previous`` name the commit of its changelogs.  ``begun``: the
+    offset that its state began at, above 0 where the log did or after a reset.  ``ahead``: the
     offset was committed before them, so that they may have got no further than the commit before.
     ``snapshots``: by operator the sequence number of the newest whole snapshot, where all since was
     written in transactions; it saves a restore memory, and is left out where it has no room.
@@ -49,6 +50,7 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     sequence: int = 0
     writer: str = ""
     previous: str = ""
+    begun: int = 0
     ahead: bool = False
     snapshots: dict[str, int] = msgspec.field(default_factory=dict)
     handing_over: str = ""

@@ -67,7 +67,8 @@ class OwnedLog:
             for running in self.running
             if certain and running.snapshot is not None
         }
-        self.past = LogProgress(VERSION, self.past.topic_id, *commit, ahead, snapshots)
+        topic_id, begun = self.past.topic_id, self.past.begun
+        self.past = LogProgress(VERSION, topic_id, *commit, begun, ahead, snapshots)
 
     def wanted(self, log: Partition) -> Wanted:
         """Return what must be read back."""
@@ -306,7 +307,7 @@ def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgre
     """
     at = start.partition
     if start.metadata is None:
-        return LogProgress(VERSION, topic_id)
+        return LogProgress(VERSION, topic_id, begun=start.offset)
     if not start.metadata:
         raise StateError(
             f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "

@@ -24,6 +24,7 @@ from tidemark.runtime.clients import when_known
 from tidemark.runtime.config import Config
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.outsider import ask_committed
+from tidemark.runtime.progress import LogProgress, decode
 from tidemark.runtime.topics import require
 from tidemark.spark.ranges import Offsets, Ranges, committed_ends, log_partitions
 
@@ -36,11 +37,24 @@ _PATIENCE_S = 60.0  # beyond a transaction's timeout: the broker looks every 10 
 
 @dataclass(frozen=True)
 class Cut:
-    """Where live stands: per service and log partition, and the results that go with it."""
+    """Where live stands: per service and log partition, and the results that go with it.
 
+    ``begun``: where its state began.
+    """
+
+    begun: dict[str, Offsets]
     before: dict[str, Offsets]
     after: dict[str, Offsets]
     results: Ranges
+
+    @property
+    def earliest(self) -> Offsets:
+        """Where the first of the services that read a log partition began with it."""
+        first: dict[Partition, int] = {}
+        for of_service in self.begun.values():
+            for at, offset in of_service.items():
+                first[at] = min(offset, first.get(at, offset))
+        return first
 
 
 def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
@@ -64,9 +78,9 @@ def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:
         )
     ends = offsets(admin, results, LATEST)
     _await_transactions(admin, ends, config.transaction_timeout_ms / 1000 + _PATIENCE_S)
-    return Cut(
-        before, _committed(admin, config, plan), Ranges(offsets(admin, results, EARLIEST), ends)
-    )
+    begun = {name: _begun(admin, config, plan, name) for name in plan.keyed_services()}
+    after = _committed(admin, config, plan)
+    return Cut(begun, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
 
 
 def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) -> None:
@@ -88,9 +102,23 @@ def _committed(admin: AdminClient, config: Config, plan: Plan) -> dict[str, Offs
 
 
 def _of_service(admin: AdminClient, config: Config, plan: Plan, service: str) -> Offsets:
+    return committed_offsets(config, plan.group(service), _logs(admin, plan, service))
+
+
+def _logs(admin: AdminClient, plan: Plan, service: str) -> list[Partition]:
     logs = {each.log for each in plan.of_service(service)}
-    wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
-    return committed_offsets(config, plan.group(service), wanted)
+    return [at for at in log_partitions(admin, plan) if at.topic in logs]
+
+
+def _begun(admin: AdminClient, config: Config, plan: Plan, service: str) -> Offsets:
+    """Return where the state of a service began in each log partition, 0 where nothing says so."""
+    begun: dict[Partition, int] = {}
+    for committed in committed_of(config, plan.group(service), _logs(admin, plan, service)):
+        at = Partition(committed.topic, committed.partition)
+        begun[at] = 0
+        if committed.offset >= 0 and committed.metadata:
+            begun[at] = decode(committed.metadata, LogProgress, str(at)).begun
+    return begun
 
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:

@@ -75,12 +75,12 @@ class Comparison:
         return Ranges({at: begins[at] for at in kept}, {at: ends[at] for at in kept})
 
     def _replay(self, spark: SparkSession, config: Config, service: str) -> DataFrame:
-        """Replay the operators of a service to the offsets that it has committed."""
+        """Replay the operators of a service from where it began to what it has committed."""
         operators = self.plan.of_service(service)
         logs = {each.log for each in operators}
         after = self.cut.after[service]
         read = [at for at in self.ranges.partitions if at.topic in logs]
-        ranges = self.ranges.to({at: after[at] for at in read})
+        ranges = self.ranges.to({at: after[at] for at in read}, self.cut.begun[service])
         plan = replace(self.plan, operators=operators)
         job = Replay(plan, ranges, self.slices, raw=self.raw)
         messages = job.results(spark, config, Messages(self.cut.before[service], config))

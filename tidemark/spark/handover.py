@@ -34,6 +34,7 @@ from tidemark.runtime.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
 from tidemark.runtime.outsider import commit_outside, delete_records, require_empty
 from tidemark.runtime.progress import LogProgress, decode, encode
+from tidemark.runtime.serde.changelog import Commit
 from tidemark.runtime.topics import ensure, own_topics
 from tidemark.spark.cut import committed_of, result_topics
 from tidemark.spark.ingest_cut import IngestCut
@@ -227,8 +228,10 @@ class HandOver:
             if at in numbers:
                 names = [each.operator.name for each in plans if each.log == at.topic]
                 snapshots = dict.fromkeys(names, numbers[at])
+                commit = Commit(numbers[at], run.name, run.name)
+                first = self.ranges.begins[at]
                 done = LogProgress(
-                    past.version, past.topic_id, numbers[at], run.name, run.name, False, snapshots
+                    past.version, past.topic_id, *commit, begun=first, snapshots=snapshots
                 )
                 offset = self.ranges.ends[at]
             yield TopicPartition(*at, offset, metadata=encode(done))

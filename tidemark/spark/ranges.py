@@ -43,12 +43,16 @@ class Ranges:
             begins[file.at] = max(begins[file.at], file.end)
         return Ranges(begins, self.ends)
 
-    def to(self, ends: Offsets) -> "Ranges":
-        """Return the ranges of some log partitions, to other ends."""
-        begins = {at: self.begins[at] for at in ends}
+    def to(self, ends: Offsets, begins: Offsets | None = None) -> "Ranges":
+        """Return the ranges of some log partitions, to other ends, and from other begins on."""
+        begins = {at: max(self.begins[at], (begins or {}).get(at, 0)) for at in ends}
         bounded = {at: max(end, begins[at]) for at, end in ends.items()}
         files = (
-            replace(file, end=min(file.end, bounded[file.at]))
+            replace(
+                file,
+                begin=max(file.begin, begins[file.at]),
+                end=min(file.end, bounded[file.at]),
+            )
             for file in self.archived
             if file.at in bounded
         )

@@ -173,7 +173,7 @@ def diff(
     """
     admin = clients.admin(config)
     cut = live_cut(admin, config, plan)
-    ranges = resolve(admin, plan, archive=_archive(archive))
+    ranges = resolve(admin, plan, cut.earliest, archive=_archive(archive))
     raw = _raw(config, plan, from_raw)
     with sessions() as spark:
         of_each = _slices(spark, plan, ranges, slices or 0)

@@ -123,7 +123,7 @@ class Stream:
             at = Partition(each.topic, each.partition)
             if each.offset < 0:
                 self._require_new(service, at)
-                yield at, begins[at], LogProgress(VERSION, ids[at.topic])
+                yield at, begins[at], LogProgress(VERSION, ids[at.topic], begun=begins[at])
             else:
                 start = Start(at, each.offset, each.metadata or "")
                 yield at, each.offset, past_of(start, ids[at.topic], by_spark=True)
