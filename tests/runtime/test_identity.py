@@ -2,10 +2,12 @@
 
 import os
 import socket
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupState as State
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime import identity
@@ -25,14 +27,17 @@ class Answered:
 
 
 class Cluster:
-    """An admin client of a cluster with one group."""
+    """An admin client of a cluster with one group; brokers list it where its state is asked for."""
 
-    def __init__(self, *clients: str) -> None:
+    def __init__(self, *clients: str, state: State = State.STABLE) -> None:
         members = [SimpleNamespace(client_id=client) for client in clients]
-        self._group = SimpleNamespace(group_id="g", members=members)
+        self._group = SimpleNamespace(group_id="g", members=members, state=state)
 
-    def list_consumer_groups(self, **_: object) -> Answered:
-        return Answered(SimpleNamespace(valid=[self._group]))
+    def list_consumer_groups(
+        self, states: Collection[State] | None = None, **_: object
+    ) -> Answered:
+        named = self._group.state in (states or ()) and self._group.state != State.UNKNOWN
+        return Answered(SimpleNamespace(valid=[self._group] if states is None or named else []))
 
     def describe_consumer_groups(self, names: list[str], **_: object) -> dict[str, Answered]:
         return {"g": Answered(self._group)}
@@ -79,6 +84,15 @@ def test_the_first_that_comes_after_another_takes_over():
 def test_one_that_finds_another_which_just_took_over_gives_way():
     with pytest.raises(ConfigurationError, match=r"another process uses id g\.0"):
         took_over(Cluster(f"g.0@{NOW_MS - 1_000}@elsewhere@7"))
+
+
+def test_a_group_that_moves_its_partitions_in_a_state_of_its_brokers_alone_is_looked_at():
+    with pytest.raises(ConfigurationError, match=r"another process uses id g\.0"):
+        took_over(Cluster(f"g.0@{NOW_MS - 1_000}@elsewhere@7", state=State.UNKNOWN))
+
+
+def test_a_group_without_members_is_not_described():
+    assert took_over(Cluster("g.0@0@elsewhere@7", state=State.EMPTY)) == 0
 
 
 def test_a_process_tells_where_it_is():
