@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -14,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
+from forked import Forked
 
-from tidemark.embedded.processes import die_with_parent
 from tidemark.plan import Plan
 from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config
@@ -60,7 +59,7 @@ class Stack:
         raw = list(_raw_topics(self.plan, raw_partitions))
         self.raw = raw[0].name
         topics.ensure(self.admin, [*raw, *topics.own_topics(self.plan)], -1)
-        self.processes: dict[Replica, subprocess.Popen[bytes]] = {}
+        self.processes: dict[Replica, Forked] = {}
         self._lives: Counter[Replica] = Counter()
         self._files = TemporaryDirectory()
         self.folder = Path(self._files.name)
@@ -88,36 +87,19 @@ class Stack:
             process.wait()
         self._files.cleanup()
 
-    def start(
-        self,
-        *services: str,
-        slot: str = "0",
-        before: Callable[[], None] = die_with_parent,
-        **env: str,
-    ) -> None:
-        """Start a process of each service, of all by default; ``before`` runs in it first."""
+    def start(self, *services: str, slot: str = "0", **env: str) -> None:
+        """Start a process of each service, of all by default."""
         for service in services or self.plan.services():
             replica = Replica(service, slot)
             self._lives[replica] += 1
-            self.processes[replica] = self.launch(replica, self._log(replica), before, **env)
+            self.processes[replica] = self.launch(replica, self._log(replica), **env)
 
-    def launch(
-        self,
-        replica: Replica,
-        log: Path,
-        before: Callable[[], None] = die_with_parent,
-        **env: str,
-    ) -> subprocess.Popen[bytes]:
+    def launch(self, replica: Replica, log: Path, **env: str) -> Forked:
         """Run a process of a service; it is the caller's to end."""
-        with log.open("w") as stderr:
-            return subprocess.Popen(
-                [sys.executable, "-m", f"services.{replica.service}"],
-                env={**self._env, "TIDEMARK_SLOT": replica.slot, **env},
-                stderr=stderr,
-                preexec_fn=before,
-            )
+        env = {**self._env, "TIDEMARK_SLOT": replica.slot, **env}
+        return Forked(f"services.{replica.service}", env, log)
 
-    def process(self, service: str, slot: str = "0") -> subprocess.Popen[bytes]:
+    def process(self, service: str, slot: str = "0") -> Forked:
         """Return a process that was started and not ended since."""
         return self.processes[Replica(service, slot)]
 

@@ -2,9 +2,9 @@
 
 import random
 import signal
-import subprocess
 
 import pytest
+from forked import Forked
 from stack import Replica, Stack, duplicates, last_panes, move, wait_until
 from test_pipeline import END, T, _expected
 
@@ -132,7 +132,7 @@ def test_of_two_with_one_id_the_later_wins_once(broker, tmp_path, protocol):
             end(second)
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: Forked) -> None:
     process.kill()
     process.wait()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from forked import Forked
 from stack import Stack, last_panes, move, wait_until
 
 from tidemark.embedded.broker import Broker, free_port
@@ -17,7 +18,7 @@ T = 1_772_438_400_000
 GRACE_S = 10
 
 
-def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+def end(process: subprocess.Popen[bytes] | Forked, number: int = signal.SIGTERM) -> int:
     process.send_signal(number)
     return process.wait(GRACE_S)
 
