@@ -65,6 +65,7 @@ def test_b31_a_worker_that_was_stopped_is_fenced_when_it_wakes(broker, service):
                 stack.start(service, slot="b")
         assert send.flush(30) == 0
         wait_until(lambda: "was given" in stack.log(service, "b"), "partitions of B", 60)
+        wait_until(lambda: rows(stack, service, "b") > 0, "rows of B", 60)  # before, it has no lag
         wait_until(lambda: stack.figures(service, "b").get("lag") == "0", "all of it", 60)
 
         stack.process(service, "a").send_signal(signal.SIGCONT)
