@@ -4,6 +4,9 @@ A producer gets a new epoch only when its transaction has ended, in all partitio
 a batch of a newer epoch follows one of an older, and no marker ended that in between, the broker
 has skipped the marker.  The next one of that producer is then taken for the end of both: what was
 aborted is committed.
+
+Nor is there anything to wait for where a transaction is open in a partition, and the coordinator's
+own log says that it is complete: it writes that when all markers are written.
 """
 
 import struct
@@ -16,6 +19,10 @@ from typing import NamedTuple
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AFTER = 12  # the length counts from here
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
+
+_OFFSETS, _STATES = "__consumer_offsets", "__transaction_state"
+_STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, status
+_COMPLETE = {0, 4, 5}  # empty, committed, aborted
 
 
 class Batch(NamedTuple):
@@ -30,15 +37,76 @@ class Batch(NamedTuple):
 def lost_ends(data: Path, prefix: str) -> list[str]:
     """Name where an end is missing, in the topics that begin with ``prefix``.
 
-    Topics that are compacted are left out: there markers may go.
+    Changelogs, which are compacted, are left out: there markers may go.
     """
-    found = []
-    for folder in sorted(data.glob(f"{prefix}*")):
+    before, found = _complete(data), []
+    opened: list[tuple[str, Batch]] = []
+    for folder in sorted([*data.glob(f"{prefix}*"), *data.glob(f"{_OFFSETS}-*")]):
         if ".changelog-" not in folder.name:
             files = sorted(folder.glob("*.log"))
-            batches = (batch for file in files for batch in batches_of(file.read_bytes()))
-            found += [f"{folder.name} at {offset}" for offset in unended(batches)]
-    return found
+            batches = [batch for file in files for batch in batches_of(file.read_bytes())]
+            if not folder.name.startswith(_OFFSETS):
+                found += [f"{folder.name} at {offset}" for offset in unended(batches)]
+            opened += [(folder.name, batch) for batch in still_open(batches)]
+    # A state that is the same before and after is that of all that was read in between.
+    complete = dict(before.items() & _complete(data).items())
+    lost = (f"{name} at {batch.offset}" for name, batch in opened if batch.producer in complete)
+    return sorted({*found, *lost})
+
+
+def still_open(batches: Iterable[Batch]) -> list[Batch]:
+    """Return the last batch of each producer whose last one is no marker."""
+    last = {batch.producer: batch for batch in batches}
+    return [batch for batch in last.values() if not batch.is_marker]
+
+
+def _complete(data: Path) -> dict[int, bytes]:
+    """Return the producers whose last transaction is complete, with what the coordinator notes."""
+    states: dict[int, bytes] = {}
+    for file in sorted(data.glob(f"{_STATES}-*/*.log")):
+        for value in values_of(file.read_bytes()):
+            states[_STATE.unpack_from(value)[1]] = value
+    return {
+        each: value for each, value in states.items() if _STATE.unpack_from(value)[4] in _COMPLETE
+    }
+
+
+def values_of(segment: bytes) -> Iterator[bytes]:
+    """Read the values of records in a file of a partition that is not compressed."""
+    at = 0
+    while at + _HEADER.size <= len(segment):
+        header = _HEADER.unpack_from(segment, at)
+        length, count = header[1], header[12]
+        if length <= 0 or at + _LENGTH_AFTER + length > len(segment):
+            return
+        position = at + _HEADER.size
+        for _ in range(count):
+            size, record = _varint(segment, position)
+            position = record + size
+            value = _value(segment, record)
+            if value is not None:
+                yield value
+        at += _LENGTH_AFTER + length
+
+
+def _value(segment: bytes, record: int) -> bytes | None:
+    """Return the value of a record: behind attributes, two deltas and the key."""
+    _, at = _varint(segment, record + 1)
+    _, at = _varint(segment, at)
+    key, at = _varint(segment, at)
+    size, at = _varint(segment, at + max(key, 0))
+    return None if size < 0 else segment[at : at + size]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag number and where it ends."""
+    number, shift = 0, 0
+    while True:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
 
 
 def unended(batches: Iterable[Batch]) -> list[int]:

@@ -66,13 +66,18 @@ class Outcome:
     figures: dict[str, int] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
 
+    @property
+    def broker_was_hurt(self) -> bool:
+        """Whether the broker may have lost ends of transactions, which no service can help."""
+        return any(self.injected[kind] for kind in ("broker kill", "broker freeze"))
+
 
 class NotDrainedError(Exception):
     """Records did not come through in time."""
 
 
 class LostEndError(Exception):
-    """A broker that was killed has forgotten to end a transaction (docs/decisions/0004)."""
+    """A broker that was hurt has forgotten to end a transaction (docs/decisions/0004)."""
 
 
 def run_seed(seed: int, logs: Path) -> Outcome:
@@ -93,7 +98,7 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
         try:
             session.run()
         except LostEndError as error:
-            outcome.void = f"the killed broker has lost the end of a transaction on {error}"
+            outcome.void = f"the broker has lost the end of a transaction on {error}"
         except (NotDrainedError, KafkaException, TidemarkError, AssertionError) as error:
             outcome.differences.append(f"{type(error).__name__}: {error}")
         finally:
@@ -102,10 +107,10 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
             outcome.differences += session.supervisor.said()
         if outcome.void:
             outcome.differences = [d for d in outcome.differences if LOST_END not in d]
-        elif outcome.differences and outcome.injected["broker kill"]:
+        elif outcome.differences and outcome.broker_was_hurt:
             lost = lost_ends(broker.folder / "data", f"{stack.name}.")
             if lost:
-                outcome.void = f"the killed broker has lost ends of transactions: {lost}"
+                outcome.void = f"the broker has lost ends of transactions: {lost}"
                 outcome.differences = []
         outcome.took_s = time.monotonic() - begun_s
         if outcome.differences:
@@ -281,14 +286,14 @@ class _Run:
             supervisor.stop_service(service)
 
     def _require_ends(self) -> None:
-        """Wait until no transaction is open; a killed broker may have lost the end of one."""
+        """Wait until no transaction is open; a broker that was hurt may have lost an end."""
         stack = self._stack
         stack.kill()
         deadline_s = time.monotonic() + ENDS_S
         while stuck := self._drain.open_ended():
             if time.monotonic() > deadline_s:
                 names = ", ".join(map(str, stuck))
-                if self.outcome.injected["broker kill"]:
+                if self.outcome.broker_was_hurt:
                     raise LostEndError(names)
                 raise NotDrainedError(f"a transaction never ends on {names}")
             time.sleep(1.0)
