@@ -22,7 +22,7 @@ from tidemark.sinks.table import INSTANT, Table
 
 _BUSY_S = 5.0
 _CACHE_KB = 65_536
-_ROWS_A_STATEMENT = 10
+_ROWS_A_STATEMENT = 16  # of the most columns that a table may have, still not too many values
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _KIND = 0xFF  # the low byte of a result code
