@@ -14,6 +14,7 @@ VENV ?= .venv
 PIPELINE ?= examples.game
 PORT ?=
 # Processes that run tests; each takes about a core, and has a Kafka of its own where one is needed.
+# Tests on Kafka wait for it more than they work: there are twice as many of them.
 JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
 RECORDS ?= 1000000
@@ -70,6 +71,7 @@ conformance: $(READY)  ## run the shared cases of windowing semantics
 	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
 
 integration: export POLARS_MAX_THREADS ?= 1
+integration: SPREAD = -n $$((2 * $(JOBS))) --dist worksteal
 integration: setup  ## test against a real Kafka
 	$(BIN)/python -m pytest -q $(SPREAD) tests/integration
 
