@@ -79,7 +79,7 @@ chaos: setup  ## kill and freeze services and brokers, RUNS times
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
 
 replay: setup  ## test replays on Spark against live results
-	$(BIN)/python -m pytest -q tests/replay
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/replay
 
 e2e: setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
 	$(BIN)/python -m pytest -q tests/e2e
