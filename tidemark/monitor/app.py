@@ -194,7 +194,9 @@ def run(config: Config, plan: Plan) -> None:
         for name in ("faust", "mode", "aiokafka"):
             logging.getLogger(name).setLevel(logging.WARNING)
         _log.info("%s started, at port %d", app.conf.id, app.conf.web_port)
-        faust.Worker(app, override_logging=False).execute_from_commandline()
+        worker = faust.Worker(app, override_logging=False, quiet=True)
+        worker.spinner = None  # it draws past the log
+        worker.execute_from_commandline()
 
 
 def _changelogs(pipeline: str) -> list[Topic]:
