@@ -27,7 +27,7 @@ _ASK_HEALTH = (
 class Compose:
     """A stack of containers; a context that leaves neither container nor volume behind."""
 
-    def __init__(self, project: str, image: str) -> None:
+    def __init__(self, project: str, image: str, replay_image: str) -> None:
         self.project = project
         self.kafka_port, self.postgres_port = free_port(), free_port()
         self._env = {
@@ -37,6 +37,7 @@ class Compose:
             "POSTGRES_PORT": str(self.postgres_port),
             "POSTGRES_PASSWORD": _PASSWORD,
             "TIDEMARK_IMAGE": image,
+            "TIDEMARK_REPLAY_IMAGE": replay_image,
         }
 
     def __enter__(self) -> "Compose":

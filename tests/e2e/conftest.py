@@ -29,6 +29,12 @@ def image(engine: None) -> str:
     return built_image()
 
 
+@pytest.fixture(scope="session")
+def replay_image(engine: None) -> str:
+    """Name of the image with Java and Spark, made of this tree."""
+    return built_image("replay")
+
+
 @pytest.fixture(scope="module")
 def postgres(engine: None) -> Iterator[Postgres]:
     with running_postgres() as server:

@@ -1,4 +1,4 @@
-"""The image of the services, made of this tree: its tag is the checksum of what is in it.
+"""Images made of this tree, for services and for replays: the tag is the tree's checksum.
 
 So a run that changes nothing builds nothing, and two runs side by side never take each other's.
 Images of other trees go after a day; the layers that they share stay.
@@ -10,16 +10,17 @@ from pathlib import Path
 
 from tests.e2e.compose import ROOT, run
 
-_SOURCES = ("Dockerfile", ".dockerignore", "image.lock", "pyproject.toml", "README.md")
+_SOURCES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md")
+_LOCKS = ("image.lock", "replay.lock")
 _FOLDERS = ("services", "tidemark", "examples")
 _LABEL = "tidemark.tests"
 
 
-def built_image() -> str:
-    """Return the image's name; it is built if it is not there."""
-    name = f"tidemark-tests:{_checksum()}"
+def built_image(target: str = "service") -> str:
+    """Return the name of the image of a target of Dockerfile; it is built if it is not there."""
+    name = f"tidemark-tests-{target}:{_checksum()}"
     if not run("docker", "images", "--quiet", name):
-        run("docker", "build", "--target", "service", "--label", _LABEL, "--tag", name, str(ROOT))
+        run("docker", "build", "--target", target, "--label", _LABEL, "--tag", name, str(ROOT))
         old = ("--filter", f"label={_LABEL}", "--filter", "until=24h")
         run("docker", "image", "prune", "--all", "--force", *old)
     return name
@@ -34,7 +35,7 @@ def _checksum() -> str:
 
 
 def _files() -> Iterator[Path]:
-    yield from (ROOT / name for name in _SOURCES)
+    yield from (ROOT / name for name in (*_SOURCES, *_LOCKS))
     for folder in _FOLDERS:
         paths = (ROOT / folder).rglob("*")
         yield from sorted(p for p in paths if p.is_file() and "__pycache__" not in p.parts)

@@ -4,20 +4,19 @@ The results in PostgreSQL are at the end of each what `tidemark try` makes of al
 """
 
 import os
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.compose import ROOT, SERVICES, Compose, inspect, keyed, run, wait_until
+from tests.e2e.compose import SERVICES, Compose, inspect, keyed, run, wait_until
 from tests.e2e.game import ROUND, expected, found, round_of
 
 TOPIC = "moves"
 
 
 @pytest.fixture(scope="module")
-def stack(image) -> Iterator[Compose]:
-    with Compose(f"tidemark-e2e-{os.getpid()}", image) as made:
+def stack(image, replay_image) -> Iterator[Compose]:
+    with Compose(f"tidemark-e2e-{os.getpid()}", image, replay_image) as made:
         yield made
 
 
@@ -112,12 +111,8 @@ def test_down_and_up_again_goes_on_where_it_stopped(stack, sent):
     await_results(stack, sent)
 
 
-def test_a_replay_gives_the_same(stack):
-    shown = run(
-        *(sys.executable, "-m", "tidemark", "diff", "examples.game", "--master", "local[2]"),
-        *("--memory", "1g", "--bootstrap-server", f"localhost:{stack.kafka_port}"),
-        cwd=ROOT,
-    )
+def test_a_replay_in_a_container_gives_the_same(stack):
+    shown = stack("run", "--rm", "-T", "replay")
     assert shown.splitlines()[-1].startswith("equal: ")
 
 
