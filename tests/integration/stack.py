@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
-from forked import Forked
 
+from tests.integration.forked import Forked
 from tidemark.plan import Plan
 from tidemark.runtime import clients, topics
 from tidemark.runtime.config import Config

@@ -4,9 +4,10 @@ import random
 import signal
 
 import pytest
-from forked import Forked
 from stack import Replica, Stack, duplicates, last_panes, move, wait_until
 from test_pipeline import END, T, _expected
+
+from tests.integration.forked import Forked
 
 BY_BROKERS = {"KAFKA_SESSION_TIMEOUT_MS": "", "KAFKA_HEARTBEAT_INTERVAL_MS": ""}
 PROTOCOLS = [

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from forked import Forked
 from stack import Stack, last_panes, move, wait_until
 
+from tests.integration.forked import Forked
 from tidemark.embedded.broker import Broker, free_port
 
 T = 1_772_438_400_000
