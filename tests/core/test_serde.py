@@ -233,6 +233,22 @@ def test_nothing_makes_no_messages(results: JsonResults | AvroResults):
     assert results.late(LATE.clear()) == ([], [])
 
 
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_rows_left_of_several_chunks_have_their_keys(chunks: list[list[bool]]):
+    late = pl.concat([LATE[:1]] * sum(map(len, chunks))).rechunk().with_row_index("at")
+    late = late.with_columns(n=pl.col("at").cast(pl.Int64))
+    cut, at = [], 0
+    for chunk in chunks:
+        cut.append(late[at : at + len(chunk)].rechunk())
+        at += len(chunk)
+    kept = pl.Series([keep for chunk in chunks for keep in chunk])
+    left = pl.concat(cut, rechunk=False).filter(kept)
+
+    for results in (json_results(), avro_results()):
+        keys, _ = results.late(left)
+        assert [json.loads(key) for key in keys] == [["a", n] for n in left["n"]]
+
+
 @given(st.lists(st.floats() | st.none(), min_size=1, max_size=20))
 def test_floats_read_back_to_the_same_bits(floats: list[float | None]):
     panes = pl.concat([PANES[:1]] * len(floats)).with_columns(
