@@ -43,10 +43,11 @@ def apply_frame(
 
 
 def _names(columns: str | Sequence[str], what: str) -> tuple[str, ...]:
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not names or not all(isinstance(name, str) for name in names):
+    names = (columns,) if isinstance(columns, str) else columns
+    listed = isinstance(names, Sequence) and len(names) > 0
+    if not listed or not all(isinstance(name, str) for name in names):
         raise PipelineError(f"{what}(columns): {columns!r} is no list of column names")
-    return names
+    return tuple(names)
 
 
 def _type(kind: Any, what: str) -> pl.DataType:

@@ -66,8 +66,8 @@ class KeyedStream:
         if isinstance(window, ProcessingTime):
             _require_no_lateness(allowed_lateness, lateness)
             window = window.window
-        if empty:
-            _require_filled(window, trigger)
+        _require_trigger(trigger)
+        _require_filled(empty, window, trigger)
         if isinstance(window, InArrivalOrder):
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
@@ -76,7 +76,6 @@ class KeyedStream:
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:
             raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
-        _require_trigger(trigger)
         _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
         return WindowedStream(
@@ -101,7 +100,8 @@ class KeyedStream:
         if not isinstance(window, Window):
             raise PipelineError(
                 f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
-                "sliding(), session() or processing_time()"
+                "sliding(), session(), processing_time(), count_window(), delta(), punctuation() "
+                "or global_window()"
             )
         return self.node, window
 
@@ -116,7 +116,6 @@ class KeyedStream:
         trigger: Trigger | None,
         accumulation: Accumulation = "accumulating",
     ) -> "WindowedStream":
-        _require_trigger(trigger)
         used = trigger or OnClose()
         node, windows = windows_on(self.node, window)
         require_published(windows, used)
@@ -143,7 +142,11 @@ def _require_trigger(trigger: object) -> None:
         )
 
 
-def _require_filled(window: object, trigger: Trigger | None) -> None:
+def _require_filled(empty: object, window: object, trigger: Trigger | None) -> None:
+    if not isinstance(empty, bool):
+        raise PipelineError(f"window(empty): {empty!r} is not True or False")
+    if not empty:
+        return
     if not isinstance(window, Hopping | Calendar):
         raise PipelineError(
             "window(empty): only tumbling(), hopping() and calendar() windows follow each other "

@@ -162,6 +162,7 @@ def test_a_result_that_depends_on_order_or_grouping_is_refused():
         (lambda: custom(Span(), "int", "text"), r"custom\(type\): .* 'text' is no type"),
         (lambda: apply_frame(3, "int", str), "apply_frame: 3 is no function"),
         (lambda: apply_frame(trail, [4], str), r"apply_frame\(columns\): \[4\] is no list"),
+        (lambda: apply_frame(trail, None, str), r"apply_frame\(columns\): None is no list"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(make, message):

@@ -246,6 +246,16 @@ def test_a_column_that_does_not_suit_is_named(aggregate, message):
         Aggregation({"x": aggregate}, COLUMNS)
 
 
+@pytest.mark.parametrize("sample", ["no", 2, None])
+def test_a_sample_that_is_no_boolean_is_a_mistake(sample):
+    with pytest.raises(
+        PipelineError, match=rf"variance\(sample\): {sample!r} is not True or False"
+    ):
+        aggregates.variance("x", sample=sample)
+    with pytest.raises(PipelineError, match=rf"stddev\(sample\): {sample!r} is not True or False"):
+        aggregates.stddev("x", sample=sample)
+
+
 def test_an_unknown_order_of_collect_is_a_mistake():
     with pytest.raises(PipelineError, match=r"order 'log' is not one of \('event_time', 'arri"):
         aggregates.collect("int", order="log")

@@ -324,6 +324,8 @@ MINUTE = tumbling("1m")
         (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
         (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close(), on_final()"),
+        (lambda k: k.window(MINUTE, trigger=3, empty=True), "window(trigger): 3 is no trigger"),
+        (lambda k: k.window(MINUTE, empty="no"), "window(empty): 'no' is not True or False"),
         (
             lambda k: k.window(MINUTE, accumulation="both"),
             "window(accumulation): 'both' is not one of",

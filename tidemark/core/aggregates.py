@@ -12,6 +12,7 @@ from tidemark.core.aggregate_quantiles import ApproximateQuantile, Median, Quant
 from tidemark.core.aggregate_sums import Mean, Sum
 from tidemark.core.aggregate_top import Largest, MostFrequent
 from tidemark.core.aggregate_variance import StdDev, Variance
+from tidemark.errors import PipelineError
 
 __all__ = [
     "collect",
@@ -73,12 +74,12 @@ def last(column: str, *, order: RowOrder = "event_time") -> Kind:
 
 def variance(column: str, *, sample: bool = True) -> Kind:
     """Take the exact variance, rounded once; ``sample=False``: of a whole population."""
-    return Variance(column, int(sample))
+    return Variance(column, _correction("variance", sample))
 
 
 def stddev(column: str, *, sample: bool = True) -> Kind:
     """Take the square root of the exact variance, rounded once."""
-    return StdDev(column, int(sample))
+    return StdDev(column, _correction("stddev", sample))
 
 
 def min_by(column: str, by: str) -> Kind:
@@ -120,3 +121,9 @@ def collect(column: str, *, order: RowOrder = "event_time") -> Kind:
     Every value is held until the window is gone.
     """
     return Collect(column, order)
+
+
+def _correction(word: str, sample: object) -> int:
+    if not isinstance(sample, bool):
+        raise PipelineError(f"{word}(sample): {sample!r} is not True or False")
+    return int(sample)
