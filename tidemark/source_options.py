@@ -19,6 +19,7 @@ from tidemark.core.time_assigner import (
     RecordTime,
 )
 from tidemark.core.watermark import Bounded, FromExpression, Punctuated, Watermark
+from tidemark.core.zone import is_zone
 from tidemark.errors import PipelineError
 
 Columns = Mapping[str, pl.DataType]
@@ -41,8 +42,8 @@ def assigner(
     assert isinstance(event_time, str)
     if unit not in UNITS:
         raise PipelineError(f"{what}: unit {unit!r} is not one of {', '.join(UNITS)}")
-    if zone is not None:
-        _require_zone(zone, what)
+    if zone is not None and not is_zone(zone):
+        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'")
     _require_unit(event_time, unit, columns[event_time], what)
     return ColumnTime(event_time, unit, zone)
 
@@ -97,15 +98,6 @@ def _require_unit(column: str, unit: str, dtype: pl.DataType, what: str) -> None
         f"{what}: event_time column {column!r} is {dtype}, but unit {unit!r} needs {needed}"
         f"{alternative}"
     )
-
-
-def _require_zone(zone: object, what: str) -> None:
-    try:
-        pl.Series([0]).cast(pl.Datetime("ms")).dt.replace_time_zone(zone)  # type: ignore[arg-type]
-    except (pl.exceptions.PolarsError, TypeError) as error:
-        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'") from (
-            error
-        )
 
 
 def _require_time(expression: pl.Expr, columns: Columns, what: str) -> None:

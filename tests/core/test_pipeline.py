@@ -141,6 +141,10 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
             {"event_time": "player", "unit": "iso8601", "zone": "Mars/Olympus"},
             "zone 'Mars/Olympus' is no time zone such as",
         ),
+        (
+            {"event_time": "player", "unit": "iso8601", "zone": ""},
+            "zone '' is no time zone such as",
+        ),
         ({"event_time": RECORD_TIME, "unit": "s"}, "unit 's', zone None: only of a column's time"),
         ({"watermark": "2s"}, "watermark '2s' is none; use bounded('2s'), monotonic()"),
         ({"idle_after": "0s"}, "source('moves'): idle_after: '0s' is not longer than 0"),

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.window import Times
+from tidemark.core.zone import is_zone
 from tidemark.errors import PipelineError
 
 PERIODS = ("day", "week", "month")
@@ -54,12 +55,10 @@ class Calendar:
             raise PipelineError(
                 f"calendar: week_start {self.week_start!r} is not one of {', '.join(WEEKDAYS)}"
             )
-        try:
-            _local(np.zeros(1, np.int64), self.zone)
-        except (pl.exceptions.PolarsError, TypeError) as error:
+        if not is_zone(self.zone):
             raise PipelineError(
                 f"calendar: zone {self.zone!r} is no time zone such as 'Europe/Berlin'"
-            ) from error
+            )
 
     @property
     def label(self) -> str:
