@@ -30,3 +30,12 @@ def test_every_word_of_the_language_exists_and_every_exported_one_is_told():
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_sections_of_the_specification_that_code_cites_are_there():
+    specification = (ROOT / "docs/semantics.md").read_text()
+    sections = set(re.findall(r"^#+ (.*)$", specification, re.MULTILINE))
+    for path in [*ROOT.glob("tidemark/**/*.py"), *ROOT.glob("tests/**/*.py")]:
+        text = re.sub(r"\s+", " ", path.read_text())
+        for cited in re.findall(r'docs/semantics\.md, "([^"]+?)[.,]?"', text):
+            assert cited in sections, path

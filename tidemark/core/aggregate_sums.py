@@ -1,4 +1,6 @@
-"""Aggregates that add: sum and mean, exact until a pane is built.  See docs/semantics.md, "Floats".
+"""Aggregates that add: sum and mean, exact until a pane is built.
+
+See docs/semantics.md, "Aggregates".
 
 Parts, all additive: limbs; ``nulls``; for floats also ``plus_inf``, ``minus_inf``, ``nan``.
 """

@@ -9,7 +9,7 @@ most MAX_ROWS = 2**30 rows, so a sum of limbs stays below 2**62 and Int64 never 
 limbs are balanced (-2**31 <= limb < 2**31): a small negative total stays small, where limbs without
 sign would spread it over all higher ones.
 
-Limbs that are zero in every row are left out.  See docs/semantics.md, "Floats".
+Limbs that are zero in every row are left out.  See docs/semantics.md, "Aggregates".
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,6 @@
-"""Row functions: stateless operators may look at one row only (docs/semantics.md, "One row").
+"""Row functions: operators without state may look at one row only.
+
+See docs/semantics.md, "Stateless operators".
 
 An expression that looks at other rows would give results that depend on how ingest cut the topic
 into batches.  Types do not tell: polars' own word (``is_row_separable``) is trusted where it says

@@ -1,4 +1,4 @@
-"""Triggers: when a window's panes are published.  Frozen values; docs/semantics.md, "Triggers"."""
+"""Triggers: when a window's panes are published.  Frozen values; docs/semantics.md, "Panes"."""
 
 from dataclasses import dataclass
 
