@@ -25,6 +25,8 @@ KEY_TYPES = (
 )  # fmt: skip
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+_PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _TYPES: dict[Any, pl.DataType] = {
     str: pl.String(),
     int: pl.Int64(),
@@ -59,6 +61,11 @@ def require_new_columns(names: Sequence[str], what: str) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise PipelineError(f"{what}: {name!r} is no column name")
+        if _PATTERN.fullmatch(name) or _ESCAPED.search(name):
+            raise PipelineError(
+                f"{what}: column {name!r}: '*' and '^...$' mean several columns to polars, and "
+                "quotes, backslashes and control characters have no place in a name"
+            )
         if name.startswith("@"):
             raise PipelineError(f"{what}: column {name!r}: names that begin with '@' are reserved")
         if name in METADATA:

@@ -118,6 +118,12 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
         ({"a": list[dict]}, "column 'a': <class 'dict'> is no type"),
         ({"a": list}, "column 'a': <class 'list'> is no type"),
         ({"": str}, "'' is no column name"),
+        ({"*": str}, "column '*': '*' and '^...$' mean several columns to polars"),
+        ({"^.*$": str}, "column '^.*$': '*' and '^...$' mean several columns to polars"),
+        (
+            {'"q"': str},
+            "column '\"q\"': '*' and '^...$' mean several columns to polars, and quotes",
+        ),
         ({"@offset": int}, "column '@offset': names that begin with '@' are reserved"),
         ({"_key": str}, "column '_key' is the Kafka record's"),
     ],
