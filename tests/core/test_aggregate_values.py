@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -246,14 +247,19 @@ def test_a_column_that_does_not_suit_is_named(aggregate, message):
         Aggregation({"x": aggregate}, COLUMNS)
 
 
-@pytest.mark.parametrize("sample", ["no", 2, None])
-def test_a_sample_that_is_no_boolean_is_a_mistake(sample):
-    with pytest.raises(
-        PipelineError, match=rf"variance\(sample\): {sample!r} is not True or False"
-    ):
-        aggregates.variance("x", sample=sample)
-    with pytest.raises(PipelineError, match=rf"stddev\(sample\): {sample!r} is not True or False"):
-        aggregates.stddev("x", sample=sample)
+@pytest.mark.parametrize("value", ["no", 2, None])
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (aggregates.variance, "sample"),
+        (aggregates.stddev, "sample"),
+        (aggregates.count_distinct, "approximate"),
+        (partial(aggregates.quantile, q=0.5), "approximate"),
+    ],
+)
+def test_an_option_that_is_no_boolean_is_a_mistake(make, option, value):
+    with pytest.raises(PipelineError, match=rf"\({option}\): {value!r} is not True or False"):
+        make("x", **{option: value})
 
 
 def test_an_unknown_order_of_collect_is_a_mistake():

@@ -74,12 +74,14 @@ def last(column: str, *, order: RowOrder = "event_time") -> Kind:
 
 def variance(column: str, *, sample: bool = True) -> Kind:
     """Take the exact variance, rounded once; ``sample=False``: of a whole population."""
-    return Variance(column, _correction("variance", sample))
+    _require_boolean(sample, "variance(sample)")
+    return Variance(column, int(sample))
 
 
 def stddev(column: str, *, sample: bool = True) -> Kind:
     """Take the square root of the exact variance, rounded once."""
-    return StdDev(column, _correction("stddev", sample))
+    _require_boolean(sample, "stddev(sample)")
+    return StdDev(column, int(sample))
 
 
 def min_by(column: str, by: str) -> Kind:
@@ -94,6 +96,7 @@ def max_by(column: str, by: str) -> Kind:
 
 def count_distinct(column: str, *, approximate: bool = False) -> Kind:
     """Count different values, exactly, or with a standard error of 1.6 % in at most 16 KiB."""
+    _require_boolean(approximate, "count_distinct(approximate)")
     return ApproximateCountDistinct(column) if approximate else CountDistinct(column)
 
 
@@ -107,6 +110,7 @@ def quantile(column: str, q: float, *, approximate: bool = False) -> Kind:
 
     Every value is held; with ``approximate=True`` only counts, and it is at most 1/128 off.
     """
+    _require_boolean(approximate, "quantile(approximate)")
     return ApproximateQuantile(column, q) if approximate else Quantile(column, q)
 
 
@@ -123,7 +127,6 @@ def collect(column: str, *, order: RowOrder = "event_time") -> Kind:
     return Collect(column, order)
 
 
-def _correction(word: str, sample: object) -> int:
-    if not isinstance(sample, bool):
-        raise PipelineError(f"{word}(sample): {sample!r} is not True or False")
-    return int(sample)
+def _require_boolean(value: object, what: str) -> None:
+    if not isinstance(value, bool):
+        raise PipelineError(f"{what}: {value!r} is not True or False")
