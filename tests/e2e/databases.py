@@ -1,6 +1,7 @@
 """PostgreSQL in a container, and schemas of it as places for sinks."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +19,7 @@ from tests.sinks.places import Place, database_rows
 from tidemark.embedded.broker import free_port
 from tidemark.sinks.postgres import PostgresSink
 
+_START_S = 60.0
 _IMAGE = os.environ.get("POSTGRES_IMAGE", "postgres:17-bookworm")
 
 
@@ -55,6 +57,22 @@ class Postgres:
         """Start it again."""
         self._container.get_wrapped_container().start()
 
+    def wait_until_it_serves(self) -> None:
+        """Wait for the server at its port: an image may have another while it makes the database.
+
+        That one answers inside of the container, which is where testcontainers asks.
+        """
+        deadline_s = time.monotonic() + _START_S
+        while True:
+            try:
+                self.run(self.url(), "SELECT 1")
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
 
 @contextmanager
 def running_postgres() -> Iterator[Postgres]:
@@ -62,4 +80,6 @@ def running_postgres() -> Iterator[Postgres]:
     port = free_port()
     made = PostgresContainer(_IMAGE, driver=None).with_bind_ports(5432, port)
     with made as container:
-        yield Postgres(container, port)
+        server = Postgres(container, port)
+        server.wait_until_it_serves()
+        yield server
