@@ -30,6 +30,7 @@ from examples.game import game
 from tidemark.embedded import stack
 from tidemark.embedded.tools import tool
 from tidemark.errors import TidemarkError
+from tidemark.interrupts import interrupts_first
 
 RAW = "moves"
 PARTITIONS = 2  # Alice and Frank are in one, Bob and Carol in the other
@@ -307,24 +308,26 @@ def verdict(seen: Seen, rows: Mapping[tuple[str, int], int]) -> int:
     return 1
 
 
+@interrupts_first()
+def run(folder: Path) -> int:
+    """Start everything, play, and judge what came of it."""
+    began = time.monotonic()
+    with console.status("starting Kafka, ingest, windowing, sessions and a sink into SQLite ..."):
+        running = stack.up(folder, "examples.game", raw_partitions=PARTITIONS, dies_with_us=True)
+    processes = ", ".join(f"{each.name} {each.pid}" for each in stack.status(folder))
+    console.print(f"up in {time.monotonic() - began:.1f} s at {running.address}: {processes}")
+    seen = play(running.address)
+    return verdict(seen, table(running.results))
+
+
 def main() -> int:
-    """Start everything, play, stop everything; keep the logs only if something went wrong."""
+    """Run all of it, stop everything; keep the logs only if something went wrong."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ.pop("TIDEMARK_SINK", None)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))
     status = 1
     try:
-        began = time.monotonic()
-        with console.status(
-            "starting Kafka, ingest, windowing, sessions and a sink into SQLite ..."
-        ):
-            running = stack.up(
-                folder, "examples.game", raw_partitions=PARTITIONS, dies_with_us=True
-            )
-        processes = ", ".join(f"{each.name} {each.pid}" for each in stack.status(folder))
-        console.print(f"up in {time.monotonic() - began:.1f} s at {running.address}: {processes}")
-        seen = play(running.address)
-        status = verdict(seen, table(running.results))
+        status = run(folder)
     except TidemarkError as error:
         console.print(f"demo: {error}")
     except KeyboardInterrupt:

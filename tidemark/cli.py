@@ -18,6 +18,7 @@ from tidemark.conformance.case import read_cases
 from tidemark.conformance.judge import Outcome, judge
 from tidemark.conformance.report import lines as report_lines
 from tidemark.errors import TidemarkError
+from tidemark.interrupts import interrupts_first
 from tidemark.load import load_pipeline
 from tidemark.local import Cuts, LocalRun
 from tidemark.localview import open_inputs, summary, write_results
@@ -45,8 +46,9 @@ app = typer.Typer(
 def main() -> None:
     """Run the command that the arguments name."""
     try:
-        status = app(standalone_mode=False)
-    except typer.Abort:
+        with interrupts_first():
+            status = app(standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except TyperException as error:
         _fail(error.format_message())  # names the option; its text alone does not

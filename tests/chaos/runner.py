@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from confluent_kafka import KafkaException
 
+from tests.chaos.commands import Commands
 from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
 from tests.chaos.judge import judge
@@ -123,7 +124,7 @@ def _stack(scenario: Scenario, address: str, store: Path) -> Stack:
     partitions = {f"{name}-{topic}": count for topic, count in scenario.partitions.items()}
     module, options = "tests.chaos.pipelines", scenario.options
     env = {**_ENV, **scenario.env, "TIDEMARK_STATE_DIR": str(store)}
-    return Stack(address, name, partitions, module, options, **env)
+    return Commands(address, name, partitions, module, options, **env)
 
 
 def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:

@@ -87,8 +87,8 @@ class Stack:
             process.wait()
         self._files.cleanup()
 
-    def start(self, *services: str, slot: str = "0", **env: str) -> None:
-        """Start a process of each service, of all by default."""
+    def start(self, *services: str, slot: str = "0", **env: Any) -> None:
+        """Start a process of each service, of all by default; ``env`` is of ``launch``."""
         for service in services or self.plan.services():
             replica = Replica(service, slot)
             self._lives[replica] += 1
