@@ -14,6 +14,7 @@ from tidemark.core.aggregate import Aggregation, Kind
 from tidemark.core.arrival_window import Arrival
 from tidemark.core.calendar import Calendar
 from tidemark.core.duration import Duration, duration_ms
+from tidemark.core.options import require_boolean
 from tidemark.core.pane import START, WINDOW
 from tidemark.core.trigger import OnClose, OnFinal, Trigger, on_update
 from tidemark.core.window import Hopping, Session
@@ -67,7 +68,9 @@ class KeyedStream:
             _require_no_lateness(allowed_lateness, lateness)
             window = window.window
         _require_trigger(trigger)
-        _require_filled(empty, window, trigger)
+        require_boolean(empty, "window(empty)")
+        if empty:
+            _require_filled(window, trigger)
         if isinstance(window, InArrivalOrder):
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
@@ -142,11 +145,7 @@ def _require_trigger(trigger: object) -> None:
         )
 
 
-def _require_filled(empty: object, window: object, trigger: Trigger | None) -> None:
-    if not isinstance(empty, bool):
-        raise PipelineError(f"window(empty): {empty!r} is not True or False")
-    if not empty:
-        return
+def _require_filled(window: object, trigger: Trigger | None) -> None:
     if not isinstance(window, Hopping | Calendar):
         raise PipelineError(
             "window(empty): only tumbling(), hopping() and calendar() windows follow each other "

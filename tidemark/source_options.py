@@ -9,6 +9,7 @@ import polars as pl
 from tidemark.core.duration import Duration, duration_ms
 from tidemark.core.event_time import column_times
 from tidemark.core.expression import output_types, require_column, require_expression, shown
+from tidemark.core.options import require_zone
 from tidemark.core.probe import require_row_wise
 from tidemark.core.time_assigner import (
     UNITS,
@@ -19,7 +20,6 @@ from tidemark.core.time_assigner import (
     RecordTime,
 )
 from tidemark.core.watermark import Bounded, FromExpression, Punctuated, Watermark
-from tidemark.core.zone import is_zone
 from tidemark.errors import PipelineError
 
 Columns = Mapping[str, pl.DataType]
@@ -42,8 +42,8 @@ def assigner(
     assert isinstance(event_time, str)
     if unit not in UNITS:
         raise PipelineError(f"{what}: unit {unit!r} is not one of {', '.join(UNITS)}")
-    if zone is not None and not is_zone(zone):
-        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'")
+    if zone is not None:
+        require_zone(zone, what)
     _require_unit(event_time, unit, columns[event_time], what)
     return ColumnTime(event_time, unit, zone)
 

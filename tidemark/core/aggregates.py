@@ -12,7 +12,7 @@ from tidemark.core.aggregate_quantiles import ApproximateQuantile, Median, Quant
 from tidemark.core.aggregate_sums import Mean, Sum
 from tidemark.core.aggregate_top import Largest, MostFrequent
 from tidemark.core.aggregate_variance import StdDev, Variance
-from tidemark.errors import PipelineError
+from tidemark.core.options import require_boolean
 
 __all__ = [
     "collect",
@@ -74,13 +74,13 @@ def last(column: str, *, order: RowOrder = "event_time") -> Kind:
 
 def variance(column: str, *, sample: bool = True) -> Kind:
     """Take the exact variance, rounded once; ``sample=False``: of a whole population."""
-    _require_boolean(sample, "variance(sample)")
+    require_boolean(sample, "variance(sample)")
     return Variance(column, int(sample))
 
 
 def stddev(column: str, *, sample: bool = True) -> Kind:
     """Take the square root of the exact variance, rounded once."""
-    _require_boolean(sample, "stddev(sample)")
+    require_boolean(sample, "stddev(sample)")
     return StdDev(column, int(sample))
 
 
@@ -96,7 +96,7 @@ def max_by(column: str, by: str) -> Kind:
 
 def count_distinct(column: str, *, approximate: bool = False) -> Kind:
     """Count different values, exactly, or with a standard error of 1.6 % in at most 16 KiB."""
-    _require_boolean(approximate, "count_distinct(approximate)")
+    require_boolean(approximate, "count_distinct(approximate)")
     return ApproximateCountDistinct(column) if approximate else CountDistinct(column)
 
 
@@ -110,7 +110,7 @@ def quantile(column: str, q: float, *, approximate: bool = False) -> Kind:
 
     Every value is held; with ``approximate=True`` only counts, and it is at most 1/128 off.
     """
-    _require_boolean(approximate, "quantile(approximate)")
+    require_boolean(approximate, "quantile(approximate)")
     return ApproximateQuantile(column, q) if approximate else Quantile(column, q)
 
 
@@ -125,8 +125,3 @@ def collect(column: str, *, order: RowOrder = "event_time") -> Kind:
     Every value is held until the window is gone.
     """
     return Collect(column, order)
-
-
-def _require_boolean(value: object, what: str) -> None:
-    if not isinstance(value, bool):
-        raise PipelineError(f"{what}: {value!r} is not True or False")

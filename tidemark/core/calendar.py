@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.options import require_zone
 from tidemark.core.window import Times
-from tidemark.core.zone import is_zone
 from tidemark.errors import PipelineError
 
 PERIODS = ("day", "week", "month")
@@ -55,10 +55,7 @@ class Calendar:
             raise PipelineError(
                 f"calendar: week_start {self.week_start!r} is not one of {', '.join(WEEKDAYS)}"
             )
-        if not is_zone(self.zone):
-            raise PipelineError(
-                f"calendar: zone {self.zone!r} is no time zone such as 'Europe/Berlin'"
-            )
+        require_zone(self.zone, "calendar")
 
     @property
     def label(self) -> str:

@@ -1,0 +1,25 @@
+"""Checks of options that several words of the language take."""
+
+import polars as pl
+
+from tidemark.errors import PipelineError
+
+
+def require_boolean(value: object, what: str) -> None:
+    """Refuse what is no Boolean; ``what`` is the word with its option."""
+    if not isinstance(value, bool):
+        raise PipelineError(f"{what}: {value!r} is not True or False")
+
+
+def require_zone(zone: object, what: str) -> None:
+    """Refuse what names no time zone, as "", which polars takes for UTC."""
+    if not isinstance(zone, str) or not zone or not _is_known(zone):
+        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'")
+
+
+def _is_known(zone: str) -> bool:
+    try:
+        pl.Series([0]).cast(pl.Datetime("ms")).dt.replace_time_zone(zone)
+    except pl.exceptions.PolarsError:
+        return False
+    return True
