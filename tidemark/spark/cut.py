@@ -71,15 +71,14 @@ def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:
     """
     counts = require(admin, result_topics(plan.operators))
     results = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
-    before = _committed(admin, config, plan)
+    before, _ = _committed(admin, config, plan)
     if not any(any(offsets_.values()) for offsets_ in before.values()):
         raise ConfigurationError(
             f"no service of {plan.pipeline} has committed anything: there is nothing to compare"
         )
     ends = offsets(admin, results, LATEST)
     _await_transactions(admin, ends, config.transaction_timeout_ms / 1000 + _PATIENCE_S)
-    begun = {name: _begun(admin, config, plan, name) for name in plan.keyed_services()}
-    after = _committed(admin, config, plan)
+    after, begun = _committed(admin, config, plan)
     return Cut(begun, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
 
 
@@ -96,35 +95,36 @@ def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) ->
         time.sleep(_POLL_S)
 
 
-def _committed(admin: AdminClient, config: Config, plan: Plan) -> dict[str, Offsets]:
-    """Return what each keyed service has committed of the logs of its operators, 0 for nothing."""
-    return {name: _of_service(admin, config, plan, name) for name in plan.keyed_services()}
+def _committed(
+    admin: AdminClient, config: Config, plan: Plan
+) -> tuple[dict[str, Offsets], dict[str, Offsets]]:
+    """Return what each keyed service has committed of its logs, and where its state began."""
+    offsets_: dict[str, Offsets] = {}
+    begun: dict[str, Offsets] = {}
+    for service in plan.keyed_services():
+        logs = {each.log for each in plan.of_service(service)}
+        wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
+        found = committed_of(config, plan.group(service), wanted)
+        offsets_[service] = _by_partition(found)
+        begun[service] = {Partition(tp.topic, tp.partition): _begun(tp) for tp in found}
+    return offsets_, begun
 
 
-def _of_service(admin: AdminClient, config: Config, plan: Plan, service: str) -> Offsets:
-    return committed_offsets(config, plan.group(service), _logs(admin, plan, service))
-
-
-def _logs(admin: AdminClient, plan: Plan, service: str) -> list[Partition]:
-    logs = {each.log for each in plan.of_service(service)}
-    return [at for at in log_partitions(admin, plan) if at.topic in logs]
-
-
-def _begun(admin: AdminClient, config: Config, plan: Plan, service: str) -> Offsets:
-    """Return where the state of a service began in each log partition, 0 where nothing says so."""
-    begun: dict[Partition, int] = {}
-    for committed in committed_of(config, plan.group(service), _logs(admin, plan, service)):
-        at = Partition(committed.topic, committed.partition)
-        begun[at] = 0
-        if committed.offset >= 0 and committed.metadata:
-            begun[at] = decode(committed.metadata, LogProgress, str(at)).begun
-    return begun
+def _begun(committed: TopicPartition) -> int:
+    """Return where the state behind an offset began, 0 where nothing says so."""
+    if committed.offset < 0 or not committed.metadata:
+        return 0
+    at = Partition(committed.topic, committed.partition)
+    return decode(committed.metadata, LogProgress, str(at)).begun
 
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:
     """Return a group's committed offsets, 0 for none."""
-    found = committed_of(config, group, wanted)
-    return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in found}
+    return _by_partition(committed_of(config, group, wanted))
+
+
+def _by_partition(committed: Iterable[TopicPartition]) -> Offsets:
+    return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in committed}
 
 
 def committed_of(config: Config, group: str, wanted: Sequence[Partition]) -> list[TopicPartition]:
