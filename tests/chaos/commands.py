@@ -23,7 +23,7 @@ class Commands(Stack):
         with log.open("w") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", f"services.{replica.service}"],
-                env={**self._env, "TIDEMARK_SLOT": replica.slot, **env},
+                env=self.environment(replica, env),
                 stderr=stderr,
                 preexec_fn=before,
             )

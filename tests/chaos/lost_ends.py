@@ -73,20 +73,13 @@ def _complete(data: Path) -> dict[int, bytes]:
 
 def values_of(segment: bytes) -> Iterator[bytes]:
     """Read the values of records in a file of a partition that is not compressed."""
-    at = 0
-    while at + _HEADER.size <= len(segment):
-        header = _HEADER.unpack_from(segment, at)
-        length, count = header[1], header[12]
-        if length <= 0 or at + _LENGTH_AFTER + length > len(segment):
-            return
-        position = at + _HEADER.size
-        for _ in range(count):
+    for position, header in _headers(segment):
+        for _ in range(header[12]):
             size, record = _varint(segment, position)
             position = record + size
             value = _value(segment, record)
             if value is not None:
                 yield value
-        at += _LENGTH_AFTER + length
 
 
 def _value(segment: bytes, record: int) -> bytes | None:
@@ -125,12 +118,19 @@ def unended(batches: Iterable[Batch]) -> list[int]:
 
 def batches_of(segment: bytes) -> Iterator[Batch]:
     """Read the headers of transactional batches in a file of a partition."""
+    for _, header in _headers(segment):
+        offset, attributes, producer, epoch = (header[n] for n in (0, 5, 9, 10))
+        if attributes & _TRANSACTIONAL:
+            yield Batch(offset, producer, epoch, bool(attributes & _CONTROL))
+
+
+def _headers(segment: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Walk the batches of a file that are whole: where their records begin, and their headers."""
     at = 0
     while at + _HEADER.size <= len(segment):
         header = _HEADER.unpack_from(segment, at)
-        offset, length, attributes, producer, epoch = (header[n] for n in (0, 1, 5, 9, 10))
-        if length <= 0:
-            return  # the rest is room that was set aside
-        if attributes & _TRANSACTIONAL:
-            yield Batch(offset, producer, epoch, bool(attributes & _CONTROL))
-        at += _LENGTH_AFTER + length
+        after = at + _LENGTH_AFTER + header[1]
+        if header[1] <= 0 or after > len(segment):
+            return  # the rest is room that was set aside, or is being written
+        yield at + _HEADER.size, header
+        at = after

@@ -96,8 +96,11 @@ class Stack:
 
     def launch(self, replica: Replica, log: Path, **env: str) -> Forked:
         """Run a process of a service; it is the caller's to end."""
-        env = {**self._env, "TIDEMARK_SLOT": replica.slot, **env}
-        return Forked(f"services.{replica.service}", env, log)
+        return Forked(f"services.{replica.service}", self.environment(replica, env), log)
+
+    def environment(self, replica: Replica, env: Mapping[str, str]) -> dict[str, str]:
+        """Return all variables of a replica's process; ``env`` counts before the stack's own."""
+        return {**self._env, "TIDEMARK_SLOT": replica.slot, **env}
 
     def process(self, service: str, slot: str = "0") -> Forked:
         """Return a process that was started and not ended since."""
