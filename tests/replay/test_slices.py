@@ -1,7 +1,7 @@
 """Slices of a log partition: whoever shares it, the results are those of the whole."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from tidemark.runtime.group import Partition
 from tidemark.runtime.restore import _joined as joined_pieces
 from tidemark.runtime.serde.segments import encode_segment
 from tidemark.spark.slices import most_slices, sliced, slices_of
-from tidemark.spark.unit import Unit
+from tidemark.spark.unit import Given, Unit
 
 LOG = "kinds.by-who.log"
 
@@ -48,11 +48,17 @@ def segments(plan) -> list[Segment]:
     return recorder.segments
 
 
-def messages(plan, segments: list[Segment]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield topic, key and value of all that a unit publishes."""
+def valued(segments: list[Segment], first: int = 0) -> list[tuple[int, bytes]]:
+    return [(offset, encode_segment(each)) for offset, each in enumerate(segments, first)]
+
+
+def messages(plan, segments: list[Segment], at_once: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield topic, key and value of all that a unit publishes, of so many segments at once."""
     unit = Unit(plan, Partition(LOG, 0))
-    for offset, segment in enumerate(segments):
-        for each, output in unit.take(offset, encode_segment(segment)):
+    log = valued(segments)
+    for first in range(0, len(log), at_once):
+        for given in unit.take(log[first : first + at_once]):
+            each, output = given.plan, given.output
             if output.panes.height:
                 keys, values = results_of(each).panes(output.panes)
                 yield from ((each.results, *pair) for pair in zip(keys, values, strict=True))
@@ -76,6 +82,32 @@ def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segment
 
     assert sum(map(len, of_slices)) == len(whole) > 100
     assert {key: values for found in of_slices for key, values in found.items()} == whole
+
+
+@pytest.mark.parametrize("at_once", [2, 5, 1_000])
+def test_every_operator_gives_of_segments_together_what_it_gives_of_each(plan, segments, at_once):
+    alone = by_key(messages(plan, segments))
+    together = by_key(messages(plan, segments, at_once))
+    assert len(together) == len(alone) > 100
+    assert together == alone
+
+
+def test_what_is_given_names_the_segment_that_gave_it(plan, segments):
+    alone, together = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
+    values = valued(segments)
+    wanted = offsets_of(given for value in values for given in alone.take([value]))
+    assert offsets_of(together.take(values)) == wanted
+    assert together.tallies() == alone.tallies()
+
+
+def offsets_of(given: Iterable[Given]) -> dict[str, tuple[list[int], list[int]]]:
+    """Gather the offsets of panes and of late rows by operator."""
+    found: dict[str, tuple[list[int], list[int]]] = {}
+    for each in given:
+        panes, late = found.setdefault(each.plan.operator.name, ([], []))
+        panes += each.pane_offset.tolist()
+        late += each.late_offset.tolist()
+    return found
 
 
 def test_a_slice_has_all_marks_and_its_rows_in_order(segments):
@@ -112,7 +144,7 @@ def test_a_missing_segment_stops_a_replay(plan, segments):
 
 def test_a_damaged_segment_is_named_by_its_offset(plan):
     with pytest.raises(StateError, match=rf"^{LOG}/0, offset 7: Segment: 4 bytes"):
-        list(Unit(plan, Partition(LOG, 0)).take(7, b"junk"))
+        list(Unit(plan, Partition(LOG, 0)).take([(7, b"junk")]))
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -121,10 +153,9 @@ def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, togethe
     cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
     units = [Unit(plan, Partition(LOG, 0), index) for index in range(slices)]
     whole, joined = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
-    for offset in range(half):
-        list(whole.take(offset, encode_segment(segments[offset])))
-        for unit in units:
-            list(unit.take(offset, encode_segment(cut[offset][unit.slice])))
+    list(whole.take(valued(segments[:half])))
+    for unit in units:
+        list(unit.take(valued([parts[unit.slice] for parts in cut])))
 
     for index, running in enumerate(joined._running):
         parts = [unit._running[index] for unit in units]
@@ -134,9 +165,9 @@ def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, togethe
         running.clocks.apply(parts[0].clocks.state())
         running.state.validate()
 
-    for offset in range(half, len(segments)):
-        data = encode_segment(segments[offset])
-        wanted = {plan.operator.name: output for plan, output in whole.take(offset, data)}
-        for each, output in joined.take(offset, data):
-            assert output.panes.equals(wanted[each.operator.name].panes), each.operator.name
-            assert output.late.equals(wanted[each.operator.name].late)
+    for value in valued(segments[half:], half):
+        wanted = {given.plan.operator.name: given.output for given in whole.take([value])}
+        for given in joined.take([value]):
+            name = given.plan.operator.name
+            assert given.output.panes.equals(wanted[name].panes), name
+            assert given.output.late.equals(wanted[name].late)

@@ -1,12 +1,16 @@
 """What every keyed operator is: rows in, panes and late rows out, in one verb.
 
-``Operator.step`` is the only way rows and time reach keyed state.  The Kafka task, the Spark job
-and the in-process runner call it and nothing else, so their results cannot differ.  The order of
+A step is the only way rows and time reach keyed state.  The Kafka task, the Spark job and the
+in-process runner take steps and do nothing else, so their results cannot differ.  The order of
 acts is that of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
+
+``Operator.steps`` takes many at once: where a body is ``Patient``, the rows of many segments are
+folded together and published once.  What is given, and by which segment, is the same.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,18 +18,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.block_store import IN_MEMORY, BlockStore
-from tidemark.core.clock import ClockTable, Entry, ProcessingClock
-from tidemark.core.pane import END, END_OF_INPUT, START
-from tidemark.core.segment import (
-    ARRIVAL,
-    EVENT_TIME,
-    OFFSET,
-    ROW_COLUMNS,
-    SOURCE,
-    SUB_ROW,
-    WATERMARK,
-    Segment,
-)
+from tidemark.core.clock import ClockTable, ProcessingClock
+from tidemark.core.judging import SEGMENT, Laid, judged, laid
+from tidemark.core.pane import END, END_OF_INPUT, FINAL, START
+from tidemark.core.segment import EVENT_TIME, WATERMARK, Segment
 
 LATE_BY = "late_by_ms"
 
@@ -94,6 +90,22 @@ class Recorded(Protocol):
         """Take the processing time of a segment and the clock, both before its rows."""
 
 
+@runtime_checkable
+class Patient(Protocol):
+    """A body that may publish once for many segments (docs/semantics.md, "Segments together")."""
+
+    def pressing(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+        """Return which rows may be of windows that were published: their segment goes alone."""
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after its end a window is published, where no row was pressing."""
+
+    @property
+    def allowed_lateness_ms(self) -> int:
+        """How long after its end a window takes rows: then its pane is final."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """What one step gave: ``rows`` = accepted + late, always."""
@@ -106,6 +118,20 @@ class Output:
     def accepted(self) -> int:
         """Count the rows that were folded into state."""
         return self.rows - self.late.height
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What segments that follow each other gave.
+
+    ``of_pane``, ``of_late``: the number of the segment that gave each pane and late row.
+    ``clock_ms``: the clock after the last of them.
+    """
+
+    output: Output
+    of_pane: npt.NDArray[np.int64]
+    of_late: npt.NDArray[np.int64]
+    clock_ms: int
 
 
 @dataclass(frozen=True)
@@ -136,53 +162,80 @@ class Operator:
     def step(self, segment: Segment, clocks: ClockTable, state: Any) -> Output:
         """Fold a segment's rows, move the clock, publish what became due."""
         before_ms = clocks.clock_ms
-        entry = clocks.enter(segment)
-        rows = self._judged(segment, entry)
+        found, (clock_ms,) = self._laid([segment], clocks)
+        self._record(segment, before_ms, state)
+        return self._acted(found.rows, state, before_ms, clock_ms)
+
+    def steps(self, segments: Sequence[Segment], clocks: ClockTable, state: Any) -> Iterator[Steps]:
+        """Take a step for each segment, many at once where that gives the same; purge in between.
+
+        The clock moves at once, and the state as what is yielded is taken: it is to be taken whole.
+        """
+        before_ms = clocks.clock_ms
+        found, after_ms = self._laid(segments, clocks)
+        clock_ms = [before_ms, *after_ms]
+        rows = found.rows.hstack([pl.Series(SEGMENT, found.of_row)])
+        for low, high in pairwise(self._bounds(rows, len(segments))):
+            first, last = np.searchsorted(found.of_row, (low, high)).tolist()
+            self._record(segments[low], clock_ms[low], state)
+            output = self._acted(rows[first:last], state, clock_ms[low], clock_ms[high])
+            state.purge(clock_ms[high])
+            yield self._told(output, low, after_ms[low:high])
+
+    def _bounds(self, rows: pl.DataFrame, segments: int) -> list[int]:
+        """Return where the runs of segments begin that are published together, and the end."""
+        alone = np.arange(segments)
+        if isinstance(self.body, Patient):
+            alone = np.unique(rows[SEGMENT].to_numpy()[self.body.pressing(rows)])
+        bounds: list[int] = np.unique([0, segments, *alone, *(alone + 1)]).tolist()
+        return bounds
+
+    def _told(self, output: Output, first: int, clock_ms: Sequence[int]) -> Steps:
+        """Say which of the segments from ``first`` on, with the clock after each, gave what."""
+        panes, late = output.panes, output.late
+        of_pane = np.zeros(panes.height, np.int64)
+        if len(clock_ms) > 1 and isinstance(self.body, Patient):
+            end_ms, clocks_ms = panes[END].to_numpy(), np.array(clock_ms)
+            of_pane = np.searchsorted(clocks_ms, end_ms + self.body.wait_ms)
+            final = end_ms + self.body.allowed_lateness_ms <= clocks_ms[of_pane]
+            panes = panes.with_columns(pl.Series(FINAL, final))
+        told = Output(panes, late.drop(SEGMENT), output.rows)
+        return Steps(told, first + of_pane, late[SEGMENT].to_numpy(), clock_ms[-1])
+
+    def _record(self, segment: Segment, before_ms: int, state: Any) -> None:
         if isinstance(self.body, Recorded):
             self.body.record(state, segment.ingested_at_ms, before_ms)
+
+    def _acted(self, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: int) -> Output:
         late = self.body.fold(rows, state)
-        clock_ms = clocks.leave(segment)
         return Output(self.body.publish(state, before_ms, clock_ms), late, rows.height)
 
     def finish(self, clocks: ClockTable, state: Any) -> Output:
         """End of bounded input: publish every window still open, marked ``end_of_input``."""
         before_ms = clocks.clock_ms
-        late = self.body.fold(self._empty_rows(), state)
-        panes = self.body.publish(state, before_ms, clocks.finish())
-        return Output(panes.with_columns(pl.lit(value=True).alias(END_OF_INPUT)), late, 0)
+        output = self._acted(self._laid([], clocks)[0].rows, state, before_ms, clocks.finish())
+        marked = output.panes.with_columns(pl.lit(value=True).alias(END_OF_INPUT))
+        return replace(output, panes=marked)
 
-    def _judged(self, segment: Segment, entry: Entry) -> pl.DataFrame:
-        """Join the streams' rows in log order, each with its W; without duplicates.
+    def _laid(self, segments: Sequence[Segment], clocks: ClockTable) -> tuple[Laid, Sequence[int]]:
+        """Return the rows of segments with their W, and the clock after each segment."""
+        found = laid(segments, self.streams, self.columns)
+        entries, clock_ms = [], []
+        for segment in segments:
+            entries.append(clocks.enter(segment))
+            clock_ms.append(clocks.leave(segment))
+        return judged(found, segments, entries, by_arrival=self.by_arrival), clock_ms
 
-        SOURCE becomes the source's name, so that rows mean the same in every segment.
-        """
-        columns = (*ROW_COLUMNS, *self.columns)
-        streams = [segment.streams[name] for name in self.streams if name in segment.streams]
-        if not streams:
-            return self._empty_rows()
-        rows = streams[0].select(columns)
-        if len(streams) > 1:
-            rows = pl.concat(stream.select(columns) for stream in streams)
-            rows = rows.sort(SOURCE, OFFSET, SUB_ROW)
-        source = rows[SOURCE].to_numpy()
-        watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), entry.floor_ms[source])
-        names = pl.Series([mark.source for mark in segment.sources], dtype=pl.String)
-        judged = rows.with_columns(
-            names.gather(rows[SOURCE]).alias(SOURCE), pl.Series(WATERMARK, watermark_ms)
-        )
-        if self.by_arrival:
-            judged = judged.with_columns(
-                pl.Series(ARRIVAL, rows[OFFSET].to_numpy() + entry.arrival[source])
-            )
-        if entry.now_ms is not None:
-            now = pl.lit(entry.now_ms, pl.Int64())
-            judged = judged.with_columns(now.alias(EVENT_TIME), now.alias(WATERMARK))
-        new = rows[OFFSET].to_numpy() >= entry.first_new[source]
-        return judged if new.all() else judged.filter(pl.Series(new))
 
-    def _empty_rows(self) -> pl.DataFrame:
-        arrival = {ARRIVAL: pl.Int64()} if self.by_arrival else {}
-        return pl.DataFrame(schema={**ROW_COLUMNS, SOURCE: pl.String(), **self.columns, **arrival})
+def behind_time(rows: pl.DataFrame, correctable_ms: int) -> npt.NDArray[np.bool_]:
+    """Return which rows W has overtaken; none where published windows take no more rows.
+
+    ``correctable_ms``: how long windows take rows after they were published.
+    """
+    if correctable_ms == 0:
+        return np.zeros(rows.height, np.bool_)
+    behind: npt.NDArray[np.bool_] = rows[WATERMARK].to_numpy() > rows[EVENT_TIME].to_numpy()
+    return behind
 
 
 def missed(

@@ -20,7 +20,7 @@ from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of
 from tidemark.core.line_table import Found
-from tidemark.core.operator import missed
+from tidemark.core.operator import behind_time, missed
 from tidemark.core.pane import (
     END,
     LATE,
@@ -201,14 +201,22 @@ class SessionAggregate:
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return withdrawals, then the sessions that became due or got rows after they were."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
-        wait_ms = 0 if isinstance(self.trigger, OnClose) else self.allowed_lateness_ms
-        due = state.publish(max(NEVER_MS, clock_ms - wait_ms), clock_ms)
+        due = state.publish(max(NEVER_MS, clock_ms - self.wait_ms), clock_ms)
         panes = pl.DataFrame(schema=self.schema()) if due is None else self._panes(due, clock_ms)
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
             return panes
         gone = self.retractions(withdrawn.keys, withdrawn.facts, panes.schema)
         return pl.concat([gone.sort(END, *self.key, START, REVISION), panes])
+
+    def pressing(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows may be of a session that was published."""
+        return behind_time(rows, self.allowed_lateness_ms - self.wait_ms)
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a window's end its pane waits for late rows."""
+        return 0 if isinstance(self.trigger, OnClose) else self.allowed_lateness_ms
 
     def schema(self) -> dict[str, pl.DataType]:
         """Return the columns of panes."""

@@ -25,7 +25,7 @@ from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.keyed_lines import Mask, Numbers, keys_of
-from tidemark.core.operator import missed
+from tidemark.core.operator import behind_time, missed
 from tidemark.core.pane import (
     END,
     LATE,
@@ -40,7 +40,7 @@ from tidemark.core.sliding_fold import Windows, any_of, met_by_rows, windows_mad
 from tidemark.core.sliding_lines import NUMBER, Layout, in_order, laid_out, rows_of, without
 from tidemark.core.sliding_state import SlidingState
 from tidemark.core.tallies import HIGHEST, TOTAL
-from tidemark.core.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.trigger import OnClose, OnFinal, Trigger, wait_after_end_ms
 from tidemark.core.window import Sliding
 
 
@@ -104,13 +104,22 @@ class SlidingAggregate:
         """Return corrections of published windows, then the windows that the clock reached."""
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
 
+    def pressing(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows may ask for corrections."""
+        return behind_time(rows, self.allowed_lateness_ms - self.wait_ms)
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a window's end its pane waits for late rows."""
+        return wait_after_end_ms(self.trigger, self.allowed_lateness_ms)
+
     def due(self, state: SlidingState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
         """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
 
         An on-time pane holds the rows with W < end; what came behind follows in a second pane: with
         everything or, discarding, with what none has shown.
         """
-        wait_ms = self.allowed_lateness_ms if isinstance(self.trigger, OnFinal) else 0
+        wait_ms = self.wait_ms
         touched = stacked([self._no_lines(), *state.take_touched()])
         # A line is in no window that ended before it; on_final nothing follows what it published.
         touched = touched.filter(pl.lit(wait_ms == 0) & (pl.col(EVENT_TIME) < before_ms))

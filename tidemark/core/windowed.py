@@ -25,7 +25,8 @@ from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
-from tidemark.core.operator import missed
+from tidemark.core.keyed_lines import Mask
+from tidemark.core.operator import behind_time, missed
 from tidemark.core.pane import (
     END,
     LATE,
@@ -38,7 +39,7 @@ from tidemark.core.pane import (
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slice_buffer import SLICE
 from tidemark.core.slices import CLOSED, PASSED, WindowState, unmarked
-from tidemark.core.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.trigger import OnClose, OnFinal, Trigger, wait_after_end_ms
 from tidemark.core.window import Aligned
 
 
@@ -107,6 +108,18 @@ class WindowAggregate:
     def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
+
+    def pressing(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows count in a window that W had passed, and so ask for a correction."""
+        behind = behind_time(rows, self.allowed_lateness_ms - self.wait_ms)
+        at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
+        behind[behind] = self.windows.end_until(watermark_ms[behind]) > at_ms[behind]
+        return behind
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a window's end its pane waits for late rows."""
+        return wait_after_end_ms(self.trigger, self.allowed_lateness_ms)
 
     def due(self, state: WindowState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
         """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.

@@ -7,6 +7,9 @@ later panes are untouched.
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from tidemark.records import DeadLetter
 from tidemark.runtime.clients import MAX_MESSAGE_BYTES
 
@@ -25,11 +28,11 @@ def parted(
     topic: str, partition: int, keys: Keys, values: Values
 ) -> tuple[Keys, Values, list[DeadLetter]]:
     """Return what fits the topic, and letters instead of what does not."""
-    if _longest(keys) + _longest(values) <= MOST_BYTES:
+    sizes = sizes_bytes(keys, values)
+    if sizes.max(initial=0) <= MOST_BYTES:
         return keys, values, []
-    sizes = [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
     kept, letters = [], []
-    for size, key, value in zip(sizes, keys, values, strict=True):
+    for size, key, value in zip(sizes.tolist(), keys, values, strict=True):
         if size <= MOST_BYTES:
             kept.append((key, value))
             continue
@@ -38,5 +41,10 @@ def parted(
     return [key for key, _ in kept], [value for _, value in kept], letters
 
 
-def _longest(texts: Keys | Values) -> int:
-    return max(map(len, filter(None, texts)), default=0)
+def sizes_bytes(keys: Keys, values: Values) -> npt.NDArray[np.int64]:
+    """Return the bytes of each pane's key and value."""
+    return _lengths(keys) + _lengths(values)
+
+
+def _lengths(texts: Keys | Values) -> npt.NDArray[np.int64]:
+    return np.fromiter((0 if text is None else len(text) for text in texts), np.int64, len(texts))

@@ -11,20 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark import TaskContext
 
-from tidemark.core.operator import Output
 from tidemark.core.pane import WINDOW, pane_schema
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.serde.json_results import late_columns
 from tidemark.spark.outcome import DDL, Outcome, WrittenFile, outcome_batch
 from tidemark.spark.ranges import Ranges
-from tidemark.spark.unit import Unit
+from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Batches, Writer
 
 SUCCESS = "_SUCCESS"
@@ -134,13 +135,14 @@ class _UnitFiles:
     _tables: dict[tuple[str, str], _Table] = field(default_factory=dict)
     _bytes: int = 0
 
-    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
+    def take(self, given: Given) -> Batches:
         """Keep results; write them when they are many."""
+        plan, output = given.plan, given.output
         if output.panes.height:
-            self._add(plan, "panes", _pane_types(plan), output.panes, offset)
+            self._add(plan, "panes", _pane_types(plan), output.panes, given.pane_offset)
         if output.late.height:
             late = late_rows(plan, output.late)
-            self._add(plan, "late", dict(late.schema), late, offset)
+            self._add(plan, "late", dict(late.schema), late, given.late_offset)
         if self._bytes > _BUFFER_BYTES:
             self._flush()
         return iter(())
@@ -151,13 +153,13 @@ class _UnitFiles:
         kind: str,
         types: Mapping[str, pl.DataType],
         rows: pl.DataFrame,
-        offset: int,
+        offset: npt.NDArray[np.int64],
     ) -> None:
         name = plan.operator.name
         table = self._tables.setdefault((name, kind), _Table(name, kind, {**types, **_PLACE}))
-        place = {"log_partition": self.unit.log.number, "log_offset": offset}
         shown = rows.with_columns(
-            pl.lit(at, _PLACE[column]).alias(column) for column, at in place.items()
+            pl.lit(self.unit.log.number, _PLACE["log_partition"]).alias("log_partition"),
+            pl.Series("log_offset", offset),
         )
         table.frames.append(_cast(shown.select(*table.schema), table))
         self._bytes += int(shown.estimated_size())

@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import polars as pl
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tidemark.core.operator import Output
-from tidemark.plan import OperatorPlan
 from tidemark.runtime.config import Config
-from tidemark.runtime.encoders import Encoder, encoders
+from tidemark.runtime.encoders import encoders
 from tidemark.runtime.group import Partition
-from tidemark.runtime.oversized import Keys, Values, parted
-from tidemark.spark.unit import Unit
+from tidemark.runtime.oversized import MOST_BYTES, Keys, Values, sizes_bytes
+from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Batches, Writer, ddl
+
+Offsets = npt.NDArray[np.int64]
 
 _SCHEMA = pa.schema(
     [
@@ -26,12 +27,6 @@ _SCHEMA = pa.schema(
         ("value", pa.binary()),
     ]
 )
-
-
-def fitting_panes(encoder: Encoder, plan: OperatorPlan, panes: pl.DataFrame) -> tuple[Keys, Values]:
-    """Return panes as messages, without those that fit none: live has dead letters of these."""
-    keys, values, _ = parted(plan.results, 0, *encoder.panes(panes))
-    return keys, values
 
 
 @dataclass(frozen=True)
@@ -57,25 +52,28 @@ class _UnitMessages:
         self._place = 0
         self._encoders = encoders(config, unit.plans)
 
-    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
-        """Return the messages of a segment."""
+    def take(self, given: Given) -> Batches:
+        """Return the messages; not of panes that fit none: live has dead letters of these."""
+        plan, output = given.plan, given.output
         encoder = self._encoders[plan.operator.name]
         if output.panes.height:
-            fitting = fitting_panes(encoder, plan, output.panes)
-            yield self._batch(plan.results, offset, *fitting)
+            keys, values = encoder.panes(output.panes)
+            batch = self._batch(plan.results, given.pane_offset, keys, values)
+            fit = sizes_bytes(keys, values) <= MOST_BYTES
+            yield batch if fit.all() else batch.filter(pa.array(fit))
         if output.late.height:
-            yield self._batch(plan.late, offset, *encoder.late(output.late))
+            yield self._batch(plan.late, given.late_offset, *encoder.late(output.late))
 
-    def _batch(self, topic: str, offset: int, keys: Keys, values: Values) -> pa.RecordBatch:
+    def _batch(self, topic: str, offset: Offsets, keys: Keys, values: Values) -> pa.RecordBatch:
         rows = len(values)
         places = range(self._place, self._place + rows)
         self._place += rows
         columns = [
             pa.repeat(pa.scalar(topic), rows),
             pa.repeat(pa.scalar(self._partition, pa.int32()), rows),
-            pa.repeat(pa.scalar(offset, pa.int64()), rows),
+            pa.array(offset),
             pa.array(places, pa.int64()),
-            pa.repeat(pa.scalar(offset < self._before), rows),
+            pa.array(offset < self._before),
             pa.array(keys, pa.binary()),
             pa.array(values, pa.binary()),
         ]

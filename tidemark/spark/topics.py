@@ -8,9 +8,9 @@ the first attempt, works from the start, and writes only what follows the last c
 import time
 from dataclasses import dataclass, replace
 
+import polars as pl
 from confluent_kafka import Consumer, TopicPartition
 
-from tidemark.core.operator import Output
 from tidemark.errors import ConfigurationError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime import clients
@@ -23,7 +23,7 @@ from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.topics import Topic, ensure, own_topics
 from tidemark.spark.cut import result_topics
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
-from tidemark.spark.unit import Unit
+from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Batches, Writer
 
 _COMMIT_S = 5.0
@@ -84,19 +84,21 @@ class UnitTopics:
         self._log = unit.log
         self._written = _written(self._consumer, unit.log, run)
         self._encoders = encoders(config, unit.plans)
-        self._offset = -1
+        self._first = -1
         self._due_s = time.monotonic() + _COMMIT_S
 
-    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
-        """Write the messages of a segment, unless an earlier attempt has."""
-        if offset > self._offset:
-            self._begin(offset)
-        if offset >= self._written:
-            encoder = self._encoders[plan.operator.name]
-            if output.panes.height:
-                self._write_panes(plan, *encoder.panes(output.panes))
-            if output.late.height:
-                self._write(plan.late, *encoder.late(output.late))
+    def take(self, given: Given) -> Batches:
+        """Write the messages of segments, but for those that an earlier attempt has written."""
+        if given.first > self._first:
+            self._begin(given.first)
+        plan, output = given.plan, given.output
+        encoder = self._encoders[plan.operator.name]
+        panes = output.panes.filter(pl.Series(given.pane_offset >= self._written))
+        if panes.height:
+            self._write_panes(plan, *encoder.panes(panes))
+        late = output.late.filter(pl.Series(given.late_offset >= self._written))
+        if late.height:
+            self._write(plan.late, *encoder.late(late))
         return iter(())
 
     def _write_panes(self, plan: OperatorPlan, keys: Keys, values: Values) -> None:
@@ -109,11 +111,11 @@ class UnitTopics:
     def _write(self, topic: str, keys: Keys, values: Values) -> None:
         self._transaction.write(f"{topic}{self._suffix}", self._log.number, keys, values)
 
-    def _begin(self, offset: int) -> None:
-        """Commit what came before a segment, if it is time."""
+    def _begin(self, first: int) -> None:
+        """Commit what came before the segments from ``first`` on, if it is time."""
         if time.monotonic() > self._due_s and self._transaction.is_open:
-            self._commit(offset)
-        self._offset = offset
+            self._commit(first)
+        self._first = first
 
     def _commit(self, next_offset: int) -> None:
         progress = TopicPartition(*self._log, next_offset, metadata=self._run)

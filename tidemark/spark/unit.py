@@ -4,14 +4,16 @@ It is what a service does with a log partition, less Kafka and changelogs: the s
 by step, in the order of the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from tidemark.core.clock import ClockTable
-from tidemark.core.operator import Output
+from tidemark.core.operator import Output, Steps
 from tidemark.core.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
@@ -37,6 +39,19 @@ class Reached(msgspec.Struct, frozen=True):
     watermark_ms: int
 
 
+class Given(NamedTuple):
+    """What an operator gave for segments taken together, of which ``first`` is the first's offset.
+
+    ``pane_offset``, ``late_offset``: the offset of the segment that gave each pane and late row.
+    """
+
+    plan: OperatorPlan
+    first: int
+    output: Output
+    pane_offset: npt.NDArray[np.int64]
+    late_offset: npt.NDArray[np.int64]
+
+
 @dataclass
 class _Running:
     plan: OperatorPlan
@@ -44,15 +59,15 @@ class _Running:
     state: Any
     tally: Tally
 
-    def step(self, segment: Segment) -> Output:
-        output = self.plan.operator.step(segment, self.clocks, self.state)
-        self.state.changes()  # no changelog takes them here
-        self.state.purge(self.clocks.clock_ms)
-        self.tally.rows += output.rows
-        self.tally.late += output.late.height
-        self.tally.panes += output.panes.height
-        self.tally.clock_ms = self.clocks.clock_ms
-        return output
+    def steps(self, segments: Sequence[Segment]) -> Iterator[Steps]:
+        for steps in self.plan.operator.steps(segments, self.clocks, self.state):
+            self.state.changes()  # no changelog takes them here
+            output = steps.output
+            self.tally.rows += output.rows
+            self.tally.late += output.late.height
+            self.tally.panes += output.panes.height
+            self.tally.clock_ms = steps.clock_ms
+            yield steps
 
 
 class Unit:
@@ -72,20 +87,27 @@ class Unit:
         self._streams = {name for each in self._running for name in each.plan.operator.streams}
         self.reached: dict[str, Reached] = {}
 
-    def take(self, offset: int, value: bytes) -> Iterator[tuple[OperatorPlan, Output]]:
-        """Work on the segment at an offset; yield what each operator gave.
+    def take(self, values: Sequence[tuple[int, bytes]]) -> Iterator[Given]:
+        """Work on segments, given with their offsets; yield what each operator gave.
 
         Raises:
-            StateError: it is no segment, or not the one that follows; names its offset.
+            StateError: one is no segment, or not the one that follows; names its offset.
         """
+        segments = [self._next(offset, value) for offset, value in values]
+        offsets = np.array([offset for offset, _ in values], np.int64)
+        for running in self._running:
+            for steps in running.steps(segments):
+                given_by = offsets[steps.of_pane], offsets[steps.of_late]
+                yield Given(running.plan, values[0][0], steps.output, *given_by)
+
+    def _next(self, offset: int, value: bytes) -> Segment:
         assert offset > self.offset, f"{self.log}: offset {offset} after {self.offset}"
         segment = segment_at(self.log, offset, value, self._streams)
         self._require_next(segment, offset)
         self.segments += 1
         self.rows += segment.height
         self.offset = offset
-        for running in self._running:
-            yield running.plan, running.step(segment)
+        return segment
 
     def _require_next(self, segment: Segment, offset: int) -> None:
         """Refuse a gap in what a source says: a segment between is missing."""

@@ -7,23 +7,29 @@ the segments, and Spark brings the pieces of a slice together, sorted by offset.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 import pyarrow as pa
 
 import services  # noqa: F401 - sets up the process as every service is
-from tidemark.core.operator import Output
 from tidemark.core.pane import END, START
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
-from tidemark.plan import OperatorPlan, Plan
+from tidemark.plan import Plan
 from tidemark.runtime.group import Partition
 from tidemark.runtime.serde.segments import encode_segment, segment_at
 from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.slices import sliced
-from tidemark.spark.unit import Unit
+from tidemark.spark.unit import Given, Unit
 
 Batches = Iterator[pa.RecordBatch]
+
+_TOGETHER = 1024
+"""Segments, or ..."""
+
+_TOGETHER_BYTES = 16 * 2**20
+"""... bytes of them, that operators take at once: more cost memory and save little."""
 
 SEGMENTS = pa.schema(
     [
@@ -71,8 +77,8 @@ def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBa
 class Writer(Protocol):
     """Takes the results of one unit."""
 
-    def take(self, plan: OperatorPlan, offset: int, output: Output) -> Batches:
-        """Take what an operator gave for the segment at an offset."""
+    def take(self, given: Given) -> Batches:
+        """Take what an operator gave for segments."""
 
     def finish(self, unit: Unit) -> Batches:
         """End the results of the unit."""
@@ -144,14 +150,21 @@ class Period:
     since_ms: int = NEVER_MS
     until_ms: int = FOREVER_MS
 
-    def of(self, output: Output) -> Output:
+    def of(self, given: Given) -> Given:
         """Leave out results of other times."""
         if self == ALWAYS:
-            return output
-        panes = output.panes.filter((pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms))
+            return given
+        panes, late = given.output.panes, given.output.late
         time = pl.col(EVENT_TIME)
-        late = output.late.filter((time >= self.since_ms) & (time < self.until_ms))
-        return replace(output, panes=panes, late=late)
+        of_panes = panes.select((pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms))
+        of_late = late.select((time >= self.since_ms) & (time < self.until_ms))
+        kept, kept_late = of_panes.to_series(), of_late.to_series()
+        output = replace(given.output, panes=panes.filter(kept), late=late.filter(kept_late))
+        return given._replace(
+            output=output,
+            pane_offset=given.pane_offset[kept.to_numpy()],
+            late_offset=given.late_offset[kept_late.to_numpy()],
+        )
 
 
 ALWAYS = Period()
@@ -168,21 +181,30 @@ class Operating:
 
     def __call__(self, batches: Batches) -> Batches:
         """Return what the target has to say of each batch."""
-        unit: Unit | None = None
-        writer: Writer | None = None
         pulse = Pulse(self.driver)
-        for batch in batches:
-            for piece in pieces_of(batch):
-                if unit is None or writer is None or (unit.log, unit.slice) != piece[:2]:
-                    if unit is not None and writer is not None:
-                        yield from writer.finish(unit)
-                    unit = Unit(self.plan, piece.log, piece.slice)
-                    writer = self.target.open(unit)
-                for plan, output in unit.take(piece.offset, piece.value):
-                    yield from writer.take(plan, piece.offset, self.period.of(output))
-                pulse.beat(unit.log, unit.slice, piece.offset, unit.rows, unit.clock_ms)
-        if unit is not None and writer is not None:
+        pieces = (piece for batch in batches for piece in pieces_of(batch))
+        for (log, slice_), found in groupby(pieces, key=lambda piece: piece[:2]):
+            unit = Unit(self.plan, log, slice_)
+            writer = self.target.open(unit)
+            for values in together(found):
+                for given in unit.take(values):
+                    yield from writer.take(self.period.of(given))
+                pulse.beat(log, slice_, unit.offset, unit.rows, unit.clock_ms)
             yield from writer.finish(unit)
+
+
+def together(pieces: Iterable[Piece]) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield offsets and values of segments, as many at once as are worked on together."""
+    values: list[tuple[int, bytes]] = []
+    size_bytes = 0
+    for piece in pieces:
+        values.append((piece.offset, piece.value))
+        size_bytes += len(piece.value)
+        if size_bytes >= _TOGETHER_BYTES or len(values) == _TOGETHER:
+            yield values
+            values, size_bytes = [], 0
+    if values:
+        yield values
 
 
 def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:
