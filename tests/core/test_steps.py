@@ -50,6 +50,7 @@ def together(operator, segments_of):
                 strict=True,
             )
             rows += steps.output.rows
+            state.purge(steps.clock_ms)
             state.validate()
         assert [number for number, _ in behind] == sorted(number for number, _ in behind)
         shown += begun

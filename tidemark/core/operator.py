@@ -167,9 +167,10 @@ class Operator:
         return self._acted(found.rows, state, before_ms, clock_ms)
 
     def steps(self, segments: Sequence[Segment], clocks: ClockTable, state: Any) -> Iterator[Steps]:
-        """Take a step for each segment, many at once where that gives the same; purge in between.
+        """Take a step for each segment, many at once where that gives the same.
 
-        The clock moves at once, and the state as what is yielded is taken: it is to be taken whole.
+        Clocks move at once, and the state with what is yielded, which is to be taken whole.  Until
+        then ``clock_ms`` of what was yielded is the clock to purge by.
         """
         before_ms = clocks.clock_ms
         found, after_ms = self._laid(segments, clocks)
@@ -179,7 +180,6 @@ class Operator:
             first, last = np.searchsorted(found.of_row, (low, high)).tolist()
             self._record(segments[low], clock_ms[low], state)
             output = self._acted(rows[first:last], state, clock_ms[low], clock_ms[high])
-            state.purge(clock_ms[high])
             yield self._told(output, low, after_ms[low:high])
 
     def _bounds(self, rows: pl.DataFrame, segments: int) -> list[int]:

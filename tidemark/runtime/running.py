@@ -1,10 +1,12 @@
 """One operator on one log partition, as a keyed service runs it (runtime/task.py)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidemark.core.block_store import BlockStore
 from tidemark.core.clock import ClockTable
+from tidemark.core.operator import Output
 from tidemark.core.segment import Segment
 from tidemark.plan import OperatorPlan
 from tidemark.runtime.backends.mirror import Mirror, Record
@@ -86,9 +88,13 @@ class Running:
         reading.journal.resume(self._changelog)
         return self._changelog.last
 
-    def step(self, segment: Segment, outbox: Outbox, tally: Tally) -> None:
-        """Work on a segment and write what it gave."""
-        output = self.plan.operator.step(segment, self.clocks, self.state)
+    def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox, tally: Tally) -> None:
+        """Work on segments, given with their offsets, but for those that were taken before."""
+        new = [segment for offset, segment in segments if offset >= self.next_offset]
+        for steps in self.plan.operator.steps(new, self.clocks, self.state) if new else ():
+            self._write(steps.output, outbox, tally)
+
+    def _write(self, output: Output, outbox: Outbox, tally: Tally) -> None:
         tally.rows += output.rows
         tally.late += output.late.height
         tally.panes += output.panes.height

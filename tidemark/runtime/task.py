@@ -25,6 +25,7 @@ from tidemark.errors import StateError
 from tidemark.plan import OperatorPlan, Plan
 from tidemark.runtime.backends.backend import Backend, opened_backend
 from tidemark.runtime.backends.database import LocalStoreError
+from tidemark.runtime.batches import by_partition
 from tidemark.runtime.changelog import SnapshotRule
 from tidemark.runtime.config import Config
 from tidemark.runtime.encoders import Encoder, encoders
@@ -35,7 +36,7 @@ from tidemark.runtime.restore import Restore, Wanted
 from tidemark.runtime.restore_progress import Shown
 from tidemark.runtime.running import Running, Tally
 from tidemark.runtime.serde.changelog import Commit
-from tidemark.runtime.serde.segments import segment_at
+from tidemark.runtime.serde.segments import segment_at, together
 from tidemark.runtime.silence import Ends
 from tidemark.runtime.standing import Standing
 from tidemark.runtime.stats import Account, OperatorStats, RestoreStats, clock_sources
@@ -152,15 +153,13 @@ class KeyedTask:
 
     def take(self, messages: Sequence[Message]) -> None:
         """Run segments through the operators of their log."""
-        for message in messages:
-            at = Partition(message.topic() or "", message.partition() or 0)
-            offset = message.offset() or 0
-            segment = segment_at(at, offset, message.value() or b"")
-            for running in self._logs[at].running:
-                if offset < running.next_offset:
-                    continue
-                tally = self._tallies[running.plan.operator.name]
-                running.step(segment, self.process.outbox, tally)
+        topics = {plan.log for plan in self.operators}
+        for at, found in by_partition(messages, topics).items():
+            for values in together((m.offset() or 0, m.value() or b"") for m in found):
+                segments = [(offset, segment_at(at, offset, value)) for offset, value in values]
+                for running in self._logs[at].running:
+                    tally = self._tallies[running.plan.operator.name]
+                    running.take(segments, self.process.outbox, tally)
             self._moved.add(at)
 
     def tick(self) -> None:

@@ -8,6 +8,8 @@ repeats fences the first and does what that has not committed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from secrets import token_hex
 from time import monotonic
 
@@ -27,12 +29,12 @@ from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.progress import LogProgress, encode
 from tidemark.runtime.restore import Restore
 from tidemark.runtime.running import Running, Tally
-from tidemark.runtime.serde.segments import segment_at
+from tidemark.runtime.serde.segments import segment_at, together
 from tidemark.runtime.task import OwnedLog, past_of
 from tidemark.runtime.topics import topic_ids
 from tidemark.spark.cut import committed_of
 from tidemark.spark.ingest_batch import commit_after_s, task_id
-from tidemark.spark.work import Batches, Piece, batch_of, pieces_of
+from tidemark.spark.work import Batches, batch_of, pieces_of
 
 BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
 
@@ -47,17 +49,13 @@ class Batching:
 
     def __call__(self, batches: Batches) -> Batches:
         """Return a row per service and log partition: what was done."""
-        log: Partition | None = None
-        owned: Sequence[_Owned] = ()
-        for batch in batches:
-            for piece in pieces_of(batch):
-                if piece.log != log:
-                    yield from self._finished(owned)
-                    log = piece.log
-                    owned = [_Owned(self, service, log) for service in self._services(log)]
+        pieces = (piece for batch in batches for piece in pieces_of(batch))
+        for log, found in groupby(pieces, key=attrgetter("log")):
+            owned = [_Owned(self, service, log) for service in self._services(log)]
+            for values in together((piece.offset, piece.value) for piece in found):
                 for each in owned:
-                    each.take(piece)
-        yield from self._finished(owned)
+                    each.take(values)
+            yield from self._finished(owned)
 
     def _services(self, log: Partition) -> list[str]:
         return list(dict.fromkeys(p.service for p in self.plan.operators if p.log == log.topic))
@@ -104,17 +102,17 @@ class _Owned:
             each.restored(want.changelogs[each.changelog], None)
         self._due_s = monotonic() + self._commit_s
 
-    def take(self, piece: Piece) -> None:
-        """Work on a segment, unless it was before."""
-        if piece.offset < self._log.offset:
+    def take(self, values: Sequence[tuple[int, bytes]]) -> None:
+        """Work on segments, given with their offsets, but for those that were before."""
+        new = [(offset, value) for offset, value in values if offset >= self._log.offset]
+        if not new:
             return
         if self._moved and monotonic() > self._due_s:
-            self._commit(piece.offset)
-        segment = segment_at(piece.log, piece.offset, piece.value)
+            self._commit(new[0][0])
+        segments = [(offset, segment_at(self.at, offset, value)) for offset, value in new]
         for running, tally in zip(self._log.running, self._tallies, strict=True):
-            if piece.offset >= running.next_offset:
-                running.step(segment, self._transaction, tally)
-        self._segments += 1
+            running.take(segments, self._transaction, tally)
+        self._segments += len(new)
         self._moved = True
 
     def _commit(self, position: int) -> None:

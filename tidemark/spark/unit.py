@@ -62,6 +62,7 @@ class _Running:
     def steps(self, segments: Sequence[Segment]) -> Iterator[Steps]:
         for steps in self.plan.operator.steps(segments, self.clocks, self.state):
             self.state.changes()  # no changelog takes them here
+            self.state.purge(steps.clock_ms)
             output = steps.output
             self.tally.rows += output.rows
             self.tally.late += output.late.height

@@ -18,18 +18,12 @@ from tidemark.core.pane import END, START
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.plan import Plan
 from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.segments import encode_segment, segment_at
+from tidemark.runtime.serde.segments import encode_segment, segment_at, together
 from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.slices import sliced
 from tidemark.spark.unit import Given, Unit
 
 Batches = Iterator[pa.RecordBatch]
-
-_TOGETHER = 1024
-"""Segments, or ..."""
-
-_TOGETHER_BYTES = 16 * 2**20
-"""... bytes of them, that operators take at once: more cost memory and save little."""
 
 SEGMENTS = pa.schema(
     [
@@ -186,25 +180,11 @@ class Operating:
         for (log, slice_), found in groupby(pieces, key=lambda piece: piece[:2]):
             unit = Unit(self.plan, log, slice_)
             writer = self.target.open(unit)
-            for values in together(found):
+            for values in together((piece.offset, piece.value) for piece in found):
                 for given in unit.take(values):
                     yield from writer.take(self.period.of(given))
                 pulse.beat(log, slice_, unit.offset, unit.rows, unit.clock_ms)
             yield from writer.finish(unit)
-
-
-def together(pieces: Iterable[Piece]) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield offsets and values of segments, as many at once as are worked on together."""
-    values: list[tuple[int, bytes]] = []
-    size_bytes = 0
-    for piece in pieces:
-        values.append((piece.offset, piece.value))
-        size_bytes += len(piece.value)
-        if size_bytes >= _TOGETHER_BYTES or len(values) == _TOGETHER:
-            yield values
-            values, size_bytes = [], 0
-    if values:
-        yield values
 
 
 def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """Segments as messages of a log topic: ``schemas/segment.avsc``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +10,12 @@ from tidemark.runtime.serde.avro import AvroType
 from tidemark.runtime.serde.frames import decode_tables, encode_tables
 
 _SEGMENT = AvroType.of_file("segment")
+
+_TOGETHER = 1024
+"""Segments, or ..."""
+
+_TOGETHER_BYTES = 16 * 2**20
+"""... bytes of them, that operators take at once: more cost memory and save little."""
 
 
 def encode_segment(segment: Segment) -> bytes:
@@ -38,6 +44,20 @@ def as_record(data: bytes) -> dict[str, Any]:
 def from_record(record: dict[str, Any]) -> bytes:
     """Return the value of a log record again."""
     return _SEGMENT.encode(record)
+
+
+def together(values: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield values of log records with their offsets, as many at once as operators should take."""
+    found: list[tuple[int, bytes]] = []
+    size_bytes = 0
+    for offset, value in values:
+        found.append((offset, value))
+        size_bytes += len(value)
+        if size_bytes >= _TOGETHER_BYTES or len(found) == _TOGETHER:
+            yield found
+            found, size_bytes = [], 0
+    if found:
+        yield found
 
 
 def segment_at(
