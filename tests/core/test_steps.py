@@ -1,5 +1,7 @@
 """Segments taken together: whatever goes at once, each gives what it gives alone."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,19 +9,26 @@ from hypothesis import strategies as st
 from tests.core import (
     test_early_properties,
     test_early_session_properties,
+    test_early_sliding_properties,
     test_session_properties,
     test_sliding_properties,
     test_window_properties,
 )
 from tests.core.logs import event_logs
 from tests.core.running import late_row, panes, run
+from tidemark.core.windowed import WindowAggregate
 
 KINDS = {
-    "windows": test_window_properties,
-    "sliding": test_sliding_properties,
-    "sessions": test_session_properties,
-    "early": test_early_properties,
-    "early_sessions": test_early_session_properties,
+    "windows": (test_window_properties, test_window_properties.specs()),
+    "discarding_windows": (test_early_properties, test_early_properties.specs((None,))),
+    "early": (test_early_properties, test_early_properties.specs()),
+    "sliding": (test_sliding_properties, test_sliding_properties.specs()),
+    "discarding_sliding": (
+        test_early_sliding_properties,
+        test_early_sliding_properties.specs((None,)),
+    ),
+    "sessions": (test_session_properties, test_session_properties.specs()),
+    "early_sessions": (test_early_session_properties, test_early_session_properties.specs()),
 }
 
 
@@ -61,14 +70,14 @@ def together(operator, segments_of):
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), log=event_logs())
 def test_segments_taken_together_give_what_each_gives_alone(kind, data, log):
-    module = KINDS[kind]
-    spec = data.draw(module.specs())
-    segments = log.segments
+    module, specs = KINDS[kind]
+    spec, segments = data.draw(specs), log.segments
     if kind == "sessions":
         segments = module.with_gaps(segments)
     operator = module.operator(spec, log.topics)
     alone = run(operator, segments)
-    shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)))
+    with patch.object(WindowAggregate, "most_pressing", data.draw(st.sampled_from((1, 2, 32)))):
+        shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)))
     assert shown == alone.steps[:-1]
     assert late == alone.late
     assert (rows, clock_ms) == (alone.rows, alone.clocks[-1])

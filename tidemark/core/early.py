@@ -146,7 +146,7 @@ class EarlyAggregate(Generic[Inner]):
         if self._closes:
             parts += self._closing(state, self.inner.due(state.windows, before_ms, clock_ms))
             return self.inner.panes(parts, clock_ms)
-        state.windows.take_touched()
+        state.windows.settle()
         wait_ms = self._wait_ms
         rest = state.tallies.unshown(max(NEVER_MS, before_ms - wait_ms), clock_ms - wait_ms)
         if rest is not None:

@@ -20,7 +20,7 @@ import polars as pl
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.clock import ClockTable, ProcessingClock
 from tidemark.core.judging import SEGMENT, Laid, judged, laid
-from tidemark.core.pane import END, END_OF_INPUT, FINAL, START
+from tidemark.core.pane import END, END_OF_INPUT, START
 from tidemark.core.segment import EVENT_TIME, WATERMARK, Segment
 
 LATE_BY = "late_by_ms"
@@ -92,18 +92,25 @@ class Recorded(Protocol):
 
 @runtime_checkable
 class Patient(Protocol):
-    """A body that may publish once for many segments (docs/semantics.md, "Segments together")."""
+    """A body that can fold several segments and publish once, and tell them apart by SEGMENT.
+
+    See docs/semantics.md, "Segments together".
+    """
+
+    @property
+    def most_pressing(self) -> int:
+        """How many segments with pressing rows may be together; 0: each of them goes alone."""
 
     def pressing(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Return which rows may be of windows that were published: their segment goes alone."""
+        """Return which rows may ask for corrections of what was published before."""
 
-    @property
-    def wait_ms(self) -> int:
-        """How long after its end a window is published, where no row was pressing."""
+    def publish_each(
+        self, state: Any, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """Return what ``publish`` gives for segments one by one, and the number of each's segment.
 
-    @property
-    def allowed_lateness_ms(self) -> int:
-        """How long after its end a window takes rows: then its pane is final."""
+        ``clock_ms``: where the clock stands after each segment.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,33 +181,46 @@ class Operator:
         """
         before_ms = clocks.clock_ms
         found, after_ms = self._laid(segments, clocks)
-        clock_ms = [before_ms, *after_ms]
-        rows = found.rows.hstack([pl.Series(SEGMENT, found.of_row)])
-        for low, high in pairwise(self._bounds(rows, len(segments))):
+        for low, high in pairwise(self._bounds(found, len(segments))):
             first, last = np.searchsorted(found.of_row, (low, high)).tolist()
-            self._record(segments[low], clock_ms[low], state)
-            output = self._acted(rows[first:last], state, clock_ms[low], clock_ms[high])
-            yield self._told(output, low, after_ms[low:high])
+            rows, clock_ms = found.rows[first:last], after_ms[low:high]
+            if high - low == 1:
+                steps = self._alone(segments[low], rows, state, before_ms, clock_ms[0])
+            else:
+                numbered = pl.Series(SEGMENT, found.of_row[first:last] - low)
+                steps = self._together(rows.hstack([numbered]), state, before_ms, clock_ms)
+            yield replace(steps, of_pane=low + steps.of_pane, of_late=low + steps.of_late)
+            before_ms = clock_ms[-1]
 
-    def _bounds(self, rows: pl.DataFrame, segments: int) -> list[int]:
-        """Return where the runs of segments begin that are published together, and the end."""
-        alone = np.arange(segments)
-        if isinstance(self.body, Patient):
-            alone = np.unique(rows[SEGMENT].to_numpy()[self.body.pressing(rows)])
-        bounds: list[int] = np.unique([0, segments, *alone, *(alone + 1)]).tolist()
+    def _bounds(self, found: Laid, segments: int) -> list[int]:
+        """Return where the runs of segments begin that are taken together, and the end."""
+        if not isinstance(self.body, Patient):
+            return [*range(segments + 1)]
+        pressing = np.unique(found.of_row[self.body.pressing(found.rows)])
+        most = self.body.most_pressing
+        cuts = [*pressing[most::most]] if most else [*pressing, *(pressing + 1)]
+        bounds: list[int] = np.unique([0, segments, *cuts]).tolist()
         return bounds
 
-    def _told(self, output: Output, first: int, clock_ms: Sequence[int]) -> Steps:
-        """Say which of the segments from ``first`` on, with the clock after each, gave what."""
-        panes, late = output.panes, output.late
-        of_pane = np.zeros(panes.height, np.int64)
-        if len(clock_ms) > 1 and isinstance(self.body, Patient):
-            end_ms, clocks_ms = panes[END].to_numpy(), np.array(clock_ms)
-            of_pane = np.searchsorted(clocks_ms, end_ms + self.body.wait_ms)
-            final = end_ms + self.body.allowed_lateness_ms <= clocks_ms[of_pane]
-            panes = panes.with_columns(pl.Series(FINAL, final))
-        told = Output(panes, late.drop(SEGMENT), output.rows)
-        return Steps(told, first + of_pane, late[SEGMENT].to_numpy(), clock_ms[-1])
+    def _alone(
+        self, segment: Segment, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: int
+    ) -> Steps:
+        self._record(segment, before_ms, state)
+        output = self._acted(rows, state, before_ms, clock_ms)
+        panes, late = (
+            np.zeros(output.panes.height, np.int64),
+            np.zeros(output.late.height, np.int64),
+        )
+        return Steps(output, panes, late, clock_ms)
+
+    def _together(
+        self, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: Sequence[int]
+    ) -> Steps:
+        assert isinstance(self.body, Patient), f"{self.name} takes segments one by one"
+        late = self.body.fold(rows, state)
+        panes, of_pane = self.body.publish_each(state, before_ms, clock_ms)
+        output = Output(panes, late.drop(SEGMENT), rows.height)
+        return Steps(output, of_pane, late[SEGMENT].to_numpy(), clock_ms[-1])
 
     def _record(self, segment: Segment, before_ms: int, state: Any) -> None:
         if isinstance(self.body, Recorded):

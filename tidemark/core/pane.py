@@ -63,17 +63,19 @@ def panes_of(
     key: Sequence[str],
     start_ms: npt.NDArray[np.int64],
     values: pl.DataFrame,
-    final_until_ms: int,
+    final_until_ms: int | npt.NDArray[np.int64],
+    within: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Make panes of partials with key, END, REVISION and TIMING, in the order of panes.
 
-    Those that end up to ``final_until_ms`` are final.
+    Those that end up to ``final_until_ms``, of all or of each, are final.  ``within``: columns of
+    the partials that lead the panes and their order.
     """
     end_ms = partials[END].to_numpy()
     # What follows an early pane is not known yet, wherever the clock stands.
     known = (partials[TIMING] != EARLY).to_numpy()
     panes = framed(
-        partials.select(key),
+        partials.select(*within, *key),
         start_ms,
         end_ms,
         partials[REVISION],
@@ -81,7 +83,21 @@ def panes_of(
         known & (end_ms <= final_until_ms),
     ).hstack(values)
     # Of the same rows, a pane that is early comes before the one on time.
-    return panes.sort(END, *key, REVISION, TIMING)
+    return panes.sort(*within, END, *key, REVISION, TIMING)
+
+
+def placed(
+    panes: pl.DataFrame, clock_ms: Sequence[int], wait_ms: int, allowed_lateness_ms: int
+) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+    """Return panes published together that are no corrections, and which segment gave each.
+
+    ``clock_ms``: the clock after each segment.  ``wait_ms``: how long after the end of its window
+    a pane is published.
+    """
+    end_ms, clocks_ms = panes[END].to_numpy(), np.array(clock_ms)
+    segment = np.searchsorted(clocks_ms, end_ms + wait_ms)
+    final = end_ms + allowed_lateness_ms <= clocks_ms[segment]
+    return panes.with_columns(pl.Series(FINAL, final)), segment
 
 
 def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Expr:

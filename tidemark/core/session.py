@@ -11,6 +11,7 @@ grew beyond the clock is open again: it waits until the clock reaches its new en
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -29,6 +30,7 @@ from tidemark.core.pane import (
     START,
     framed,
     pane_schema,
+    placed,
     timing_where,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
@@ -90,6 +92,8 @@ class SessionAggregate:
     trigger: Trigger = field(default_factory=OnClose)
     lateness: str = AFTER_MERGING
     discarding: bool = False
+
+    most_pressing: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         """Refuse what means nothing."""
@@ -201,7 +205,7 @@ class SessionAggregate:
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return withdrawals, then the sessions that became due or got rows after they were."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
-        due = state.publish(max(NEVER_MS, clock_ms - self.wait_ms), clock_ms)
+        due = state.publish(max(NEVER_MS, clock_ms - self._wait_ms), clock_ms)
         panes = pl.DataFrame(schema=self.schema()) if due is None else self._panes(due, clock_ms)
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
@@ -210,11 +214,18 @@ class SessionAggregate:
         return pl.concat([gone.sort(END, *self.key, START, REVISION), panes])
 
     def pressing(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows may be of a session that was published."""
-        return behind_time(rows, self.allowed_lateness_ms - self.wait_ms)
+        """Return which rows W has overtaken, if what was published may take them."""
+        return behind_time(rows, self.allowed_lateness_ms - self._wait_ms)
+
+    def publish_each(
+        self, state: SessionState, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[pl.DataFrame, Numbers]:
+        """Return the windows that the clock reached, and the segment after which it had."""
+        panes = self.publish(state, before_ms, clock_ms[-1])
+        return placed(panes, clock_ms, self._wait_ms, self.allowed_lateness_ms)
 
     @property
-    def wait_ms(self) -> int:
+    def _wait_ms(self) -> int:
         """How long after a window's end its pane waits for late rows."""
         return 0 if isinstance(self.trigger, OnClose) else self.allowed_lateness_ms
 

@@ -17,6 +17,7 @@ import polars as pl
 from tidemark.core.aggregate import Aggregation
 from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
+from tidemark.core.judging import SEGMENT
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -66,6 +67,7 @@ class WindowState:
         self._ahead, self._behind = SliceBuffer(), SliceBuffer()
         self._added: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
+        self._unsettled: list[pl.DataFrame] = []
         self._last_purged = self._closed_ms = NEVER_MS
 
     def add_ahead(self, blocks: pl.DataFrame) -> None:
@@ -74,15 +76,29 @@ class WindowState:
         self._keep_ahead(blocks)
 
     def add_behind(self, blocks: pl.DataFrame) -> None:
-        """Add partials of rows behind some window, by SLICE, key, PASSED and CLOSED."""
-        self._added.append(blocks)
-        self._touched.append(blocks)
-        self._keep_behind(blocks)
+        """Add partials of rows behind some window, by SLICE, key, PASSED, CLOSED, maybe SEGMENT.
 
-    def take_touched(self) -> list[pl.DataFrame]:
-        """Return partials of what was behind since this was last asked."""
-        touched, self._touched = self._touched, []
-        return touched
+        Until they are ``settled``, no window shows them.
+        """
+        self._touched.append(blocks)
+        if SEGMENT in blocks.columns:
+            by = (SLICE, *self.key, PASSED, CLOSED)
+            blocks = self.aggregation.combine([blocks.drop(SEGMENT)], by)
+        self._added.append(blocks)
+        self._unsettled.append(blocks)
+        for start in blocks[SLICE].unique().to_list():
+            self._slice(start)
+
+    @property
+    def touched(self) -> list[pl.DataFrame]:
+        """Return partials of what was behind since the last publication, as they were added."""
+        return self._touched
+
+    def settle(self) -> None:
+        """End a publication: what was behind becomes part of its windows."""
+        for blocks in self._unsettled:
+            self._keep_behind(blocks)
+        self._touched, self._unsettled = [], []
 
     def due(self, after_ms: int, until_ms: int) -> list[int]:
         """Return the ends in (after_ms, until_ms] of windows that hold a row, in order."""

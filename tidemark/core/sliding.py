@@ -14,8 +14,9 @@ lines near those times are laid out (``sliding_lines``).  Early panes (``early``
 windows each row of a segment met.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -34,6 +35,7 @@ from tidemark.core.pane import (
     TIMING,
     pane_schema,
     panes_of,
+    placed,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.sliding_fold import Windows, any_of, met_by_rows, windows_made
@@ -67,6 +69,8 @@ class SlidingAggregate:
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
+
+    most_pressing: ClassVar[int] = 0
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> SlidingState:
         """Return state that holds nothing."""
@@ -105,11 +109,18 @@ class SlidingAggregate:
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
 
     def pressing(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows may ask for corrections."""
-        return behind_time(rows, self.allowed_lateness_ms - self.wait_ms)
+        """Return which rows W has overtaken, if what was published may take them."""
+        return behind_time(rows, self.allowed_lateness_ms - self._wait_ms)
+
+    def publish_each(
+        self, state: SlidingState, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[pl.DataFrame, Numbers]:
+        """Return the windows that the clock reached, and the segment after which it had."""
+        panes = self.publish(state, before_ms, clock_ms[-1])
+        return placed(panes, clock_ms, self._wait_ms, self.allowed_lateness_ms)
 
     @property
-    def wait_ms(self) -> int:
+    def _wait_ms(self) -> int:
         """How long after a window's end its pane waits for late rows."""
         return wait_after_end_ms(self.trigger, self.allowed_lateness_ms)
 
@@ -119,8 +130,9 @@ class SlidingAggregate:
         An on-time pane holds the rows with W < end; what came behind follows in a second pane: with
         everything or, discarding, with what none has shown.
         """
-        wait_ms = self.wait_ms
-        touched = stacked([self._no_lines(), *state.take_touched()])
+        wait_ms = self._wait_ms
+        touched = stacked([self._no_lines(), *state.touched])
+        state.settle()
         # A line is in no window that ended before it; on_final nothing follows what it published.
         touched = touched.filter(pl.lit(wait_ms == 0) & (pl.col(EVENT_TIME) < before_ms))
         after_ms, until_ms = max(NEVER_MS, before_ms - wait_ms), max(NEVER_MS, clock_ms - wait_ms)

@@ -61,10 +61,14 @@ class SlidingState:
         self._touched.append(behind)
         self._keep(lines)
 
-    def take_touched(self) -> list[pl.DataFrame]:
-        """Return the lines that came behind since this was last asked."""
-        touched, self._touched = self._touched, []
-        return touched
+    @property
+    def touched(self) -> list[pl.DataFrame]:
+        """Return the lines behind that were added since the last publication."""
+        return self._touched
+
+    def settle(self) -> None:
+        """End a publication."""
+        self._touched = []
 
     def between(self, first_ms: int, last_ms: int) -> list[pl.DataFrame]:
         """Return the lines with event times in [first_ms, last_ms]."""

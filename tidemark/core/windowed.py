@@ -15,8 +15,9 @@ Publishing a window reads the blocks of its slices and groups them once.  What a
 follows from those marks alone, so purged and unpurged state give the same panes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,8 @@ from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
-from tidemark.core.keyed_lines import Mask
+from tidemark.core.judging import SEGMENT
+from tidemark.core.keyed_lines import Mask, Numbers
 from tidemark.core.operator import behind_time, missed
 from tidemark.core.pane import (
     END,
@@ -38,9 +40,11 @@ from tidemark.core.pane import (
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slice_buffer import SLICE
-from tidemark.core.slices import CLOSED, PASSED, WindowState, unmarked
+from tidemark.core.slices import CLOSED, PASSED, WindowState
 from tidemark.core.trigger import OnClose, OnFinal, Trigger, wait_after_end_ms
 from tidemark.core.window import Aligned
+
+_CAME = "@came"  # the segment that brought rows behind, where SEGMENT is the one that shows them
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ class WindowAggregate:
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
+
+    most_pressing: ClassVar[int] = 32
+    """A pane looks at what came behind in each segment before its own: work by their square."""
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> WindowState:
         """Return state that holds nothing."""
@@ -97,7 +104,7 @@ class WindowAggregate:
 
     def _add_behind(self, rows: pl.DataFrame, state: WindowState) -> None:
         if not rows.is_empty():
-            by = (SLICE, *self.key, PASSED, CLOSED)
+            by = [SLICE, *self.key, PASSED, CLOSED, *[SEGMENT] * (SEGMENT in rows.columns)]
             state.add_behind(self.aggregation.partials(rows, by))
 
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -109,15 +116,28 @@ class WindowAggregate:
         """Return corrections of published windows, then the windows that the clock reached."""
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
 
+    def publish_each(
+        self, state: WindowState, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[pl.DataFrame, Numbers]:
+        """Return what ``publish`` gives for each segment, and the number of the segment."""
+        clocks_ms = np.array(clock_ms)
+        parts = self._due(state, before_ms, clocks_ms)
+        if not parts:
+            return self.panes([], clock_ms[-1]), np.empty(0, np.int64)
+        merged, lateness_ms = stacked(parts), self.allowed_lateness_ms
+        until_ms = np.maximum(clocks_ms, NEVER_MS + lateness_ms) - lateness_ms
+        panes = self._panes(merged, until_ms[merged[SEGMENT].to_numpy()], (SEGMENT,))
+        return panes.drop(SEGMENT), panes[SEGMENT].to_numpy()
+
     def pressing(self, rows: pl.DataFrame) -> Mask:
         """Return which rows count in a window that W had passed, and so ask for a correction."""
-        behind = behind_time(rows, self.allowed_lateness_ms - self.wait_ms)
+        behind = behind_time(rows, self.allowed_lateness_ms - self._wait_ms)
         at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         behind[behind] = self.windows.end_until(watermark_ms[behind]) > at_ms[behind]
         return behind
 
     @property
-    def wait_ms(self) -> int:
+    def _wait_ms(self) -> int:
         """How long after a window's end its pane waits for late rows."""
         return wait_after_end_ms(self.trigger, self.allowed_lateness_ms)
 
@@ -127,14 +147,28 @@ class WindowAggregate:
         An on-time pane holds the rows with W < end, whatever else has come; the keys with rows
         behind have a second pane right after it, with everything or, discarding, with those rows.
         """
-        touched = state.take_touched()
+        return self._due(state, before_ms, np.array([clock_ms]))
+
+    def _due(self, state: WindowState, before_ms: int, clock_ms: Numbers) -> list[pl.DataFrame]:
+        """Return what is due after segments, with the clock after each; by SEGMENT if several."""
+        wait_ms, last_ms = self._wait_ms, int(clock_ms[-1])
+        ends = state.due(before_ms - wait_ms, last_ms - wait_ms)
         if isinstance(self.trigger, OnFinal):
-            lateness_ms = self.allowed_lateness_ms
-            return self._complete(state, state.due(before_ms - lateness_ms, clock_ms - lateness_ms))
-        ends = state.due(before_ms, clock_ms)
-        behind = [*self._published(touched, before_ms), *state.behind(ends)]
-        parts = self._on_time(state, ends)
-        return [*parts, *self._corrections(state, behind)] if behind else parts
+            state.settle()
+            return self._placed(self._complete(state, ends), clock_ms)
+        corrections = self._corrections(state, ends, clock_ms)
+        state.settle()
+        return [*self._placed(self._on_time(state, ends), clock_ms), *corrections]
+
+    def _placed(self, parts: list[pl.DataFrame], clock_ms: Numbers) -> list[pl.DataFrame]:
+        """Say after which segment the clock reached each window."""
+        if clock_ms.size == 1:
+            return parts
+        return [part.with_columns(self._segment(part, clock_ms)) for part in parts]
+
+    def _segment(self, part: pl.DataFrame, clock_ms: Numbers) -> pl.Series:
+        due_ms = part[END].to_numpy() + self._wait_ms
+        return pl.Series(SEGMENT, np.searchsorted(clock_ms, due_ms))
 
     def counted(
         self, state: WindowState, windows: pl.DataFrame, *, behind: bool
@@ -178,59 +212,99 @@ class WindowAggregate:
         behind = state.behind(ends)
         if not behind:
             return parts
-        late = self._keys(behind)
         by = [END, *self.key]
+        late = _distinct(behind, by)
         on_time = [part.join(late, on=by, how="anti", nulls_equal=True) for part in parts]
-        return [*on_time, *self._everything(state, late)]
+        return [*on_time, *self._merged(self._accepted(state, late), LATE)]
 
-    def _corrections(self, state: WindowState, behind: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        """Return late panes for the keys and windows of some partials of rows behind."""
-        everything = self._everything(state, self._keys(behind))
+    def _corrections(
+        self, state: WindowState, ends: list[int], clock_ms: Numbers
+    ) -> list[pl.DataFrame]:
+        """Return late panes: of published windows with new rows behind, and of ``ends`` with any.
+
+        Each shows what had come by its segment.
+        """
+        new = [self._shown_in(part, clock_ms) for part in self._counting(state.touched)]
+        older = self._placed(state.behind(ends), clock_ms)
+        shows = pl.col(END) <= pl.min_horizontal(PASSED, int(clock_ms[-1]))
+        behind = [*(_bare(part.filter(shows), PASSED, _CAME) for part in new), *older]
+        by = [END, *self.key, *[SEGMENT] * (clock_ms.size > 1)]
+        shown = _distinct(behind, by) if behind else None
+        if shown is None or shown.is_empty():
+            return []
+        accepted = [*self._accepted(state, shown), *(self._by_then(part, shown) for part in new)]
+        everything = self._merged(accepted, LATE, by)
         if not self.discarding:
             return everything
-        by = [END, *self.key]
         revisions = stacked(everything).select(*by, REVISION, TIMING)
-        new = self.aggregation.combine(behind, by)
-        return [new.join(revisions, on=by, how="left", nulls_equal=True)]
+        held = self.aggregation.combine(behind, by)
+        return [held.join(revisions, on=by, how="left", nulls_equal=True)]
 
-    def _everything(self, state: WindowState, keys: pl.DataFrame) -> list[pl.DataFrame]:
-        """Return everything accepted for some keys of some windows."""
-        blocks = state.accepted(keys[END].unique().sort().to_list())
-        by = [END, *self.key]
-        wanted = [block.join(keys, on=by, how="semi", nulls_equal=True) for block in blocks]
-        return self._merged(wanted, LATE)
-
-    def _keys(self, blocks: list[pl.DataFrame]) -> pl.DataFrame:
-        return pl.concat([block.select(END, *self.key) for block in blocks]).unique()
-
-    def _merged(self, blocks: list[pl.DataFrame], timing: str) -> list[pl.DataFrame]:
-        if not blocks:
-            return []
-        merged = self.aggregation.combine(blocks, (END, *self.key))
-        return [merged.with_columns(pl.col(ROWS).alias(REVISION), pl.lit(timing).alias(TIMING))]
-
-    def _published(self, touched: list[pl.DataFrame], before_ms: int) -> Iterator[pl.DataFrame]:
-        """Yield partials of rows behind published windows in which they count, with the END."""
+    def _counting(self, touched: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield partials of rows behind in each window in which they count, with the END."""
         for block in touched:
             start = block[SLICE].to_numpy()
-            upper = np.minimum(block[PASSED].to_numpy(), before_ms)
             lower = np.maximum(block[CLOSED].to_numpy(), start)
             for end_ms in self.windows.ends_of(start).T:
-                counts = (lower < end_ms) & (end_ms <= upper)
+                counts = lower < end_ms
                 if counts.any():
-                    ended = block.drop(SLICE).with_columns(pl.Series(END, end_ms))
-                    yield unmarked(ended.filter(pl.Series(counts)))
+                    ended = block.drop(SLICE, CLOSED).with_columns(pl.Series(END, end_ms))
+                    yield ended.filter(pl.Series(counts))
+
+    def _shown_in(self, part: pl.DataFrame, clock_ms: Numbers) -> pl.DataFrame:
+        """Say which segment shows rows behind: that in which they came, or closes the window."""
+        if clock_ms.size == 1:
+            return part
+        came = part[SEGMENT]
+        closed = self._placed([part], clock_ms)[0][SEGMENT]
+        shown = np.maximum(came.to_numpy(), closed.to_numpy())
+        return part.with_columns(came.alias(_CAME), pl.Series(SEGMENT, shown))
+
+    def _by_then(self, part: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows behind that count in panes: those that had come by their segment."""
+        by = [END, *self.key]
+        found = _bare(part, PASSED, SEGMENT).join(shown, on=by, nulls_equal=True)
+        if SEGMENT not in shown.columns:
+            return found
+        return found.filter(pl.col(_CAME) <= pl.col(SEGMENT)).drop(_CAME)
+
+    def _accepted(self, state: WindowState, shown: pl.DataFrame) -> list[pl.DataFrame]:
+        """Return what settled of some windows of keys, for each of their panes."""
+        blocks = state.accepted(shown[END].unique().sort().to_list())
+        by = [END, *self.key]
+        return [block.join(shown, on=by, nulls_equal=True) for block in blocks]
+
+    def _merged(
+        self, blocks: list[pl.DataFrame], timing: str, by: Sequence[str] = ()
+    ) -> list[pl.DataFrame]:
+        if not blocks:
+            return []
+        merged = self.aggregation.combine(blocks, by or (END, *self.key))
+        return [merged.with_columns(pl.col(ROWS).alias(REVISION), pl.lit(timing).alias(TIMING))]
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         """Return partials as panes, in their order."""
         if not parts:
             schema = pane_schema(self.key, self.columns, self.aggregation.types)
             return pl.DataFrame(schema=schema)
-        merged = stacked(parts)
+        return self._panes(stacked(parts), clock_ms - self.allowed_lateness_ms)
+
+    def _panes(
+        self, merged: pl.DataFrame, final_until_ms: int | Numbers, within: Sequence[str] = ()
+    ) -> pl.DataFrame:
         return panes_of(
             merged,
             self.key,
             self.windows.start_of(merged[END].to_numpy()),
             self.aggregation.values(merged),
-            clock_ms - self.allowed_lateness_ms,
+            final_until_ms,
+            within,
         )
+
+
+def _distinct(parts: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+    return pl.concat([part.select(by) for part in parts]).unique()
+
+
+def _bare(part: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    return part.drop(columns, strict=False)
