@@ -1,10 +1,11 @@
 """Replay on Spark beside Spark's own windows: one session, one broker, the same records.
 
-python -m bench.replay [--n 2000000] [--users 10000] [--repeat 2]
+python -m bench.replay [--n 2000000] [--users 10000] [--repeat 2] [--rate 20000]
 
-The log is made by ingest first.  Then, in turns: a replay of each operator from the log, and
-Spark's groupBy(window) or groupBy(session_window) over the raw JSON records, both to Parquet.
-Spark's batch windows know no lateness: they hold the late rows too.
+The log is made by ingest first: as fast as it can, or of records that come at a steady rate, which
+makes many small segments, as live logs have them.  Then, in turns: a replay of each operator from
+the log, and Spark's groupBy(window) or groupBy(session_window) over the raw JSON records, both to
+Parquet.  Spark's batch windows know no lateness: they hold the late rows too.
 
 CPU seconds are those of Spark's JVM and its Python workers, and of ingest's process: where other
 work shares the machine they tell more than the clock.
@@ -12,16 +13,16 @@ work shares the machine they tell more than the clock.
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from confluent_kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -59,12 +60,18 @@ def main() -> int:
         brokers.embedded_broker(Path(scratch)) as address,
     ):
         harness.use(address)
-        raw = harness.fill(asked.n, asked.users, asked.seed)
+        filled = harness.fill(asked.n, asked.users, asked.seed)
+        raw = f"{filled}-paced" if asked.rate else filled
         os.environ |= {"KAFKA_BOOTSTRAP_SERVERS": address, "BENCH_IN": raw}
         config = Config.from_env()
         plan = load_pipeline(_PIPELINE).plan()
-        took_s, cpu_s = _ingest(config, plan, raw)
-        print(f"ingest: {asked.n / took_s:,.0f} records/s, {asked.n / cpu_s:,.0f} per CPU second")
+        pacing = (sys.executable, "-m", "bench.pace", address, filled, raw, str(asked.rate))
+        took_s, cpu_s = _ingest(config, plan, filled, raw, pacing if asked.rate else None)
+        segments = sum(resolve(clients.admin(config), plan).ends.values())
+        print(
+            f"ingest: {asked.n / took_s:,.0f} records/s, {asked.n / cpu_s:,.0f} per CPU second, "
+            f"log offsets up to {segments:,}"
+        )
         began_s = time.monotonic()
         with spark_session("local[2]", "2g") as spark:
             print(f"Spark started in {time.monotonic() - began_s:.1f} s\n")
@@ -97,40 +104,48 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=2_000_000, help="records")
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=0, help="records a second; 0: all at once")
     parser.add_argument("--repeat", type=int, default=2, help="runs in turns; the first is cold")
     return parser.parse_args()
 
 
-def _ingest(config: Config, plan: Plan, raw: str) -> tuple[float, float]:
-    """Run ingest until everything is in the log; return its seconds, and those of its CPU."""
+def _ingest(
+    config: Config, plan: Plan, filled: str, raw: str, pacing: Sequence[str] | None
+) -> tuple[float, float]:
+    """Run ingest until everything is in the log; return its seconds, and those of its CPU.
+
+    ``pacing`` copies what was ``filled`` to the raw topic meanwhile.
+    """
     admin = clients.admin(config)
     ensure(admin, own_topics(plan), config.replication_factor)
-    partitions = [Partition(raw, n) for n in range(require(admin, [raw])[raw])]
-    ends = offsets(admin, partitions, LATEST)
-    before_s, began_s = _children_cpu_s(), time.monotonic()
+    sources = [Partition(filled, n) for n in range(require(admin, [filled])[filled])]
+    if pacing is not None:
+        admin.create_topics([NewTopic(raw, len(sources))])[raw].result()
+    filled_ends = offsets(admin, sources, LATEST)
+    ends = {Partition(raw, at.number): end for at, end in filled_ends.items()}
+    began_s = time.monotonic()
     service = subprocess.Popen(
         [sys.executable, "-m", "services.ingest"],
         env={**os.environ, "PIPELINE": _PIPELINE, "TIDEMARK_SLOT": "bench"},
     )
+    load = None if pacing is None else subprocess.Popen(pacing)
     try:
-        while _behind(committed_offsets(config, plan.group("ingest"), partitions), ends):
-            if service.poll() is not None:
-                raise RuntimeError(f"ingest ended with status {service.returncode}")
+        while _behind(committed_offsets(config, plan.group("ingest"), list(ends)), ends):
+            if service.poll() is not None or (load is not None and load.poll()):
+                raise RuntimeError("ingest or its load ended early")
             time.sleep(0.2)
         took_s = time.monotonic() - began_s
     finally:
-        service.terminate()
-        service.wait()
-    return took_s, _children_cpu_s() - before_s
+        for process in filter(None, (load, service)):
+            process.terminate()
+        if load is not None:
+            load.wait()
+        _, _, used = os.wait4(service.pid, 0)
+    return took_s, used.ru_utime + used.ru_stime
 
 
 def _behind(committed: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
     return any(committed[at] < end for at, end in ends.items())
-
-
-def _children_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _timed(spark: SparkSession, work: Callable[[], object]) -> Took:

@@ -19,6 +19,10 @@ from tidemark.spark.ranges import Ranges, as_json
 
 _FETCH_BYTES = 16 * 2**20
 
+# After each poll Spark asks where the partition begins and ends.  The broker answers once the fetch
+# has that is under way on the same connection; at the end of a log that would take half a second.
+_FETCH_WAIT_MS = 10
+
 # Names of librdkafka's properties that Java's clients know by another name, or with another value.
 _RENAMED = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
 _LOGIN = ("sasl.username", "sasl.password")
@@ -88,6 +92,7 @@ def _source(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
             "includeHeaders": "true",
             "kafka.isolation.level": "read_committed",
             "kafka.max.partition.fetch.bytes": str(_FETCH_BYTES),
+            "kafka.fetch.max.wait.ms": str(_FETCH_WAIT_MS),
             **{f"kafka.{name}": v for name, v in java_properties(config.client_properties).items()},
         }
     )
