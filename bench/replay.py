@@ -82,6 +82,11 @@ def main() -> int:
                     ours = _timed(spark, lambda: _replay(spark, config, plan, job, place))  # noqa: B023
                     own = _timed(spark, lambda: _own(spark, config, raw, job, place))  # noqa: B023
                     print(_line(f"{job} | {run + 1}", asked.n, ours, own, cpu_s), flush=True)
+        bound_s = _bound_s(address, scratch)
+        print(
+            f"\npolars' group_by and a Parquet file alone: {asked.n / bound_s:,.0f} rows per CPU "
+            f"second, {cpu_s / bound_s:.1f} of ingest"
+        )
     return 0
 
 
@@ -142,6 +147,14 @@ def _ingest(
             load.wait()
         _, _, used = os.wait4(service.pid, 0)
     return took_s, used.ru_utime + used.ru_stime
+
+
+def _bound_s(address: str, folder: str) -> float:
+    """Return the CPU seconds of the least that a replay must do (bench/replay_bound.py)."""
+    command = [sys.executable, "-m", "bench.replay_bound", address, folder]
+    env = {**os.environ, "PIPELINE": _PIPELINE, "POLARS_MAX_THREADS": "1"}
+    told = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+    return float(told.stdout)
 
 
 def _behind(committed: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
