@@ -41,7 +41,7 @@ from tidemark.core.pane import (
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slice_buffer import SLICE
 from tidemark.core.slices import CLOSED, PASSED, WindowState
-from tidemark.core.trigger import OnClose, OnFinal, Trigger, wait_after_end_ms
+from tidemark.core.trigger import OnClose, Trigger, wait_after_end_ms
 from tidemark.core.window import Aligned
 
 _CAME = "@came"  # the segment that brought rows behind, where SEGMENT is the one that shows them
@@ -153,22 +153,21 @@ class WindowAggregate:
         """Return what is due after segments, with the clock after each; by SEGMENT if several."""
         wait_ms, last_ms = self._wait_ms, int(clock_ms[-1])
         ends = state.due(before_ms - wait_ms, last_ms - wait_ms)
-        if isinstance(self.trigger, OnFinal):
-            state.settle()
-            return self._placed(self._complete(state, ends), clock_ms)
-        corrections = self._corrections(state, ends, clock_ms)
+        corrects = self.allowed_lateness_ms > wait_ms
+        corrections = self._corrections(state, ends, clock_ms) if corrects else []
         state.settle()
-        return [*self._placed(self._on_time(state, ends), clock_ms), *corrections]
+        parts = self._complete(state, ends) if wait_ms else self._on_time(state, ends)
+        return [*self._placed(parts, clock_ms), *corrections]
 
     def _placed(self, parts: list[pl.DataFrame], clock_ms: Numbers) -> list[pl.DataFrame]:
         """Say after which segment the clock reached each window."""
         if clock_ms.size == 1:
             return parts
-        return [part.with_columns(self._segment(part, clock_ms)) for part in parts]
-
-    def _segment(self, part: pl.DataFrame, clock_ms: Numbers) -> pl.Series:
-        due_ms = part[END].to_numpy() + self._wait_ms
-        return pl.Series(SEGMENT, np.searchsorted(clock_ms, due_ms))
+        reached = [np.searchsorted(clock_ms, p[END].to_numpy() + self._wait_ms) for p in parts]
+        return [
+            part.with_columns(pl.Series(SEGMENT, segment))
+            for part, segment in zip(parts, reached, strict=True)
+        ]
 
     def counted(
         self, state: WindowState, windows: pl.DataFrame, *, behind: bool

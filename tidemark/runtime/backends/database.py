@@ -6,6 +6,7 @@ What RocksDB reads is checked: every block and value carries a checksum.
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
 
 from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
 
@@ -15,6 +16,12 @@ _BUFFER_BYTES = 8 * 2**20
 _CACHE_BYTES = 8 * 2**20
 _LARGE_BYTES = 4 * 2**10
 _OPEN_FILES = 256
+
+# While what was written before goes to disk, RocksDB lets writers wait: for ever where the disk has
+# just become full.  So it is told to refuse instead, and is asked again for a while.
+_STALLED = "Write stall"
+_STALL_S = 2.0
+_STALL_STEP_S = 0.01
 
 
 class LocalStoreError(InfrastructureError):
@@ -33,6 +40,7 @@ class Database:
             raise self._failed(error) from error
         how = WriteOptions()
         how.disable_wal = not survives  # type: ignore[method-assign, assignment]  # no method
+        how.no_slowdown = True
         self._rocks.set_write_options(how)
 
     def get(self, key: bytes) -> bytes | None:
@@ -44,17 +52,22 @@ class Database:
         return found
 
     def write(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Write all or nothing; without a value the key is deleted."""
-        batch = WriteBatch(raw_mode=True)
-        for key, value in records:
-            if value is None:
-                batch.delete(key)
+        """Write all or nothing; without a value the key is deleted.
+
+        Raises:
+            LocalStoreError: it cannot be written, or not within some seconds.
+        """
+        kept = list(records)
+        patient_until_s = monotonic() + _STALL_S
+        while True:
+            try:
+                self._rocks.write(_batch(kept))
+            except Exception as error:
+                if _STALLED not in str(error) or monotonic() > patient_until_s:
+                    raise self._failed(error) from error
+                sleep(_STALL_STEP_S)
             else:
-                batch.put(key, value)
-        try:
-            self._rocks.write(batch)
-        except Exception as error:
-            raise self._failed(error) from error
+                return
 
     def entries(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys that begin with ``prefix``, without it, and their values, in order."""
@@ -87,6 +100,16 @@ class Database:
     def _failed(self, error: Exception) -> LocalStoreError:
         # RocksDB names no kinds of errors, and other bindings' errors are no better.
         return LocalStoreError(f"{self.folder}: {error}")
+
+
+def _batch(records: Iterable[tuple[bytes, bytes | None]]) -> WriteBatch:
+    batch = WriteBatch(raw_mode=True)
+    for key, value in records:
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    return batch
 
 
 def _options() -> Options:
