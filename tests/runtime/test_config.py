@@ -16,7 +16,7 @@ def _clean(monkeypatch):
 def test_defaults_need_no_environment():
     config = Config.from_env()
     assert config.bootstrap_servers == "localhost:9092"
-    assert (config.commit_interval_ms, config.commit_interval_max_ms) == (100, 500)
+    assert (config.commit_interval_ms, config.commit_interval_max_ms) == (50, 500)
     assert config.transaction_timeout_ms == 30_000
     assert config.slot
 
@@ -25,11 +25,11 @@ def test_the_environment_decides(monkeypatch):
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "broker:9092")
     monkeypatch.setenv("PIPELINE", "examples.game")
     monkeypatch.setenv("TIDEMARK_SLOT", "2")
-    monkeypatch.setenv("TIDEMARK_COMMIT_INTERVAL_MS", "50")
+    monkeypatch.setenv("TIDEMARK_COMMIT_INTERVAL_MS", "70")
 
     config = Config.from_env()
     assert config.bootstrap_servers == "broker:9092"
-    assert (config.pipeline, config.slot, config.commit_interval_ms) == ("examples.game", "2", 50)
+    assert (config.pipeline, config.slot, config.commit_interval_ms) == ("examples.game", "2", 70)
 
 
 @pytest.mark.parametrize(

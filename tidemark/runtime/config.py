@@ -73,7 +73,7 @@ class Config(BaseSettings):
         validate_default=True,
     )
     # Time between commits when caught up, and what it grows to when there is more to read.
-    commit_interval_ms: Millis = Field(default=100, validation_alias="TIDEMARK_COMMIT_INTERVAL_MS")
+    commit_interval_ms: Millis = Field(default=50, validation_alias="TIDEMARK_COMMIT_INTERVAL_MS")
     commit_interval_max_ms: Millis = Field(
         default=500, validation_alias="TIDEMARK_COMMIT_INTERVAL_MAX_MS"
     )

@@ -1,10 +1,27 @@
 """When to commit: soon when caught up, seldom under lag.
 
-A transaction costs the broker 15 to 50 ms of CPU whatever is in it, so there should be few while
-there is much to do; a process that keeps up should show its results at once.
+A transaction costs the broker 15 to 50 ms of CPU whatever is in it, and every segment costs the
+services downstream a few, so there should be few while there is much to do; a process that keeps up
+should show its results at once.  What is looked at is how much of the time since the last commit
+was not spent waiting for input:
+
+* more than 0.9: the interval doubles, up to the most.
+* less than 0.45: it is halved, down to the least.  Half the interval makes at most twice the work,
+  if all of it is done once a commit, so this never leads to what the first rule undoes.
+* between: it stays, so that a slow machine settles at the interval that it can keep instead of
+  swinging around it.  But one stall doubles the interval too, and what is done once a row would
+  keep it there for ever: after some commits the shorter interval is tried.  Each try that fails
+  makes the next one wait twice as many.
+* There was no input for as long as the most: whatever the interval was for, it is over, and it is
+  the least again.  There are no commits meanwhile that could have halved it.
 """
 
 _BUSY = 0.9
+_AT_EASE = _BUSY / 2
+_PATIENCE = 16
+"""Commits at one interval before a shorter one is tried."""
+
+_MOST_PATIENCE = 1_024
 
 
 class Pace:
@@ -16,6 +33,9 @@ class Pace:
         self._interval_s = self._least_s
         self._begun_s = self._ended_s = now_s
         self._waited_s = 0.0
+        self._stayed = 0  # commits since then with nothing to change
+        self._patience = _PATIENCE
+        self._trying = False
 
     def until_due_s(self, now_s: float) -> float:
         """Return how long a commit should still wait; 0 when it is due."""
@@ -26,11 +46,41 @@ class Pace:
         self._waited_s += seconds
 
     def committed(self, begun_s: float, ended_s: float) -> None:
-        """Start the next interval with this commit: twice as long if the last was spent working.
+        """Start the next interval with this commit, and decide how long it is.
 
         Intervals reach from begin to begin, so that what a commit takes adds to no record's wait.
         """
         busy = 1 - self._waited_s / max(ended_s - self._ended_s, 1e-9)
-        longer = min(2 * self._interval_s, self._most_s)
-        self._interval_s = longer if busy > _BUSY else self._least_s
+        if busy > _BUSY:
+            self._lengthen()
+        elif self._waited_s >= self._most_s:
+            self._shorten(self._least_s)
+        elif busy < _AT_EASE:
+            self._shorten(self._interval_s / 2)
+        else:
+            self._stay()
         self._begun_s, self._ended_s, self._waited_s = begun_s, ended_s, 0.0
+
+    def _lengthen(self) -> None:
+        if self._trying:
+            self._patience = min(2 * self._patience, _MOST_PATIENCE)
+            self._trying = False
+        self._change(2 * self._interval_s)
+
+    def _shorten(self, interval_s: float) -> None:
+        self._patience, self._trying = _PATIENCE, False
+        self._change(interval_s)
+
+    def _stay(self) -> None:
+        """Count the commit; once they are enough, a try has succeeded, and another may be due."""
+        self._stayed += 1
+        if self._stayed < self._patience:
+            return
+        if self._trying:
+            self._patience = _PATIENCE
+        self._trying = self._interval_s > self._least_s
+        self._change(self._interval_s / 2)
+
+    def _change(self, interval_s: float) -> None:
+        self._interval_s = min(max(interval_s, self._least_s), self._most_s)
+        self._stayed = 0
