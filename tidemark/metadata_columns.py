@@ -26,6 +26,8 @@ def with_metadata(
     Records whose key or headers are no UTF-8 are told to ``kill`` (index, stage, reason) and left
     out.
     """
+    if not names:
+        return records, rows
     made: dict[str, list[Any]] = {name: [] for name in names if name in _TEXTS}
     kept = np.ones(len(records), np.bool_)
     for name, values in made.items():

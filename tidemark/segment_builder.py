@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from tidemark.core.blocks import in_one_chunk, lines_at
 from tidemark.core.keys import partitions_of
 from tidemark.core.segment import ROW_COLUMNS, SOURCE, Segment, SourceMark
 from tidemark.ingest import Taken
@@ -92,18 +93,23 @@ class SegmentBuilder:
     ) -> list[pl.DataFrame]:
         """Return a stream's rows by log partition, in log order."""
         frames = [
-            taken.streams[stream.name].with_columns(pl.lit(index, pl.UInt16).alias(SOURCE))
+            _marked(taken.streams[stream.name], index)
             for index, mark in enumerate(marks)
             for taken in self._taken.get(mark.source, ())
             if stream.name in taken.streams
         ]
         if not frames:
             return [pl.DataFrame()] * partitions
-        rows = pl.concat(frames).select(*ROW_COLUMNS, *stream.columns)
+        rows = in_one_chunk(pl.concat(frames)[[*ROW_COLUMNS, *stream.columns]])
         numbers = partitions_of(rows, stream.key, partitions)
-        rows = rows.select(pl.all().gather(np.argsort(numbers, kind="stable")))
+        rows = lines_at(rows, np.argsort(numbers, kind="stable"))
         ends = np.bincount(numbers, minlength=partitions).cumsum().tolist()
         return [rows[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _marked(rows: pl.DataFrame, source: int) -> pl.DataFrame:
+    """Say of which source rows are, by its place among the marks."""
+    return rows.hstack([pl.Series(SOURCE, np.full(rows.height, source, np.uint16))])
 
 
 def _joined(batches: Sequence[Taken]) -> SourceMark:

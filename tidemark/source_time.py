@@ -119,7 +119,8 @@ class SourceTime:
         return Timed(times.ms, known, watermarks, watermark_of(largest_ms, self._delay_ms))
 
     def _seen(self, batch: RecordBatch, parsed: Parsed, kill: Kill) -> _Seen:
-        records, rows = parsed.good, parsed.columns.select(self.columns)
+        records = parsed.good
+        rows = pl.DataFrame([parsed.columns[name] for name in self.columns])
         if len(parsed.timed):
             records = np.concatenate([records, parsed.timed])
             order = np.argsort(records)

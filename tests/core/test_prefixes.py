@@ -89,7 +89,7 @@ def test_running_aggregates_are_those_of_all_rows_so_far(groups):
 
 def test_running_forms_are_used_and_only_where_they_hold():
     """An extreme of floats skips NaN, which a running one does not."""
-    group = pl.Series([0, 0])
+    group = np.array([0, 0])
     whole = EACH.singles(pl.DataFrame({"n": [1, 2], "at": [1, 2], "day": [1, 2]}))
     assert EACH.running(whole, group) is not None
     floats = Aggregation({"greatest": agg.max("n")}, {"n": pl.Float64()})

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core import exact_sum
+from tidemark.core.runs import Numbers, Runs
 from tidemark.core.segment import ARRIVAL, ROW_COLUMNS, SOURCE
 from tidemark.errors import PipelineError
 
@@ -63,10 +64,8 @@ class Settling(Protocol):
 class Running(Protocol):
     """An aggregate whose parts of some columns can be merged with all before them in one pass."""
 
-    def running(
-        self, name: str, present: Sequence[str], columns: Columns, /
-    ) -> list[pl.Expr] | None:
-        """Merge each partial with those before it, like ``merge``; None for these columns."""
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs, /) -> list[pl.Series] | None:
+        """Merge each partial with those of its run before it; None for such columns."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +110,21 @@ class Aggregation:
             columns += kind.parts(name, rows)
         return pl.DataFrame(columns)
 
-    def running(self, partials: pl.DataFrame, group: pl.Series) -> pl.DataFrame | None:
-        """Merge each partial with those of its group before it, where one pass can do that."""
+    def running(self, partials: pl.DataFrame, group: Numbers) -> pl.DataFrame | None:
+        """Merge each partial with those of its group before it, where one pass can do that.
+
+        Groups lie behind each other, numbered from 0.
+        """
         if len(self._running) < len(self.aggregates):
             return None
-        merges = [pl.col(ROWS).cum_sum()]
+        runs = Runs(group)
+        columns = [runs.sums(partials[ROWS])]
         for name, kind in self._running:
-            of_kind = kind.running(name, partials.columns, self.columns)
+            of_kind = kind.running(name, partials, runs)
             if of_kind is None:
                 return None
-            merges += of_kind
-        return self._settled(partials.select(merge.over(group) for merge in merges))
+            columns += of_kind
+        return self._settled(pl.DataFrame(columns))
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Merge partials (whose partial columns may differ) into one per group of ``by``.
@@ -207,9 +210,9 @@ def additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
     return [pl.col(column).sum() for column in parts_of(name, present)]
 
 
-def running_additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
-    """Merge each partial of such an aggregate with those before it."""
-    return [pl.col(column).fill_null(0).cum_sum() for column in parts_of(name, present)]
+def running_additive(name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
+    """Merge each partial of such an aggregate with those of its run before it."""
+    return [runs.sums(partials[column]) for column in parts_of(name, partials.columns)]
 
 
 def limb_columns(name: str, limbs: exact_sum.Limbs, part: str = LIMB) -> list[pl.Series]:

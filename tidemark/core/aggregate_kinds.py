@@ -19,6 +19,7 @@ from tidemark.core.aggregate import (
     counter_of,
     running_additive,
 )
+from tidemark.core.runs import Runs
 from tidemark.core.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.errors import PipelineError
 
@@ -80,7 +81,7 @@ class Count:
         """Nothing."""
         return []
 
-    def running(self, _name: str, _present: Sequence[str], _columns: Columns) -> list[pl.Expr]:
+    def running(self, _name: str, _partials: pl.DataFrame, _runs: Runs) -> list[pl.Series]:
         """Nothing."""
         return []
 
@@ -111,9 +112,9 @@ class CountValues(OfColumn):
         """Add up."""
         return additive(name, present)
 
-    def running(self, name: str, present: Sequence[str], _columns: Columns) -> list[pl.Expr]:
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
         """Add up, row by row."""
-        return running_additive(name, present)
+        return running_additive(name, partials, runs)
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Rows folded that were not null."""
@@ -151,14 +152,15 @@ class _Extreme(OfColumn):
         """Take the value itself."""
         return [rows[self.column].alias(f"{name}.{self.word}")]
 
-    def running(self, name: str, _present: Sequence[str], columns: Columns) -> list[pl.Expr] | None:
-        """Take the extreme so far; of whole numbers and times only."""
-        dtype = columns[self.column]
-        if not (dtype.is_integer() or dtype.is_temporal()):
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series] | None:
+        """Take the extreme so far; of whole numbers up to 64 bits and of times only."""
+        part = partials[f"{name}.{self.word}"]
+        whole = part.dtype.is_integer() and part.dtype not in (pl.Int128, pl.UInt128)
+        if not (whole or part.dtype.is_temporal()):
             return None
-        return [self._so_far(pl.col(f"{name}.{self.word}")).forward_fill()]
+        return [self._so_far(part, runs)]
 
-    def _so_far(self, part: pl.Expr) -> pl.Expr:
+    def _so_far(self, part: pl.Series, runs: Runs) -> pl.Series:
         raise NotImplementedError
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
@@ -178,8 +180,8 @@ class Min(_Extreme):
         """Take the least."""
         return [pl.col(f"{name}.min").min()]
 
-    def _so_far(self, part: pl.Expr) -> pl.Expr:
-        return part.cum_min()
+    def _so_far(self, part: pl.Series, runs: Runs) -> pl.Series:
+        return runs.lowest(part)
 
 
 class Max(_Extreme):
@@ -189,8 +191,8 @@ class Max(_Extreme):
         """Take the greatest."""
         return [pl.col(f"{name}.max").max()]
 
-    def _so_far(self, part: pl.Expr) -> pl.Expr:
-        return part.cum_max()
+    def _so_far(self, part: pl.Series, runs: Runs) -> pl.Series:
+        return runs.highest(part)
 
 
 RowOrder = Literal["event_time", "arrival"]

@@ -26,6 +26,7 @@ from tidemark.core.aggregate import (
     without_nulls,
 )
 from tidemark.core.aggregate_kinds import OfColumn, null_counter, values_counted
+from tidemark.core.runs import Runs
 
 _PLUS_INF, _MINUS_INF, _NAN = "plus_inf", "minus_inf", "nan"
 _DIGITS = 38
@@ -50,9 +51,9 @@ class Total(OfColumn):
         """Add up."""
         return additive(name, present)
 
-    def running(self, name: str, present: Sequence[str], _columns: Columns) -> list[pl.Expr]:
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
         """Add up, row by row."""
-        return running_additive(name, present)
+        return running_additive(name, partials, runs)
 
     def total_type(self, name: str, columns: Columns) -> pl.DataType:
         """Return the type that values are added up as."""

@@ -8,7 +8,7 @@ Each line of partials is a slice, or a piece of one that ends with a row that pu
 before a window closes are prefixes of its lines, complete windows are stretches of slices.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from tidemark.core.aggregate_kinds import Max, Min
 from tidemark.core.arrival_body import ArrivalBody, Folding, complete_slices, last_rows
 from tidemark.core.arrival_state import RECORDED, ArrivalState
 from tidemark.core.arrival_window import NUMBER, Arrived, Cut
-from tidemark.core.blocks import stacked
+from tidemark.core.blocks import lines_at, stacked
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
 from tidemark.core.pane import (
     EARLY,
@@ -49,25 +49,27 @@ class _Pieces:
     last: Numbers
     partials: pl.DataFrame
 
-    def at(self, index: Numbers | Mask) -> "_Pieces":
+    def at(self, index: Numbers) -> "_Pieces":
         return _Pieces(
             self.key[index],
             self.number[index],
             self.last[index],
-            self.partials[index]
-            if index.dtype != np.bool_
-            else self.partials.filter(pl.Series(index)),
+            lines_at(self.partials, index),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Panes in the making: of which key and window, by which sorted row, and whether it closed."""
+    """Panes in the making: of which key and window, by which sorted row, and whether it closed.
+
+    ``line``: place among the partials.
+    """
 
     key: Numbers
     window: Numbers
     row: Numbers
     closed: Mask
+    line: Numbers
     partials: pl.DataFrame
 
 
@@ -117,7 +119,7 @@ class ArrivalAggregate(ArrivalBody):
         opens = number >= self.closed(lines.facts[NUMBER])[head] * self.windows.step
         at = np.flatnonzero(opens & (number % self.windows.step == 0))
         row, closed = np.arange(at.size), np.zeros(at.size, np.bool_)
-        return _Due(head[at], number[at] // self.windows.step, row, closed, suffixes[at])
+        return _Due(head[at], number[at] // self.windows.step, row, closed, at, suffixes)
 
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
         """Return of each key its last line, the open slice."""
@@ -130,11 +132,13 @@ class ArrivalAggregate(ArrivalBody):
         """Add rows to their slices and make the panes that they bring."""
         keys, arrived, cut = folding.keys, folding.arrived, folding.cut
         pieces = self._pieces(arrived, cut, folding.stored, folding.key_of_line)
-        slices = self._slices(pieces)
         closed = self.closed(arrived.heads[NUMBER]), self.closed(complete_slices(arrived, cut))
         if self._by_rows:
-            due = self._running(pieces, arrived, *closed)
+            running = self._running(pieces, closed[0])
+            due = self._published(running, arrived, closed[1])
+            slices = self._slices(pieces, running)
         else:
+            slices = self._merged(pieces)
             due = self._complete(slices, *closed)
         kept = self._kept(keys, folding.hashes, slices, cut, arrived, closed[1])
         return kept, self._panes(keys, due, folding.order)
@@ -154,7 +158,7 @@ class ArrivalAggregate(ArrivalBody):
         key = np.concatenate([old_key, pieces.key])
         number = np.concatenate([stored.facts[NUMBER][old], pieces.number])
         last = np.concatenate([arrived.first[old_key] - 1, last])
-        every = _Pieces(key, number, last, stacked([stored.partials[old], new]))
+        every = _Pieces(key, number, last, stacked([lines_at(stored.partials, old), new]))
         return every.at(np.lexsort((number, key)))
 
     def _new(self, rows: pl.DataFrame, ends: Mask) -> pl.DataFrame:
@@ -189,12 +193,16 @@ class ArrivalAggregate(ArrivalBody):
         """After how many rows a window may have to be published."""
         return self.every.rows if isinstance(self.every, EveryRows) else 1
 
-    def _slices(self, pieces: _Pieces) -> _Pieces:
+    def _slices(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
+        """Merge the pieces of each slice; where windows are slices, that was done."""
+        if self.windows.slices > 1:
+            return self._merged(pieces)
+        return running.at(np.flatnonzero(_ends(running)))
+
+    def _merged(self, pieces: _Pieces) -> _Pieces:
         """Merge the pieces of each slice."""
-        begins = np.ones(pieces.key.size, np.bool_)
-        begins[1:] = (np.diff(pieces.key) != 0) | (np.diff(pieces.number) != 0)
+        begins, ends = _begins(pieces), _ends(pieces)
         partials = grouped(self._timed, pieces.partials, numbered(begins))
-        ends = np.append(begins[1:], True)
         return _Pieces(pieces.key[begins], pieces.number[begins], pieces.last[ends], partials)
 
     def _kept(
@@ -207,19 +215,20 @@ class ArrivalAggregate(ArrivalBody):
         closed: Numbers,
     ) -> Lines:
         """Return the slices of open windows, and an empty one where the last is complete."""
-        kept = slices.at(slices.number >= (closed * self.windows.step)[slices.key])
+        kept = slices.at(np.flatnonzero(slices.number >= (closed * self.windows.step)[slices.key]))
         complete = complete_slices(arrived, cut)
         empty = np.flatnonzero(cut.completes[last_rows(arrived)])
         key = np.concatenate([kept.key, empty])
         number = np.concatenate([kept.number, complete[empty]])
-        none = pl.DataFrame({ROWS: np.zeros(empty.size, np.int64)})
-        partials = stacked([kept.partials, none])
+        partials = kept.partials
+        if empty.size:
+            partials = stacked([partials, pl.DataFrame({ROWS: np.zeros(empty.size, np.int64)})])
         order = np.lexsort((number, key))
-        facts = cut.heads[key[order]]
+        key, partials = key[order], lines_at(partials, order)
+        facts = cut.heads[key]
         facts[NUMBER] = number[order]
-        partials = partials[order]
         facts[ROWS] = partials[ROWS].to_numpy()
-        return Lines(keys[key[order]], hashes[key[order]], facts, partials)
+        return Lines(lines_at(keys, key), hashes[key], facts, partials)
 
     def _complete(self, slices: _Pieces, before: Numbers, after: Numbers) -> _Due:
         """Return the windows that closed: each a stretch of slices."""
@@ -230,30 +239,38 @@ class ArrivalAggregate(ArrivalBody):
         begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
         partials = stretches(self._timed, slices.partials, begin, self.windows.slices)
         row = slices.last[begin + self.windows.slices - 1] + self.windows.closed_by_next
-        return _Due(key, window, row, np.ones(key.size, np.bool_), partials)
+        return _Due(key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials)
 
-    def _running(self, pieces: _Pieces, arrived: Arrived, before: Numbers, after: Numbers) -> _Due:
-        """Return windows as of every row that publishes them, and those that closed."""
+    def _running(self, pieces: _Pieces, before: Numbers) -> _Pieces:
+        """Return windows as of each piece of theirs, in order of key, window and arrival.
+
+        ``number`` is the window's.  ``before``: of each key, how many were closed.
+        """
+        windows = self._in_windows(pieces, before) if self.windows.slices > 1 else pieces
+        partials = prefixes(self._timed, windows.partials, numbered(_begins(windows)))
+        return replace(windows, partials=partials)
+
+    def _in_windows(self, pieces: _Pieces, before: Numbers) -> _Pieces:
+        """Repeat each piece for the windows that it is in and that were not closed."""
         step = self.windows.step
         low = np.maximum(self.closed(pieces.number), before[pieces.key])
         count = np.maximum(pieces.number // step + 1 - low, 0)
         piece = np.repeat(np.arange(count.size), count)
         window = ranges(low, count)
         order = np.lexsort((piece, window, pieces.key[piece]))
-        piece, window = piece[order], window[order]
-        key, last = pieces.key[piece], pieces.last[piece]
-        begins = np.ones(key.size, np.bool_)
-        begins[1:] = (np.diff(key) != 0) | (np.diff(window) != 0)
-        ends = np.append(begins[1:], True)
-        partials = prefixes(self._timed, pieces.partials[piece], numbered(begins))
-        closed = ends & (window < after[key])
-        early = self._fires(partials, begins) & (last >= arrived.first[key])
+        return replace(pieces.at(piece[order]), number=window[order])
+
+    def _published(self, windows: _Pieces, arrived: Arrived, after: Numbers) -> _Due:
+        """Return windows as of every row that publishes them, and those that closed."""
+        key, window, last = windows.key, windows.number, windows.last
+        closed = _ends(windows) & (window < after[key])
+        early = self._fires(windows.partials, _begins(windows)) & (last >= arrived.first[key])
         if not self.windows.closed_by_next:
             early &= ~closed
         at = np.concatenate([np.flatnonzero(early), np.flatnonzero(closed)])
         done = np.arange(at.size) >= np.count_nonzero(early)
         row = last[at] + (done & self.windows.closed_by_next)
-        return _Due(key[at], window[at], row, done, partials[at])
+        return _Due(key[at], window[at], row, done, at, windows.partials)
 
     def _fires(self, windows: pl.DataFrame, begins: Mask) -> Mask:
         """Return which rows publish windows; those lie together, each as of all its rows."""
@@ -267,14 +284,27 @@ class ArrivalAggregate(ArrivalBody):
 
     def _panes(self, keys: pl.DataFrame, due: _Due, order: Numbers) -> pl.DataFrame:
         place = np.lexsort((due.window, order[due.row]))
-        values = self._timed.values(due.partials[place])
+        partials = lines_at(due.partials, due.line[place])
+        values = self._timed.values(partials)
         closed = due.closed[place]
         panes = framed(
-            keys[due.key[place]].with_columns(pl.Series(WINDOW, due.window[place])),
+            lines_at(keys, due.key[place]).hstack([pl.Series(WINDOW, due.window[place])]),
             values[_FIRST],
-            values[_LAST] + 1,
-            due.partials[ROWS][place],
+            values[_LAST].to_numpy() + 1,
+            partials[ROWS],
             timing_where(closed, ON_TIME, EARLY),
             closed,
         )
-        return panes.hstack(values.drop(_FIRST, _LAST))
+        return panes.hstack([values[name] for name in self.aggregation.types])
+
+
+def _begins(pieces: _Pieces) -> Mask:
+    """Say which pieces are the first of their slice or window."""
+    begins = np.ones(pieces.key.size, np.bool_)
+    begins[1:] = (np.diff(pieces.key) != 0) | (np.diff(pieces.number) != 0)
+    return begins
+
+
+def _ends(pieces: _Pieces) -> Mask:
+    """Say which pieces are the last of their slice or window."""
+    return np.append(_begins(pieces)[1:], True)

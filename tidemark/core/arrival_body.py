@@ -14,6 +14,7 @@ from tidemark.core.aggregate import Aggregation
 from tidemark.core.arrival_state import RECORDED, ArrivalState
 from tidemark.core.arrival_window import ArrivalWindows, Arrived, Cut
 from tidemark.core.block_store import IN_MEMORY, BlockStore
+from tidemark.core.blocks import lines_at
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
 from tidemark.core.operator import missed
 from tidemark.core.pane import pane_schema
@@ -85,7 +86,7 @@ class ArrivalBody(ABC):
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
         heads = self.heads(keys.height, stored, key_of_line)
-        arrived = Arrived(rows[order], key, first, heads)
+        arrived = Arrived(lines_at(rows, order), key, first, heads)
         cut = self.windows.cut(arrived)
         lines, panes = self.folded(Folding(keys, hashes, order, stored, key_of_line, arrived, cut))
         if isinstance(self.every, EveryProcessingTime):

@@ -19,7 +19,7 @@ from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_body import ArrivalBody, Folding, complete_slices
 from tidemark.core.arrival_state import COUNT, RECORDED, ArrivalState
 from tidemark.core.arrival_window import NUMBER, Arrived, Count, Cut, Global
-from tidemark.core.blocks import stacked
+from tidemark.core.blocks import lines_at, stacked
 from tidemark.core.keyed_lines import (
     Facts,
     Lines,
@@ -238,7 +238,7 @@ class DiscardingArrival(ArrivalBody):
         self, keys: pl.DataFrame, made: _Counts, closed: Mask, held: pl.DataFrame
     ) -> pl.DataFrame:
         panes = framed(
-            keys[made.key].with_columns(pl.Series(WINDOW, made.window)),
+            lines_at(keys, made.key).hstack([pl.Series(WINDOW, made.window)]),
             made.lowest,
             made.highest + 1,
             made.count,

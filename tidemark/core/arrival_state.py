@@ -13,6 +13,7 @@ import polars as pl
 from tidemark.core.aggregate import ROWS
 from tidemark.core.arrival_window import NUMBER
 from tidemark.core.block_store import IN_MEMORY, BlockStore
+from tidemark.core.blocks import lines_at
 from tidemark.core.keyed_lines import Hashes, Lines, Numbers, hashes_of, keys_of
 from tidemark.core.line_table import LineTable
 from tidemark.core.operator import Changes
@@ -52,9 +53,12 @@ class ArrivalState:
         if not found.slot.size:
             return None, found.key
         order = np.lexsort((found.facts[NUMBER], found.key))
-        lines = self.lines.lines(found.slot).at(order)
-        self.lines.take(found.slot)
-        return lines, found.key[order]
+        slot, key = found.slot[order], found.key[order]
+        lines = Lines(
+            lines_at(keys, key), hashes[key], found.facts.take(order), self.lines.partials(slot)
+        )
+        self.lines.take(slot)
+        return lines, key
 
     def put(self, lines: Lines) -> None:
         """Add all lines of keys that have none, in order of hash."""

@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.block_store import Block
+
+Numbers = npt.NDArray[np.int64]
 
 PIECE_BYTES = 4 * 2**20
 """About how much of a snapshot is made at once ..."""
@@ -26,6 +30,23 @@ def in_pieces(blocks: Iterable[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
             piece, size = [], 0
     if piece:
         yield piece
+
+
+def lines_at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
+    """Return some lines in the order of ``at``; those that lie behind each other are not copied.
+
+    Column by column: of a whole frame another thread of polars takes them, and where lines are
+    few, waiting for it to have its turn takes longer than all else.
+    """
+    if at.size and bool((at[1:] == at[:-1] + 1).all()):
+        return frame.slice(int(at[0]), at.size)
+    index = pl.Series(at.astype(np.uint32))
+    return pl.DataFrame([column[index] for column in frame])
+
+
+def in_one_chunk(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame whose columns are each in one chunk; made as in ``lines_at``."""
+    return pl.DataFrame([column.rechunk() for column in frame])
 
 
 def total_bytes(blocks: Iterable[Block]) -> int:

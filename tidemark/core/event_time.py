@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.aggregate import without_nulls
 from tidemark.core.iso8601 import Mask, Times, text_times
 from tidemark.core.time_assigner import ColumnTime
 
@@ -131,11 +132,12 @@ def instant_text(ms: int) -> str:
 
 def _number_times(column: pl.Series, unit: str) -> EventTimes:
     factor, divisor = _UNIT_MS[unit]
-    numbers = column.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    numbers = without_nulls(column).to_numpy().astype(np.int64, copy=False)
     lowest = EARLIEST_MS * divisor // factor
     highest = LATEST_MS // factor if factor > 1 else min((LATEST_MS + 1) * divisor - 1, 2**63 - 1)
     reason = _codes((numbers < max(lowest, -(2**63))) | (numbers > highest), OUT_OF_RANGE)
-    reason[column.is_null().to_numpy()] = _code(MISSING)
+    if column.null_count():
+        reason[column.is_null().to_numpy()] = _code(MISSING)
     ms = np.where(reason == 0, numbers, 0) * factor // divisor
     return EventTimes(ms, reason, unit, _fitting_units(numbers))
 

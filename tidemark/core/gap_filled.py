@@ -171,7 +171,7 @@ class GapFilled:
             windows.windows.start_of(ends),
             ends,
             rows,
-            pl.lit(ON_TIME),
+            ON_TIME,
             ends <= clock_ms - windows.allowed_lateness_ms,
         )
         nothing = windows.aggregation.with_nothing(pl.DataFrame({ROWS: rows}))

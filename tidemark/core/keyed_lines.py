@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.aggregate import ROWS
-from tidemark.core.blocks import stacked
+from tidemark.core.blocks import lines_at, stacked
 from tidemark.core.keys import different_keys
 
 Facts = npt.NDArray[np.void]
@@ -25,7 +25,8 @@ Numbers = npt.NDArray[np.int64]
 
 def hashes_of(keys: pl.DataFrame) -> Hashes:
     """Hash keys for looking them up; good for this process only."""
-    hashes: Hashes = keys.hash_rows(seed=0).to_numpy()
+    hashed = keys.hash_rows(seed=0) if keys.width > 1 else keys.to_series().hash(seed=0)
+    hashes: Hashes = hashed.to_numpy()
     return hashes
 
 
@@ -36,7 +37,7 @@ def keys_of(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashe
     order = np.argsort(hashes, kind="stable")
     place = np.empty(order.size, np.int64)
     place[order] = np.arange(order.size)
-    return keys[order], hashes[order], place[index]
+    return lines_at(keys, order), hashes[order], place[index]
 
 
 def running_highest(values: Numbers, group: Numbers) -> Numbers:
@@ -58,7 +59,10 @@ class Lines:
     def at(self, index: Numbers) -> "Lines":
         """Return some of them, in the order of ``index``."""
         return Lines(
-            self.keys[index], self.hashes[index], self.facts.take(index), self.partials[index]
+            lines_at(self.keys, index),
+            self.hashes[index],
+            self.facts.take(index),
+            lines_at(self.partials, index),
         )
 
     def in_order(self) -> "Lines":
@@ -69,7 +73,8 @@ class Lines:
         """Return them as one frame: keys, facts, partials without ROWS."""
         names = self.facts.dtype.names or ()
         facts = [pl.Series(name, np.ascontiguousarray(self.facts[name])) for name in names]
-        return self.keys.hstack([*facts, *self.partials.drop(ROWS)])
+        partials = [part for part in self.partials if part.name != ROWS]
+        return self.keys.hstack([*facts, *partials])
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, key: Sequence[str], dtype: np.dtype[np.void]) -> "Lines":

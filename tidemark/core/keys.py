@@ -123,7 +123,8 @@ def different_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame
             index = _encoded(pa.array(index))[0].astype(np.int64)
     first = np.zeros(int(index.max(initial=-1)) + 1, np.int64)
     first[index[::-1]] = np.arange(rows.height)[::-1]
-    return rows.select(pl.col(key).gather(first)), index
+    places = pl.Series(first.astype(np.uint32))
+    return pl.DataFrame([rows[name][places] for name in key]), index
 
 
 def _encoded(values: pa.Array) -> tuple[npt.NDArray[np.int32], int]:

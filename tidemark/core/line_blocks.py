@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.block_store import Block, BlockStore
-from tidemark.core.blocks import crowd, stacked
+from tidemark.core.blocks import crowd, in_one_chunk, lines_at, stacked
 from tidemark.core.keyed_lines import Mask, Numbers, same_keys, stretches_of
 from tidemark.core.segment import FOREVER_MS
 
@@ -52,11 +52,11 @@ class LineBlock:
 
     def keys_at(self, at: Numbers) -> pl.DataFrame:
         """Return the keys of some lines, by their places in the block."""
-        return _at(self.keys.frame(), at)
+        return lines_at(self.keys.frame(), at)
 
     def partials_at(self, at: Numbers) -> pl.DataFrame:
         """Return the partials of some lines, by their places in the block."""
-        return _at(self.partials.frame(), at)
+        return lines_at(self.partials.frame(), at)
 
     def size_bytes(self) -> int:
         """Return about how many bytes the live lines have."""
@@ -149,8 +149,8 @@ class LineBlocks:
                 strict=True,
             )
         ]
-        read = stacked(parts).rechunk() if len(parts) > 1 else parts[0]
-        return read if in_order else read[np.argsort(order)]
+        read = in_one_chunk(stacked(parts)) if len(parts) > 1 else parts[0]
+        return read if in_order else lines_at(read, np.argsort(order))
 
     def drop(self, slots: Numbers) -> None:
         """Let lines go."""
@@ -190,7 +190,7 @@ class LineBlocks:
         keys = [block.keys_at(live) for block, live in zip(blocks, at, strict=True)]
         partials = [block.partials_at(live) for block, live in zip(blocks, at, strict=True)]
         self._blocks = [block for block in self._blocks if block not in blocks]
-        self._append(slots, stacked(keys).rechunk(), stacked(partials).rechunk())
+        self._append(slots, in_one_chunk(stacked(keys)), in_one_chunk(stacked(partials)))
 
     def held(self) -> list[tuple[LineBlock, Numbers]]:
         """Return the blocks, and where in each the lines are that live; neither changes later."""
@@ -207,10 +207,3 @@ class LineBlocks:
             assert block.keys.height == block.partials.height == block.size, "uneven block"
         live = sum(block.live for block in self._blocks)
         assert live == np.count_nonzero(self._place != _GONE), "a slot has no line"
-
-
-def _at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
-    """Return some lines; those that lie behind each other are not copied."""
-    if bool((at[1:] == at[:-1] + 1).all()):
-        return frame.slice(int(at[0]), at.size)
-    return frame[at]

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.block_store import BlockStore
-from tidemark.core.blocks import PIECE_LINES
+from tidemark.core.blocks import PIECE_LINES, lines_at
 from tidemark.core.hash_index import HashIndex
 from tidemark.core.keyed_lines import (
     Facts,
@@ -46,7 +46,7 @@ class Found:
         if mask.all():
             return self
         at = np.flatnonzero(mask)
-        return Found(self.slot[at], self.key[at], self.keys[at], self.facts.take(at))
+        return Found(self.slot[at], self.key[at], lines_at(self.keys, at), self.facts.take(at))
 
 
 class LineTable:
@@ -78,7 +78,7 @@ class LineTable:
         order = self.blocks.ordered(slots)
         slots, place = slots[order], place[order]
         found = Found(slots, place, self.blocks.keys(slots), self.facts.take(slots))
-        return found.where(same_keys(found.keys, keys[place]))
+        return found.where(same_keys(found.keys, lines_at(keys, place)))
 
     def partials(self, slots: Numbers) -> pl.DataFrame:
         """Return the partials of live lines."""

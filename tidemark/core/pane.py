@@ -42,19 +42,25 @@ def framed(
     start_ms: Column,
     end_ms: Column,
     revision: Column,
-    timing: pl.Expr | pl.Series,
+    timing: pl.Series | str,
     final: Column | bool,
     *,
     retracted: bool = False,
 ) -> pl.DataFrame:
     """Put the columns of panes behind their keys; the values follow."""
-    return keys.with_columns(
-        pl.Series(START, start_ms),
-        pl.Series(END, end_ms),
-        pl.Series(REVISION, revision),
-        timing.alias(TIMING),
-        pl.lit(final).alias(FINAL) if isinstance(final, bool) else pl.Series(FINAL, final),
-        pl.lit(retracted).alias(RETRACTED),
+    if isinstance(final, bool):
+        final = np.full(keys.height, final)
+    if isinstance(timing, str):
+        timing = pl.Series([timing] * keys.height, dtype=pl.String())
+    return keys.hstack(
+        [
+            pl.Series(START, start_ms),
+            pl.Series(END, end_ms),
+            pl.Series(REVISION, revision),
+            timing.alias(TIMING),
+            pl.Series(FINAL, final),
+            pl.Series(RETRACTED, np.full(keys.height, retracted)),
+        ]
     )
 
 
@@ -100,9 +106,9 @@ def placed(
     return panes.with_columns(pl.Series(FINAL, final)), segment
 
 
-def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Expr:
+def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Series:
     """Return one timing where a mask is true, the other where not."""
-    return pl.when(pl.Series(mask)).then(pl.lit(timing)).otherwise(pl.lit(otherwise))
+    return pl.Series([otherwise, timing])[pl.Series(mask.astype(np.uint32))]
 
 
 def pane_schema(

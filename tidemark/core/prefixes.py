@@ -38,7 +38,7 @@ def prefixes(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> p
     rank = place - np.searchsorted(group, group)
     if not rank.any():
         return lines
-    made = aggregation.running(lines, pl.Series(_GROUP, group))
+    made = aggregation.running(lines, group)
     if made is not None:
         return made
     pair = numbered(rank % 2 == 0)

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.aggregate import without_nulls
+
 MAX_RECORD_BYTES = 4 * 2**20
 """Most that all rows of a record may take, in all streams together."""
 
@@ -30,8 +32,9 @@ def row_bytes(columns: Iterable[pl.Series], height: int) -> Sizes:
     sizes = np.zeros(height, np.int64)
     for column in columns:
         taken = _value_bytes(column)
-        nulls = column.null_count() and column.is_null().to_numpy()
-        sizes += np.where(nulls, _VALUE_BYTES, taken)
+        if column.null_count():
+            taken = np.where(column.is_null().to_numpy(), _VALUE_BYTES, taken)
+        sizes += taken
     return sizes
 
 
@@ -39,7 +42,7 @@ def _value_bytes(column: pl.Series) -> Sizes | int:
     """Return what values take that are not null."""
     dtype = column.dtype
     if isinstance(dtype, pl.String):
-        texts: Sizes = column.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
+        texts: Sizes = without_nulls(column.str.len_bytes()).to_numpy().astype(np.int64)
         return texts
     if isinstance(dtype, pl.List):
         ends = item_counts(column).cumsum()

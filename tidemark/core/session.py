@@ -253,7 +253,7 @@ class SessionAggregate:
             facts[START],
             facts[STANDS_END],
             facts[STANDS],
-            pl.lit(LATE),
+            LATE,
             final=False,
             retracted=True,
         )

@@ -152,10 +152,10 @@ class StatelessGraph:
         """
         deaths = _Deaths()
         frames: list[pl.DataFrame] = []
-        index = pl.int_range(records.height, dtype=pl.Int64, eager=True).alias(RECORD)
+        index = pl.Series(RECORD, np.arange(records.height))
         for step in self.steps:
             frames.append(
-                self._step(step, frames, deaths) if step.inputs else records.with_columns(index)
+                self._step(step, frames, deaths) if step.inputs else records.hstack([index])
             )
         for keyed in self.streams.values():
             _kill_null_keys(frames[keyed.step], keyed, deaths)
@@ -169,7 +169,7 @@ class StatelessGraph:
         for stream in streams.values():
             passed[stream[RECORD].to_numpy()] = True
         return Evaluated(
-            {name: stream.drop(RECORD) for name, stream in streams.items()},
+            {name: stream[:, 1:] for name, stream in streams.items()},
             dead,
             pl.Series("passed", passed),
         )
@@ -211,7 +211,7 @@ class StatelessGraph:
         columns = self.steps[keyed.step].columns
         rows = rows.with_columns(_sub_rows(rows[RECORD]))
         lead = [name for name in ROW_COLUMNS if name in rows.columns]
-        return rows.select(RECORD, *lead, *columns)
+        return rows[[RECORD, *lead, *columns]]
 
 
 def _run(kind: Kind, rows: pl.DataFrame, deaths: _Deaths) -> Iterator[pl.DataFrame]:

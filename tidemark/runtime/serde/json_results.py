@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import polars as pl
 
+from tidemark.core.blocks import in_one_chunk
 from tidemark.core.operator import LATE_BY
 from tidemark.core.pane import END, RETRACTED, START, identity
 from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
@@ -33,14 +34,15 @@ class JsonResults:
         """Return panes as messages, in order."""
         retracted = panes[RETRACTED]
         if not retracted.any():
-            return self._pane_keys(panes), json_lines(panes.drop(RETRACTED))
+            shown = [column for column in panes if column.name != RETRACTED]
+            return self._pane_keys(panes), json_lines(pl.DataFrame(shown))
         lines = iter(json_lines(panes.filter(~retracted).drop(RETRACTED)))
         withdrawals = iter(json_lines(panes.filter(retracted).drop(self._values)))
         values = [next(withdrawals if gone else lines) for gone in retracted]
         return self._pane_keys(panes), values
 
     def _pane_keys(self, panes: pl.DataFrame) -> list[bytes]:
-        return json_arrays(panes.select(*self._key, identity(panes.columns)))
+        return json_arrays(panes[[*self._key, identity(panes.columns)]])
 
     def late(self, late: pl.DataFrame) -> Messages:
         """Return late rows as messages, in order."""
@@ -98,5 +100,5 @@ def _plain_arrays(rows: pl.DataFrame) -> list[bytes]:
     """
     quotes = {name: '"' if dtype == pl.String else "" for name, dtype in rows.schema.items()}
     pattern = ",".join(f"{quote}{{}}{quote}" for quote in quotes.values())
-    arrays = rows.rechunk().select(pl.format(f"[{pattern}]", *quotes).cast(pl.Binary))
+    arrays = in_one_chunk(rows).select(pl.format(f"[{pattern}]", *quotes).cast(pl.Binary))
     return arrays.to_series().to_list()
