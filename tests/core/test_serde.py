@@ -32,6 +32,7 @@ from tidemark.runtime.serde.changelog import (
     encode_operator,
 )
 from tidemark.runtime.serde.dead_letters import KEPT_BYTES, encode_dead_letters
+from tidemark.runtime.serde.frames import decode_frame, encode_frame
 from tidemark.runtime.serde.json_results import JsonResults
 from tidemark.runtime.serde.segments import decode_segment, encode_segment
 
@@ -63,6 +64,15 @@ SEGMENT = Segment(
 )
 
 
+TYPES: list[pl.DataType] = [
+    *(pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64(), pl.Int128()),
+    *(pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64(), pl.UInt128()),
+    *(pl.Float32(), pl.Float64(), pl.Decimal(10, 2), pl.Boolean()),
+    *(pl.String(), pl.Date(), pl.Time(), pl.Duration("us")),
+    *(pl.Datetime("ms"), pl.Datetime("us", "Europe/Berlin")),
+]
+
+
 def same(one: Segment, other: Segment) -> bool:
     """Whether segments are equal, frames and their types included."""
     frames = one.streams.keys() == other.streams.keys() and all(
@@ -86,6 +96,25 @@ def test_rows_taken_from_larger_frames_survive():
     sliced = replace(SEGMENT, streams={"moves": pl.concat([ROWS, ROWS])[1:3]})
 
     assert same(decode_segment(encode_segment(sliced)), sliced)
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_columns_of_every_type_survive(type_: pl.DataType):
+    columns = pl.Series("n", [1, None, 3]).cast(type_).to_frame()
+
+    for frame in (columns, columns[1:], columns.clear(), pl.concat([columns, columns])):
+        decoded = decode_frame(encode_frame(frame), "columns")
+        assert decoded.equals(frame)
+        assert decoded.schema == frame.schema
+
+
+def test_columns_of_different_types_survive_together():
+    wide = pl.Series([2**100, None], dtype=pl.Int128)
+    frame = ROWS.with_columns(wide.alias("wide"), pl.Series("e", ["x", None], pl.Enum(["y", "x"])))
+    decoded = decode_frame(encode_frame(frame), "columns")
+
+    assert decoded.equals(frame)
+    assert decoded.schema == frame.schema
 
 
 def test_only_the_streams_asked_for_are_decoded():
