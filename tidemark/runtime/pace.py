@@ -5,11 +5,13 @@ services downstream a few, so there should be few while there is much to do; a p
 should show its results at once.  What is looked at is how much of the time since the last commit
 was not spent waiting for input:
 
-* more than 0.9: the interval doubles, up to the most.
+* more than 0.9, the third time in a row: the interval doubles, up to the most, and again with each
+  commit for which that holds.  One stall, of the broker or the machine, makes two such commits: the
+  one that waits and the one that catches up.
 * less than 0.45: it is halved, down to the least.  Half the interval makes at most twice the work,
   if all of it is done once a commit, so this never leads to what the first rule undoes.
 * between: it stays, so that a slow machine settles at the interval that it can keep instead of
-  swinging around it.  But one stall doubles the interval too, and what is done once a row would
+  swinging around it.  But what has made it longer may be over, and what is done once a row would
   keep it there for ever: after some commits the shorter interval is tried.  Each try that fails
   makes the next one wait twice as many.
 * There was no input for as long as the most: whatever the interval was for, it is over, and it is
@@ -18,6 +20,9 @@ was not spent waiting for input:
 
 _BUSY = 0.9
 _AT_EASE = _BUSY / 2
+_LASTS = 3
+"""Commits in a row that must be busy before the interval doubles."""
+
 _PATIENCE = 16
 """Commits at one interval before a shorter one is tried."""
 
@@ -33,7 +38,8 @@ class Pace:
         self._interval_s = self._least_s
         self._begun_s = self._ended_s = now_s
         self._waited_s = 0.0
-        self._stayed = 0  # commits since then with nothing to change
+        self._busy = 0  # commits in a row
+        self._stayed = 0  # commits since the interval changed, with no cause to change it
         self._patience = _PATIENCE
         self._trying = False
 
@@ -51,7 +57,8 @@ class Pace:
         Intervals reach from begin to begin, so that what a commit takes adds to no record's wait.
         """
         busy = 1 - self._waited_s / max(ended_s - self._ended_s, 1e-9)
-        if busy > _BUSY:
+        self._busy = self._busy + 1 if busy > _BUSY else 0
+        if self._busy:
             self._lengthen()
         elif self._waited_s >= self._most_s:
             self._shorten(self._least_s)
@@ -62,6 +69,8 @@ class Pace:
         self._begun_s, self._ended_s, self._waited_s = begun_s, ended_s, 0.0
 
     def _lengthen(self) -> None:
+        if self._busy < _LASTS:
+            return
         if self._trying:
             self._patience = min(2 * self._patience, _MOST_PATIENCE)
             self._trying = False

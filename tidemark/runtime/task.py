@@ -336,12 +336,22 @@ def _shown(clocks: Iterable[int]) -> str:
     return datetime.fromtimestamp(lowest_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
+def _following(config: Config) -> Config:
+    """Return the settings with a shorter interval between commits than that of ingest.
+
+    Segments come when ingest commits.  At the same interval the two drift apart, and segments wait
+    for up to all of it; at a shorter one a commit is due whenever they come, and not more often.
+    """
+    interval_ms = max(1, config.commit_interval_ms * 3 // 4)
+    return config.model_copy(update={"commit_interval_ms": interval_ms})
+
+
 def run(config: Config, plan: Plan, service: str) -> None:
     """Run a keyed service of a pipeline until it is told to stop."""
     operators = plan.of_service(service)
     logs = sorted({operator.log for operator in operators})
     with closing(opened_backend(config)) as backend:
-        process = Process(config, plan.pipeline, service, logs)
+        process = Process(_following(config), plan.pipeline, service, logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
         results = encoders(config, operators)
         process.run(KeyedTask(config, operators, process, backend, results))
