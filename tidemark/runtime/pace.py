@@ -23,7 +23,7 @@ _AT_EASE = _BUSY / 2
 _LASTS = 3
 """Commits in a row that must be busy before the interval doubles."""
 
-_PATIENCE = 16
+_PATIENCE = 4
 """Commits at one interval before a shorter one is tried."""
 
 _MOST_PATIENCE = 1_024
