@@ -247,9 +247,9 @@ IN_TWO = SnapshotRule(commits=32, bytes=10**12)
 
 
 def until_a_snapshot_begins(log: Changelog, state: State) -> list[Record]:
-    """Add 80 numbers in 32 commits."""
-    records = commit(log, state.add(*range(49)))
-    return records + [r for n in range(49, 80) for r in commit(log, state.add(n))]
+    """Add 60 numbers in 32 commits."""
+    records = commit(log, state.add(*range(29)))
+    return records + [r for n in range(29, 60) for r in commit(log, state.add(n))]
 
 
 def test_a_snapshot_that_is_not_whole_means_nothing(tiny_chunks):
@@ -259,16 +259,16 @@ def test_a_snapshot_that_is_not_whole_means_nothing(tiny_chunks):
     assert log.snapshot == 0
     assert {b"snapshot/32/w/0", b"snapshot/32/w/1"} < set(compacted(records))
     assert {kind for kind, _, _ in read(records, committed=32)} == {"delta"}
-    records += commit(log, state.add(80))
+    records += commit(log, state.add(60))
     assert log.snapshot == 32
-    expected = [("snapshot", 32, list(range(n, n + 10))) for n in range(0, 80, 10)]
+    expected = [("snapshot", 32, list(range(n, n + 10))) for n in range(0, 60, 10)]
     for hint in (None, 32):
-        assert read(records, committed=33, snapshot=hint) == [*expected, ("delta", 33, [80])]
+        assert read(records, committed=33, snapshot=hint) == [*expected, ("delta", 33, [60])]
 
 
 def test_pieces_apply_as_they_come_where_the_snapshot_is_known(tiny_chunks):
     log, state = Changelog(IN_TWO, "w", PARTS), State()
-    records = [*until_a_snapshot_begins(log, state), *commit(log, state.add(80))]
+    records = [*until_a_snapshot_begins(log, state), *commit(log, state.add(60))]
     journal = Journal(HERE, "pops", PARTS, snapshot=32)
     seen = []
     for key, value in records:
@@ -276,8 +276,8 @@ def test_pieces_apply_as_they_come_where_the_snapshot_is_known(tiny_chunks):
         seen += [(key, piece.kind, piece.chunk) for piece in journal.pieces()]
         assert len(journal._held) <= 1  # the delta between two chunks of the snapshot
     assert seen == [
-        *((b"snapshot/32/w/%d" % n, "snapshot", n) for n in range(8)),
-        (b"snapshot/32/w/7", "delta", 0),
+        *((b"snapshot/32/w/%d" % n, "snapshot", n) for n in range(6)),
+        (b"snapshot/32/w/5", "delta", 0),
     ]
     assert list(journal.rest(Commit(33, "w"))) == []
 
