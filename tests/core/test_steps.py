@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import (
+    test_arrival_properties,
     test_early_properties,
     test_early_session_properties,
     test_early_sliding_properties,
@@ -14,7 +15,9 @@ from tests.core import (
     test_sliding_properties,
     test_window_properties,
 )
+from tests.core.arrival_oracle import NumberedPane
 from tests.core.logs import event_logs
+from tests.core.oracle import Pane
 from tests.core.running import late_row, panes, run
 from tidemark.core.windowed import WindowAggregate
 
@@ -28,6 +31,11 @@ KINDS = {
         test_early_sliding_properties.specs((None,)),
     ),
     "sessions": (test_session_properties, test_session_properties.specs()),
+    "arrival": (
+        test_arrival_properties,
+        test_arrival_properties.specs(triggers=st.none() | test_arrival_properties.EVERY),
+    ),
+    "discarding_arrival": (test_arrival_properties, test_arrival_properties.discarding_specs()),
     "early_sessions": (test_early_session_properties, test_early_session_properties.specs()),
 }
 
@@ -43,14 +51,14 @@ def groups(draw, segments):
     return made
 
 
-def together(operator, segments_of):
+def together(operator, segments_of, shape):
     """Take segments in groups; return panes and late rows of each segment, and what was counted."""
     clocks, state = operator.clocks(), operator.body.fresh()
     shown, late, rows = [], [], 0
     for segments in segments_of:
         begun, behind = [[] for _ in segments], []
         for steps in operator.steps(segments, clocks, state):
-            made = panes(steps.output.panes, operator.key)
+            made = panes(steps.output.panes, operator.key, shape)
             for number, pane in zip(steps.of_pane.tolist(), made, strict=True):
                 begun[number].append(pane)
             behind += zip(
@@ -74,10 +82,12 @@ def test_segments_taken_together_give_what_each_gives_alone(kind, data, log):
     spec, segments = data.draw(specs), log.segments
     if kind == "sessions":
         segments = module.with_gaps(segments)
-    operator = module.operator(spec, log.topics)
-    alone = run(operator, segments)
+    numbered = module is test_arrival_properties
+    shape = NumberedPane if numbered else Pane
+    operator = module.operator(*(spec if numbered else (spec,)), log.topics)
+    alone = run(operator, segments, pane=shape)
     with patch.object(WindowAggregate, "most_pressing", data.draw(st.sampled_from((1, 2, 32)))):
-        shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)))
+        shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)), shape)
     assert shown == alone.steps[:-1]
     assert late == alone.late
     assert (rows, clock_ms) == (alone.rows, alone.clocks[-1])

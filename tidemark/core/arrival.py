@@ -8,8 +8,10 @@ Each line of partials is a slice, or a piece of one that ends with a row that pu
 before a window closes are prefixes of its lines, complete windows are stretches of slices.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -20,6 +22,7 @@ from tidemark.core.arrival_body import ArrivalBody, Folding, complete_slices, la
 from tidemark.core.arrival_state import RECORDED, ArrivalState
 from tidemark.core.arrival_window import NUMBER, Arrived, Cut
 from tidemark.core.blocks import lines_at, stacked
+from tidemark.core.judging import SEGMENT
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
 from tidemark.core.pane import (
     EARLY,
@@ -95,6 +98,26 @@ class ArrivalAggregate(ArrivalBody):
         recorded = [(RECORDED, np.int64)] if isinstance(self.every, EveryProcessingTime) else []
         return np.dtype([*self.windows.facts.descr, *recorded])
 
+    most_pressing: ClassVar[int] = 0
+
+    @property
+    def together(self) -> bool:
+        """Whether segments can be taken together: not where processing time publishes."""
+        return not isinstance(self.every, EveryProcessingTime)
+
+    def pressing(self, rows: pl.DataFrame) -> Mask:
+        """Return no row: none is late, and none asks for a correction."""
+        return np.zeros(rows.height, np.bool_)
+
+    def publish_each(
+        self, state: ArrivalState, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[pl.DataFrame, Numbers]:
+        """Return the panes that rows brought, and the segments of those rows."""
+        panes = self.publish(state, before_ms, clock_ms[-1])
+        if SEGMENT not in panes.columns:
+            return panes, np.empty(0, np.int64)
+        return panes.drop(SEGMENT), panes[SEGMENT].to_numpy()
+
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
         """Publish what was recorded before this interval of processing time and not shown yet."""
         if not isinstance(self.every, EveryProcessingTime):
@@ -141,7 +164,11 @@ class ArrivalAggregate(ArrivalBody):
             slices = self._merged(pieces)
             due = self._complete(slices, *closed)
         kept = self._kept(keys, folding.hashes, slices, cut, arrived, closed[1])
-        return kept, self._panes(keys, due, folding.order)
+        panes = self._panes(keys, due, folding.order)
+        if SEGMENT in arrived.rows.columns:
+            segment = arrived.rows[SEGMENT].to_numpy()[due.row]
+            panes = panes.hstack([pl.Series(SEGMENT, np.sort(segment))])  # as rows, so are panes
+        return kept, panes
 
     def _pieces(
         self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers

@@ -98,6 +98,10 @@ class Patient(Protocol):
     """
 
     @property
+    def together(self) -> bool:
+        """Whether it can, with its trigger."""
+
+    @property
     def most_pressing(self) -> int:
         """How many segments with pressing rows may be together; 0: each of them goes alone."""
 
@@ -194,7 +198,7 @@ class Operator:
 
     def _bounds(self, found: Laid, segments: int) -> list[int]:
         """Return where the runs of segments begin that are taken together, and the end."""
-        if not isinstance(self.body, Patient):
+        if not (isinstance(self.body, Patient) and self.body.together):
             return [*range(segments + 1)]
         pressing = np.unique(found.of_row[self.body.pressing(found.rows)])
         most = self.body.most_pressing

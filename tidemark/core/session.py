@@ -93,6 +93,7 @@ class SessionAggregate:
     lateness: str = AFTER_MERGING
     discarding: bool = False
 
+    together: ClassVar[bool] = True
     most_pressing: ClassVar[int] = 0
 
     def __post_init__(self) -> None:

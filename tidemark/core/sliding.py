@@ -70,6 +70,7 @@ class SlidingAggregate:
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
 
+    together: ClassVar[bool] = True
     most_pressing: ClassVar[int] = 0
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> SlidingState:

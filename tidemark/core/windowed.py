@@ -63,6 +63,7 @@ class WindowAggregate:
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
 
+    together: ClassVar[bool] = True
     most_pressing: ClassVar[int] = 32
     """A pane looks at what came behind in each segment before its own: work by their square."""
 
