@@ -61,6 +61,7 @@ ALLOWED = {
     ("exact_sum.py", "_of_block"): "places of limbs, at most 66",
     ("exact_squares.py", "_of_block"): "places of limbs, at most 132",
     ("slices.py", "_keep"): "slices of a segment",
+    ("slices.py", "add_behind"): "slices of a segment",
     ("slices.py", "_of_windows"): "windows that are due",
     ("tallies.py", "of"): "places of windows, of which keys share each",
     ("line_blocks.py", "_read"): "blocks",
