@@ -4,6 +4,7 @@ The results in PostgreSQL are at the end of each what `tidemark try` makes of al
 """
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -101,6 +102,28 @@ def test_restarts_of_kafka_and_postgresql_heal_within_a_minute(stack, sent):
     stack.produce(TOPIC, next_round(sent))
     await_results(stack, sent, 60)
     wait_until(stack.is_healthy, "every container to be healthy", 60)
+
+
+def test_spark_takes_the_work_over_and_loses_nothing_when_its_driver_is_killed(stack, sent):
+    """The restart policy brings the driver back; told to stop, it gives the work to services."""
+    stack("stop", "windowing", "sessions")
+    stack("--profile", "spark", "up", "--detach", "spark")
+    stack.produce(TOPIC, next_round(sent))
+    await_results(stack, sent)
+
+    lines = next_round(sent)
+    producer = stack.producer(TOPIC)
+    for line in lines[: len(lines) // 2]:
+        producer.stdin.write(keyed([line]))
+        producer.stdin.flush()
+        time.sleep(0.015)  # so that batches begin and end meanwhile, and no source falls silent
+    stack.crash("spark")
+    producer.communicate(keyed(lines[len(lines) // 2 :]), timeout=120)
+    await_results(stack, sent)
+    assert inspect(stack.containers("spark")[0])["RestartCount"] == 1
+
+    stack("stop", "spark")
+    assert _says(stack, "spark", "was given back to its services")
 
 
 def test_down_and_up_again_goes_on_where_it_stopped(stack, sent):
