@@ -1,9 +1,11 @@
 """The archive: files by offset, whole or not there, that tell one history."""
 
+import io
 from pathlib import Path
 
 import fastavro
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from tidemark.core.segment import ROW_COLUMNS, Segment, SourceMark
@@ -44,6 +46,34 @@ def test_segments_come_back_byte_for_byte(tmp_path):
     assert Path(found.path) == (
         tmp_path / "logs" / AT.topic / "date=1970-01-01" / f"{AT.number}-3-10.avro"
     )
+
+
+class Requests(io.FileIO):
+    """A file of which each read is a request."""
+
+    count = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        Requests.count += 1
+        return super().read(-1 if size is None else size)
+
+
+class Store:
+    """Files as an object store has them: no reader buffers what it has not asked for."""
+
+    def open_input_stream(self, path: str, buffer_size: int = 0) -> pa.NativeFile:
+        stream = pa.PythonFile(Requests(path), mode="r")
+        return pa.BufferedInputStream(stream, buffer_size) if buffer_size else stream
+
+
+def test_a_file_is_read_in_few_requests(tmp_path, monkeypatch):
+    archive = Archive(str(tmp_path))
+    archive.write(AT, 0, 50, "", segments(0, 50))
+    (found,) = archive.files(AT.topic)
+    monkeypatch.setattr(archive, "_system", Store())
+
+    assert len(list(archive.read(found.path, 0, 50))) == 50
+    assert 0 < Requests.count <= 3
 
 
 def test_any_avro_reader_reads_a_file(tmp_path):
@@ -95,3 +125,12 @@ def test_an_archive_without_a_place_is_refused():
         Archive("")
     with pytest.raises(ConfigurationError, match="archive nowhere://x"):
         Archive("nowhere://x")
+
+
+def test_a_password_in_the_place_is_not_shown():
+    with pytest.raises(ConfigurationError, match=r"URI: nowhere://key:[*]{3}@x") as raised:
+        Archive("nowhere://key:hidden@x")
+    assert "hidden" not in str(raised.value)
+    assert str(Archive("s3://key:hidden@x/y?region=eu-west-1")) == (
+        "s3://key:***@x/y?region=eu-west-1"
+    )

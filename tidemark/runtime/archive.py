@@ -21,6 +21,7 @@ import fastavro
 import pyarrow as pa
 from pyarrow import fs
 
+from tidemark.addresses import without_password
 from tidemark.errors import ConfigurationError, InfrastructureError, StateError
 from tidemark.runtime.group import Partition
 from tidemark.runtime.serde.avro import schema_file
@@ -28,6 +29,7 @@ from tidemark.runtime.serde.segments import as_record, from_record
 
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.avro")
 _TOPIC_ID = "tidemark.topic_id"
+_BUFFER_BYTES = 2**20
 _SCHEMA = fastavro.parse_schema(
     {
         "type": "record",
@@ -86,7 +88,13 @@ class Archive:
         try:
             self._system, self._root = fs.FileSystem.from_uri(path)
         except (OSError, pa.ArrowInvalid) as error:
-            raise ConfigurationError(f"archive {place}: {error}") from None
+            raise ConfigurationError(self._said(error)) from None
+
+    def __str__(self) -> str:
+        return without_password(self.place)
+
+    def _said(self, error: Exception) -> str:
+        return without_password(self.place, f"archive {self.place}: {error}")
 
     def files(self, topic: str) -> list[ArchiveFile]:
         """Return the files of a log."""
@@ -105,7 +113,7 @@ class Archive:
 
     def topic_id(self, file: ArchiveFile) -> str:
         """Return the id of the topic that a file was written from."""
-        with self._reached(), self._system.open_input_stream(file.path) as stream:
+        with self._reached(), self._stream(file.path) as stream:
             metadata: Mapping[str, str] = fastavro.reader(stream).metadata
         return metadata.get(_TOPIC_ID, "")
 
@@ -148,7 +156,7 @@ class Archive:
         """
         last = begin - 1
         try:
-            with self._system.open_input_stream(path) as stream:
+            with self._stream(path) as stream:
                 records: Iterator[Any] = iter(fastavro.reader(stream, reader_schema=_SCHEMA))
                 for record in records:
                     last = record["offset"]
@@ -157,12 +165,16 @@ class Archive:
         except (OSError, ValueError, EOFError, IndexError, KeyError, TypeError) as error:
             raise StateError(f"{path}: cannot be read behind offset {last}: {error}") from error
 
+    def _stream(self, path: str) -> pa.NativeFile:
+        """Open a file; Avro's small reads are no requests of their own."""
+        return self._system.open_input_stream(path, buffer_size=_BUFFER_BYTES)
+
     @contextlib.contextmanager
     def _reached(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise ArchiveAwayError(f"archive {self.place}: {error}") from error
+            raise ArchiveAwayError(self._said(error)) from error
 
 
 def covered(files: Sequence[ArchiveFile]) -> list[tuple[int, int]]:

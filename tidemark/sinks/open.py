@@ -2,8 +2,9 @@
 
 from importlib import import_module
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from tidemark.addresses import without_password
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.sink import Sink
 
@@ -24,8 +25,8 @@ def open_sink(address: str) -> Sink:
         return _open(address)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"TIDEMARK_SINK: {_shown(address)} needs the module {error.name}: pip install "
-            "'tidemark[sinks]'"
+            f"TIDEMARK_SINK: {without_password(address)} needs the module {error.name}: "
+            "pip install 'tidemark[sinks]'"
         ) from error
 
 
@@ -75,16 +76,10 @@ def _own(address: str, module: str, name: str) -> Sink:
     """Make a user's own sink, of a class or function without arguments."""
     if not name.isidentifier():
         raise ConfigurationError(
-            f"TIDEMARK_SINK={_shown(address)}: no known form; there are {FORMS}"
+            f"TIDEMARK_SINK={without_password(address)}: no known form; there are {FORMS}"
         )
     made = getattr(import_module(module), name, None)
     if not callable(made):
         raise ConfigurationError(f"TIDEMARK_SINK={address}: {module} has no class {name}")
     sink: Sink = made()
     return sink
-
-
-def _shown(address: str) -> str:
-    """Return an address without its password."""
-    password = urlsplit(address).password
-    return address.replace(f":{password}@", ":***@") if password else address

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark import TaskContext
 
+from tidemark.addresses import without_password
 from tidemark.core.pane import WINDOW, pane_schema
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.plan import OperatorPlan, Plan
@@ -72,7 +73,8 @@ class Files:
         """
         system, path = opened(self.folder)
         if system.get_file_info(path).type == fs.FileType.File or _files(system, path):
-            raise ConfigurationError(f"{self.folder} is not empty: replays add to nothing")
+            shown = without_password(self.folder)
+            raise ConfigurationError(f"{shown} is not empty: replays add to nothing")
         system.create_dir(path, recursive=True)
 
     def complete(self, outcomes: Iterable[Outcome], plan: Plan, ranges: Ranges) -> None:
@@ -103,7 +105,7 @@ def opened(folder: str) -> tuple[fs.FileSystem, str]:
             folder if "://" in folder else str(Path(folder).absolute())
         )
     except (OSError, pa.ArrowInvalid) as error:
-        raise ConfigurationError(f"{folder}: {error}") from None
+        raise ConfigurationError(without_password(folder, f"{folder}: {error}")) from None
     return found
 
 

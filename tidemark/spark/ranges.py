@@ -151,9 +151,9 @@ def _coverage(archive: Archive | None, files: Sequence[ArchiveFile]) -> str:
             "it, --archive reads what an archive has of the rest"
         )
     if not files:
-        return f"The archive {archive.place} has nothing of it"
+        return f"The archive {archive} has nothing of it"
     ranges = ", ".join(f"{begin} to {end}" for begin, end in covered(files))
-    return f"The archive {archive.place} has {ranges}"
+    return f"The archive {archive} has {ranges}"
 
 
 def earliest(admin: AdminClient, plan: Plan) -> dict[Partition, int]:

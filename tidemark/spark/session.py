@@ -114,16 +114,22 @@ def _settings(master: str, memory: str, folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _words_to(log: Path) -> Iterator[None]:
-    """Let a JVM that starts inside write its stderr to a file instead of the terminal."""
+    """Let a JVM that starts inside write to a file instead of the terminal.
+
+    One that cannot start says so on its stdout.
+    """
+    sys.stdout.flush()
     sys.stderr.flush()
-    terminal = os.dup(2)
+    own = [(stream, os.dup(stream)) for stream in (1, 2)]
     with log.open("wb") as file:
-        os.dup2(file.fileno(), 2)
+        for stream, _ in own:
+            os.dup2(file.fileno(), stream)
     try:
         yield
     finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
+        for stream, terminal in own:
+            os.dup2(terminal, stream)
+            os.close(terminal)
 
 
 def _end_jvm(gateway: object) -> None:
