@@ -1,9 +1,13 @@
-"""A replay by ``spark-submit``, as docs/replay.md shows it: the pipeline travels as a file."""
+"""A replay by ``spark-submit``, as docs/replay.md shows it: on executors that are processes.
+
+The pipeline travels as a file, and the Python of the executors as an archive.
+"""
 
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import polars as pl
@@ -13,23 +17,46 @@ from live import HERE
 from tidemark.spark.jars import kafka_source_jars
 
 ROOT = HERE.parents[1]
-SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+SPARK = Path(pyspark.__file__).parent
 
 
-def test_spark_submit_replays_a_pipeline(game, tmp_path):
-    output = tmp_path / "results"
+def spark_home(folder: Path) -> Path:
+    """Return a home for Spark, which executors leave their files in."""
+    home = folder / "spark"
+    home.mkdir()
+    for each in SPARK.iterdir():
+        (home / each.name).symlink_to(each)
+    return home
+
+
+def packed(folder: Path) -> Path:
+    """Return an archive with a ``bin/python`` that is the one of the tests."""
+    python, archive = folder / "python", folder / "env.tar.gz"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(python, "bin/python")
+    return archive
+
+
+def test_spark_submit_replays_a_pipeline_on_executors_of_their_own(game, tmp_path):
+    home, output = spark_home(tmp_path), tmp_path / "results"
     jars = ",".join(map(str, kafka_source_jars()))
     submitted = subprocess.run(
         [
-            *(SUBMIT, "--master", "local[2]", "--jars", jars, "--py-files", HERE / "example.py"),
+            *(home / "bin" / "spark-submit", "--master", "local-cluster[1,2,1024]", "--jars", jars),
+            *("--archives", f"{packed(tmp_path)}#env", "--py-files", HERE / "example.py"),
             *(ROOT / "services" / "replay.py", "example", "--operator", "pops-per-minute"),
             *("--output", f"parquet:{output}"),
         ],
         env={
             **os.environ,
             "KAFKA_BOOTSTRAP_SERVERS": game.config.bootstrap_servers,
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": "./env/bin/python",
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": str(ROOT),
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
         },
         cwd=tmp_path,
         capture_output=True,
