@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidemark.embedded.broker import Broker, is_free
 from tidemark.errors import ConfigurationError
+from tidemark.runtime import clients
+from tidemark.runtime.config import Config
+from tidemark.runtime.outsider import require_empty
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
@@ -37,6 +40,13 @@ def test_a_stopped_broker_leaves_no_process_and_no_port_and_its_data_starts_agai
     with Broker(tmp_path) as broker:
         topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=5).topics
         assert "moves" in topics
+
+
+def test_a_broker_that_never_had_a_group_is_asked_until_it_knows_of_none(tmp_path):
+    """It makes the topic of offsets at the first question, and has no coordinator until then."""
+    with Broker(tmp_path) as broker:
+        admin = clients.admin(Config(bootstrap_servers=broker.address))
+        require_empty(admin, ["nobody", "nobody-else"])
 
 
 def test_a_broker_does_not_outlive_a_killed_owner(tmp_path):

@@ -17,6 +17,7 @@ from tidemark.runtime.group import Partition
 from tidemark.runtime.sending import send
 
 _WAIT_S = 60.0
+_ANSWER_S = 10.0
 
 
 def ask_committed(
@@ -58,14 +59,22 @@ def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:
 
 
 def _members(admin: AdminClient, group: str) -> list[str]:
-    """Return the members of a group by client and host."""
-    try:
-        described = admin.describe_consumer_groups([group], request_timeout=_WAIT_S)[group].result()
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return []
-        raise
-    return [f"{member.client_id} at {member.host}" for member in described.members]
+    """Return the members of a group by client and host.
+
+    A broker that never had a group makes the topic of offsets first, and names no coordinator.
+    """
+
+    def ask() -> list[str]:
+        asked = admin.describe_consumer_groups([group], request_timeout=_ANSWER_S)
+        try:
+            described = asked[group].result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise
+        return [f"{member.client_id} at {member.host}" for member in described.members]
+
+    return clients.when_known(ask)
 
 
 def commit_outside(
