@@ -13,6 +13,7 @@ from tests.sinks.receiver import Receiver
 from tidemark.errors import ConfigurationError
 from tidemark.records import DeadLetter
 from tidemark.runtime.group import Partition
+from tidemark.runtime.logs import set_up
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, RefusedError, UnavailableError
@@ -46,6 +47,17 @@ def test_a_request_holds_records_and_a_key_that_is_the_same_when_it_is_sent_agai
     assert request.headers["idempotency-key"] == "game.pops/2/7-8"
     assert [(each["key"], each["offset"]) for each in request.records] == [([], 7), ([], 8)]
     assert request.records[0]["value"] == PANE
+
+
+def test_the_log_is_not_told_of_requests_whose_address_has_a_password(receiver, caplog):
+    set_up("INFO")
+    caplog.set_level("INFO")
+    address = receiver.url.replace("//", "//ann:secret@")
+    sink = opened(Place(lambda: WebhookSink(address), lambda _: []))
+    sink.write([batch([PANE])])
+    sink.close()
+    assert len(receiver.requests) == 1
+    assert caplog.messages == []
 
 
 def test_requests_are_small_and_what_was_taken_is_not_posted_again(receiver, sink):
