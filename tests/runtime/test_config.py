@@ -58,3 +58,23 @@ def test_other_kafka_variables_go_to_the_clients(monkeypatch):
     monkeypatch.setenv("KAFKA_LOG4J_OPTS", "-Dx")
 
     assert Config.from_env().client_properties == {"security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "KAFKA_PORT",
+        "KAFKA_IMAGE",
+        "KAFKA_PORT_9092_TCP_ADDR",
+        "KAFKA_SERVICE_HOST",
+        "KAFKA_SERVICE_PORT",
+        "KAFKA_SERVICE_PORT_CLIENTS",
+        "KAFKA_HEADLESS_SERVICE_HOST",
+        "KAFKA_HEADLESS_PORT_9092_TCP",
+    ],
+)
+def test_what_containers_are_told_of_a_service_named_kafka_is_no_setting(monkeypatch, name):
+    monkeypatch.setenv(name, "tcp://10.0.0.7:9092")
+    monkeypatch.setenv("KAFKA_SASL_KERBEROS_SERVICE_NAME", "kafka")
+
+    assert Config.from_env().client_properties == {"sasl.kerberos.service.name": "kafka"}

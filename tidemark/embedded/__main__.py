@@ -4,11 +4,13 @@ import argparse
 import os
 import sys
 
+from confluent_kafka import KafkaException
 from rich.console import Console
 
 from tidemark.embedded import stack
 from tidemark.embedded.state import state_folder
 from tidemark.errors import TidemarkError
+from tidemark.runtime.faults import explained
 
 
 def main() -> None:
@@ -16,8 +18,8 @@ def main() -> None:
     arguments = _parser().parse_args()
     try:
         _COMMANDS[arguments.command](arguments)
-    except TidemarkError as error:
-        sys.stderr.write(f"{arguments.command}: {error}\n")
+    except (TidemarkError, KafkaException) as error:
+        sys.stderr.write(f"{arguments.command}: {explained(error)[0]}\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -5,6 +5,7 @@ Every other ``KAFKA_*`` variable is passed to the Kafka clients: ``KAFKA_SECURIT
 """
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,9 @@ from tidemark.errors import ConfigurationError
 # Variables of Kafka's own scripts and images: they mean nothing to a client.
 _SCRIPTS = {"HOME", "OPTS", "HEAP_OPTS", "JMX_OPTS", "GC_LOG_OPTS", "JVM_PERFORMANCE_OPTS", "DEBUG"}
 _SCRIPT_PREFIXES = ("LOG4J", "SCALA", "VERSION")
+# Of .env; and what Kubernetes gives each pod beside a service named kafka, or kafka-something:
+# KAFKA_SERVICE_HOST, KAFKA_PORT, KAFKA_PORT_9092_TCP_ADDR.  No property of a client is named so.
+_SURROUNDINGS = re.compile(r"IMAGE$|(.+_)?(SERVICE_HOST|PORT)(_.+)?$")
 
 _DECIDED = {
     "bootstrap.servers",
@@ -53,6 +57,7 @@ def _client_properties() -> dict[str, str]:
         if value
         and name not in _SCRIPTS | {"BOOTSTRAP_SERVERS"}
         and not name.startswith(_SCRIPT_PREFIXES)
+        and not _SURROUNDINGS.match(name)
     }
 
 
