@@ -141,6 +141,22 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
     assert why(None) == "all sources are silent"
 
 
+def test_clocks_and_sources_are_in_order_whichever_process_has_them():
+    def clocks(*partitions: int) -> list[OperatorStats]:
+        each = [ClockStats(partition, 60_000, NOW_MS, None, 0, 0) for partition in partitions]
+        return [OperatorStats("pops", "p.log", 5, 0, 1, each, [])]
+
+    def sources(*numbers: int) -> list[SourceStats]:
+        return [SourceStats(f"moves/{number}", 5, False, 0, None) for number in numbers]
+
+    seen = told(
+        stats(slot="0", operators=clocks(2, 10), sources=sources(1, 10)),
+        stats(slot="1", operators=clocks(0, 1), sources=sources(2)),
+    )
+    assert [clock["partition"] for clock in seen["clocks"]] == [0, 1, 2, 10]
+    assert [source["source"] for source in seen["sources"]] == ["moves/1", "moves/2", "moves/10"]
+
+
 def test_a_window_is_open_until_the_clock_has_reached_its_end():
     seen = told(stats(operators=[held("moves/1", NOW_MS)]))
     assert [clock["open"] for clock in why_open(seen, "pops", 60_000)] == [False]

@@ -60,7 +60,7 @@ def _alerts(alerts: Sequence[dict[str, Any]], now_ms: int) -> str:
 def _processes(processes: Sequence[dict[str, Any]]) -> str:
     heads = (
         *("process", "state", ">lag", ">in", ">out", ">late", ">dead letters"),
-        *(">commits", ">mean", ">longest"),
+        *(">commits", ">mean", ">longest just now"),
     )
     rows = [
         [

@@ -40,8 +40,14 @@ def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms:
             if alert.process in known
         ],
         "processes": [_process(stats, now_ms) for stats in latest],
-        "clocks": [clock for stats in latest for clock in _clocks(stats, ingest, now_ms)],
-        "sources": [source for stats in latest for source in _sources(stats)],
+        # By what they are of, not by the process that has them at the moment.
+        "clocks": sorted(
+            (clock for stats in latest for clock in _clocks(stats, ingest, now_ms)),
+            key=lambda clock: (clock["operator"], clock["partition"]),
+        ),
+        "sources": sorted(
+            (source for stats in latest for source in _sources(stats)), key=_topic_and_number
+        ),
     }
 
 
@@ -89,6 +95,11 @@ def _sources(stats: Stats) -> list[Json]:
     return [
         {**msgspec.to_builtins(source), "lag": lags.get(source.source)} for source in stats.sources
     ]
+
+
+def _topic_and_number(source: Json) -> tuple[str, int]:
+    topic, _, number = source["source"].rpartition("/")
+    return topic, int(number)
 
 
 def _ingest(latest: Iterable[Stats]) -> Ingest:
