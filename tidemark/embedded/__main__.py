@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    console = Console(highlight=False)
+    console = _console()
     with console.status(f"starting Kafka and the services of {arguments.pipeline} ..."):
         running = stack.up(state_folder(), arguments.pipeline, arguments.port)
     results = f", results in {os.path.relpath(running.results)}" if running.results else ""
@@ -35,14 +35,19 @@ def _up(arguments: argparse.Namespace) -> None:
 
 
 def _down(_: argparse.Namespace) -> None:
-    console = Console(highlight=False)
+    console = _console()
     with console.status("stopping ..."):
         stopped = stack.down(state_folder())
     console.print("stopped" if stopped else "nothing runs")
 
 
 def _status(_: argparse.Namespace) -> None:
-    _show(Console(highlight=False))
+    _show(_console())
+
+
+def _console() -> Console:
+    # A line stays a line, however narrow the terminal: they are searched, and paths copied.
+    return Console(highlight=False, soft_wrap=True)
 
 
 def _show(console: Console) -> None:
