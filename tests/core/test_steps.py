@@ -19,6 +19,7 @@ from tests.core.arrival_oracle import NumberedPane
 from tests.core.logs import event_logs
 from tests.core.oracle import Pane
 from tests.core.running import late_row, panes, run
+from tidemark.core import slices
 from tidemark.core.windowed import WindowAggregate
 
 KINDS = {
@@ -86,7 +87,10 @@ def test_segments_taken_together_give_what_each_gives_alone(kind, data, log):
     shape = NumberedPane if numbered else Pane
     operator = module.operator(*(spec if numbered else (spec,)), log.topics)
     alone = run(operator, segments, pane=shape)
-    with patch.object(WindowAggregate, "most_pressing", data.draw(st.sampled_from((1, 2, 32)))):
+    with (
+        patch.object(WindowAggregate, "most_pressing", data.draw(st.sampled_from((1, 2, 32)))),
+        patch.object(slices, "_PORTION_BYTES", data.draw(st.sampled_from((100, 2**25)))),
+    ):
         shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)), shape)
     assert shown == alone.steps[:-1]
     assert late == alone.late

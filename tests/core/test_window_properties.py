@@ -43,8 +43,12 @@ def test_panes_and_late_rows_are_the_oracles_whatever_is_restored_or_purged(
 ):
     expected = windowed(log.segments, log.topics, spec)
     # Rows of many slices wait in a buffer, of which each segment empties some.
-    few, many = (0, 2) if waits else (8, 16)
-    with patch.object(slices, "_FEW", few), patch.object(slice_buffer, "_MANY", many):
+    few, many, portion_bytes = (0, 2, 100) if waits else (8, 16, 2**25)
+    with (
+        patch.object(slices, "_FEW", few),
+        patch.object(slices, "_PORTION_BYTES", portion_bytes),
+        patch.object(slice_buffer, "_MANY", many),
+    ):
         got = run(operator(spec, log.topics), log.segments, happen)
     assert got == expected
 

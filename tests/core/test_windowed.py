@@ -351,3 +351,30 @@ def test_rows_of_many_windows_at_once_give_the_panes_of_windows_kept_apart(monke
         return made + windows.finish()
 
     assert panes(few=3, many=3) == panes(few=100, many=3)
+
+
+@pytest.mark.parametrize("trigger", [on_close(), on_final()])
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_many_overlapping_windows_at_once_lay_out_few_blocks_at_a_time(monkeypatch, trigger, few):
+    merged = []
+    combine = Aggregation.combine
+
+    def counted(aggregation, partials, by):
+        merged.append(sum(part.height for part in partials))
+        return combine(aggregation, partials, by)
+
+    def panes(portion_bytes):
+        merged.clear()
+        monkeypatch.setattr(slices, "_PORTION_BYTES", portion_bytes)
+        windows = Windowing(100, slide_ms=1, lateness_ms=1_000, trigger=trigger)
+        rows = "|".join(f"a {n} {n}" for n in range(100))
+        made = windows.step(rows, watermark=500)
+        made += windows.step("a 50 1 | a 60 1", watermark=600)
+        return made + windows.finish()
+
+    monkeypatch.setattr(slices, "_FEW", few)
+    monkeypatch.setattr(Aggregation, "combine", counted)
+    whole = panes(portion_bytes=2**30)
+    assert max(merged) >= 10_000
+    assert panes(portion_bytes=10_000) == whole
+    assert max(merged) < 1_000

@@ -56,10 +56,20 @@ class _Span:
         block = self.block[int(bounds[0]) : int(bounds[-1])]
         return _Span(block, self.starts[low:high], bounds - bounds[0])
 
+    def size_bytes(self, begin_ms: Numbers, end_ms: Numbers) -> Numbers:
+        """Return about how many bytes the lines of slices within each window have."""
+        lines = self._bound(end_ms) - self._bound(begin_ms)
+        size_bytes: Numbers = lines * int(self.block.estimated_size()) // self.block.height
+        return size_bytes
+
+    def _bound(self, start_ms: Numbers) -> Numbers:
+        bound: Numbers = self.bounds[np.searchsorted(self.starts, start_ms)]
+        return bound
+
     def within(self, begin_ms: Numbers, end_ms: Numbers) -> pl.DataFrame:
         """Return the lines of slices within each window, with its END."""
-        low = self.bounds[np.searchsorted(self.starts, begin_ms)]
-        count = self.bounds[np.searchsorted(self.starts, end_ms)] - low
+        low = self._bound(begin_ms)
+        count = self._bound(end_ms) - low
         lines = self.block[ranges(low, count)].drop(SLICE)
         return lines.with_columns(pl.Series(END, np.repeat(end_ms, count)))
 
@@ -114,6 +124,13 @@ class SliceBuffer:
     def drop_until(self, start_ms: int) -> None:
         """Drop the blocks all of whose slices start up to ``start_ms``."""
         self._spans = [span for span in self._spans if span.starts[-1] > start_ms]
+
+    def sizes_bytes(self, begin_ms: Numbers, end_ms: Numbers) -> Numbers:
+        """Return about how many bytes the lines of slices within each window have."""
+        sizes = np.zeros(end_ms.size, np.int64)
+        for span in self._spans:
+            sizes += span.size_bytes(begin_ms, end_ms)
+        return sizes
 
     def within(self, begin_ms: Numbers, end_ms: Numbers) -> list[pl.DataFrame]:
         """Return the lines of slices within each window, with its END."""

@@ -9,7 +9,7 @@ many slices is kept whole at first (``slice_buffer``), and cut up together with 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from tidemark.core.aggregate import Aggregation
 from tidemark.core.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.judging import SEGMENT
+from tidemark.core.keyed_lines import Numbers
 from tidemark.core.operator import Changes
 from tidemark.core.pane import END
 from tidemark.core.segment import NEVER_MS
@@ -35,6 +36,9 @@ _MANY = 32
 
 _FEW = 8
 """Slices of a segment that are kept apart at once; if it met more, it waits in a buffer."""
+
+_PORTION_BYTES = 32 * 2**20
+"""About how much of blocks is laid out at once, unless a single window has more."""
 
 
 @dataclass(slots=True)
@@ -110,6 +114,32 @@ class WindowState:
         inside = (ends > starts[:, None]) & (ends > max(after_ms, NEVER_MS)) & (ends <= until_ms)
         due: list[int] = np.unique(ends[inside]).tolist()
         return due
+
+    def portions(self, ends: list[int]) -> list[list[int]]:
+        """Split windows, by their ends in order, such that the blocks of each portion are few.
+
+        A block is laid out for every window that it is in: where windows overlap and many are due,
+        that is many times the state.
+        """
+        if len(ends) < 2:
+            return [ends] if ends else []
+        portion = np.add.accumulate(self._sizes_bytes(np.array(ends, np.int64))) // _PORTION_BYTES
+        bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(ends)]
+        return [ends[low:high] for low, high in pairwise(bounds)]
+
+    def _sizes_bytes(self, end_of: Numbers) -> Numbers:
+        """Return about how many bytes the blocks of windows have, by their ends in order."""
+        start_of = self.windows.start_of(end_of)
+        low = bisect_left(self._starts, int(start_of.min()))
+        starts = self._starts[low : bisect_left(self._starts, int(end_of[-1]))]
+        slices = [self._slices[start] for start in starts]
+        held = [total_bytes((*part.ahead, *part.behind)) for part in slices]
+        until = np.add.accumulate([0, *held])
+        buffered = self._ahead.sizes_bytes(start_of, end_of)
+        buffered += self._behind.sizes_bytes(start_of, end_of)
+        begin, end = np.searchsorted(starts, start_of), np.searchsorted(starts, end_of)
+        sizes: Numbers = until[end] - until[begin] + buffered
+        return sizes
 
     def on_time(self, ends: list[int]) -> list[pl.DataFrame]:
         """Return the partials of the rows that were on time for each window, with its END."""

@@ -204,10 +204,15 @@ class WindowAggregate:
 
     def _on_time(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
         """Return the rows that are on time for windows, as far as they have come."""
-        return self._merged(state.on_time(ends), ON_TIME)
+        portions = state.portions(ends)
+        return [part for some in portions for part in self._merged(state.on_time(some), ON_TIME)]
 
     def _complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
         """Return everything accepted for windows, late where a row of the key was behind."""
+        portions = state.portions(ends)
+        return [part for some in portions for part in self._completed(state, some)]
+
+    def _completed(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
         parts = self._merged(state.accepted(ends), ON_TIME)
         behind = state.behind(ends)
         if not behind:
@@ -232,13 +237,23 @@ class WindowAggregate:
         shown = _distinct(behind, by) if behind else None
         if shown is None or shown.is_empty():
             return []
-        accepted = [*self._accepted(state, shown), *(self._by_then(part, shown) for part in new)]
-        everything = self._merged(accepted, LATE, by)
+        everything = [
+            part
+            for some in state.portions(shown[END].unique().sort().to_list())
+            for part in self._corrected(state, shown.filter(pl.col(END).is_in(some)), new, by)
+        ]
         if not self.discarding:
             return everything
         revisions = stacked(everything).select(*by, REVISION, TIMING)
         held = self.aggregation.combine(behind, by)
         return [held.join(revisions, on=by, how="left", nulls_equal=True)]
+
+    def _corrected(
+        self, state: WindowState, shown: pl.DataFrame, new: list[pl.DataFrame], by: list[str]
+    ) -> list[pl.DataFrame]:
+        """Return everything accepted for panes, of which ``new`` are rows not settled before."""
+        accepted = [*self._accepted(state, shown), *(self._by_then(part, shown) for part in new)]
+        return self._merged(accepted, LATE, by)
 
     def _counting(self, touched: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield partials of rows behind in each window in which they count, with the END."""
