@@ -1,6 +1,9 @@
 """What every operator shares: rows in log order with their W, each once, and the end of input."""
 
+from dataclasses import replace
+
 import polars as pl
+import pytest
 
 from tidemark.core.operator import Operator
 from tidemark.core.segment import (
@@ -14,6 +17,7 @@ from tidemark.core.segment import (
     Segment,
     SourceMark,
 )
+from tidemark.errors import StateError
 
 COLUMNS = {"key": pl.String()}
 
@@ -103,6 +107,65 @@ def test_columns_of_the_stream_that_the_operator_does_not_use_are_left_out():
     state = []
     one.step(segment(left=LEFT.with_columns(more=pl.lit(1))), one.clocks(), state)
     assert state[0].columns == [*ROW_COLUMNS, *COLUMNS]
+
+
+def valued(dtype, *values):
+    """Return rows with a value, and the operator that declares it so."""
+    rows = stream((0, 0, 0, 4, NEVER_MS, "a")).with_columns(pl.Series("value", values, dtype))
+    return rows, replace(operator("left"), columns={**COLUMNS, "value": dtype})
+
+
+@pytest.mark.parametrize(
+    ("found", "declared"),
+    [
+        (pl.Int32(), pl.Int64()),
+        (pl.Int64(), pl.Float64()),
+        (pl.Float32(), pl.Float64()),
+    ],
+)
+def test_numbers_of_an_older_log_are_read_as_declared_alone_and_beside_others(found, declared):
+    (old, _), (new, one) = valued(found, 3), valued(declared, 4)
+    later = new.with_columns(pl.lit(3, pl.Int64).alias(OFFSET))
+    mark = SourceMark("t/0", 3, 4, 8, 9)
+    segments = [segment(left=old), replace(segment(left=later), sources=(mark,))]
+    alone, together, clocks = [], [], one.clocks()
+    for each in segments:
+        one.step(each, clocks, alone)
+    list(one.steps(segments, one.clocks(), together))
+    assert [rows["value"].dtype for rows in alone] == [declared, declared]
+    assert all(map(pl.DataFrame.equals, alone, together))
+    assert [rows.schema for rows in alone] == [rows.schema for rows in together]
+
+
+def test_lists_of_an_older_log_are_read_as_declared():
+    old, _ = valued(pl.List(pl.Int64()), [3])
+    _, one = valued(pl.List(pl.Float64()), [4.0])
+    state = []
+    one.step(segment(left=old), one.clocks(), state)
+    assert state[0]["value"].dtype == pl.List(pl.Float64)
+
+
+@pytest.mark.parametrize(
+    ("found", "value", "declared", "told"),
+    [
+        (pl.String(), "7", pl.Int64(), "is Int64 in the pipeline, and String in"),
+        (pl.Float64(), 7.5, pl.Int64(), "is Int64 in the pipeline, and Float64 in"),
+        (pl.Boolean(), True, pl.Int64(), "is Int64 in the pipeline, and Boolean in"),
+        (pl.List(pl.String()), ["7"], pl.List(pl.Int64()), r"and List\(String\) in"),
+    ],
+)
+def test_a_log_of_other_types_is_refused_alone_and_beside_others(found, value, declared, told):
+    (old, _), (new, one) = valued(found, value), valued(declared, None)
+    with pytest.raises(StateError, match=told):
+        one.step(segment(left=old), one.clocks(), [])
+    with pytest.raises(StateError, match=told):
+        list(one.steps([segment(left=new), segment(left=old)], one.clocks(), []))
+
+
+def test_a_log_without_a_column_is_refused():
+    _, one = valued(pl.Int64(), 1)
+    with pytest.raises(StateError, match='"value" is Int64 in the pipeline, and not there in'):
+        one.step(segment(left=LEFT), one.clocks(), [])
 
 
 def test_the_end_of_input_is_marked():

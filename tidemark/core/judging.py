@@ -21,10 +21,14 @@ from tidemark.core.segment import (
     WATERMARK,
     Segment,
 )
+from tidemark.errors import StateError
 
 Numbers = npt.NDArray[np.int64]
 
 SEGMENT = "@segment"  # number of the row's segment among those worked on together
+
+_PROMOTED = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64)
+"""Of numbers, each type is read as any that follows it, as by Avro's rules of resolution."""
 
 _PLACE = {name: place for place, name in enumerate(ROW_COLUMNS)}
 _NONE = np.empty(0, np.int64)
@@ -41,28 +45,64 @@ class Laid:
 def laid(
     segments: Sequence[Segment], streams: Sequence[str], columns: Mapping[str, pl.DataType]
 ) -> Laid:
-    """Join the rows of streams in log order, segment after segment."""
+    """Join the rows of streams in log order, segment after segment.
+
+    Raises:
+        StateError: a segment was written for other columns, which cannot be read as these.
+    """
+    declared = {**ROW_COLUMNS, **columns}
     frames, numbers = [], []
     for number, segment in enumerate(segments):
         found = [segment.streams[name] for name in streams if name in segment.streams]
         frames += found
         numbers += [number] * len(found)
     if not frames:
-        return Laid(pl.DataFrame(schema={**ROW_COLUMNS, **columns}), _NONE)
+        return Laid(pl.DataFrame(schema=declared), _NONE)
     of_row = np.repeat(np.array(numbers), [frame.height for frame in frames])
-    rows = _end_to_end(frames, [*ROW_COLUMNS, *columns])
+    rows = _end_to_end(frames, declared)
     if len(streams) == 1:
         return Laid(rows, of_row)
     rows = rows.hstack([pl.Series(SEGMENT, of_row)]).sort(SEGMENT, SOURCE, OFFSET, SUB_ROW)
     return Laid(rows.drop(SEGMENT), rows[SEGMENT].to_numpy())
 
 
-def _end_to_end(frames: Sequence[pl.DataFrame], columns: list[str]) -> pl.DataFrame:
-    """Stack columns of frames; what else a frame has may differ from the others'."""
-    picked = [frame if frame.columns == columns else frame.select(columns) for frame in frames]
-    if len(picked) == 1:
-        return picked[0]
-    return pl.concat(picked, how="vertical_relaxed", rechunk=True)
+def _end_to_end(
+    frames: Sequence[pl.DataFrame], declared: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Stack the declared columns of frames; what else a frame has is left out."""
+    names, types = [*declared], [*declared.values()]
+    read = [
+        frame if frame.columns == names and frame.dtypes == types else _read_as(frame, declared)
+        for frame in frames
+    ]
+    return read[0] if len(read) == 1 else pl.concat(read, rechunk=True)
+
+
+def _read_as(frame: pl.DataFrame, declared: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Read rows as of the declared types: what they mean must not hang on the rows beside them."""
+    for name, wanted in declared.items():
+        found = frame.schema.get(name)
+        if found is None or not _promotes(found, wanted):
+            there = "not there" if found is None else str(found)
+            raise StateError(
+                f'column "{name}" is {wanted} in the pipeline, and {there} in rows of the log, '
+                "which an earlier one wrote: 'tidemark replay --from raw' reads them anew, "
+                "'tidemark reset' starts afresh"
+            )
+    return frame.select(pl.col(name).cast(wanted) for name, wanted in declared.items())
+
+
+def _promotes(found: pl.DataType, wanted: pl.DataType) -> bool:
+    if found == wanted:
+        return True
+    if isinstance(found, pl.List) and isinstance(wanted, pl.List):
+        return _promotes(_item(found), _item(wanted))
+    numbers = type(found) in _PROMOTED and type(wanted) in _PROMOTED
+    return numbers and _PROMOTED.index(type(found)) < _PROMOTED.index(type(wanted))
+
+
+def _item(of: pl.List) -> pl.DataType:
+    return of.inner if isinstance(of.inner, pl.DataType) else of.inner()
 
 
 def judged(
