@@ -310,6 +310,18 @@ def test_integers_beyond_64_bits_are_written_in_full():
     assert (first["pops"], third["pops"]) == (Decimal(2**100), -5)
 
 
+def test_a_decimal_beyond_38_digits_is_text_and_changes_no_pane_beside_it():
+    dtype, beyond = pl.Decimal(38, 2), f"-{10**36}.07"
+    avro = AvroResults("game.spent", KEY, {"spent": dtype, "mean": pl.Float64()}, KEY)
+    panes = PANES.drop("pops")
+    texts = panes.with_columns(pl.Series("spent", [beyond, "9.47", None]))
+    plain = panes[1:].with_columns(pl.Series("spent", [Decimal("9.47"), None], dtype))
+
+    values = avro.panes(texts)[1]
+    assert avro.pane_type.decode(values[0])["spent"] == beyond
+    assert values[1:] == avro.panes(plain)[1]
+
+
 def test_late_row_tells_why_and_which_record():
     keys, values = json_results().late(LATE)
 

@@ -5,8 +5,9 @@ put in.  Message keys are JSON as ever, so that compaction and consumers work al
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -22,8 +23,9 @@ Columns = Mapping[str, pl.DataType]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 2**63
-# Sums of integers are exact; one beyond 64 bits is written as a decimal.
-_WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0}
+# Sums are exact; one of integers beyond 64 bits is written as a decimal, one of decimals beyond
+# their digits as text.
+_WIDE: dict[str, Any] = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0}
 
 _WINDOW = {"name": WINDOW, "type": "long", "doc": "Number of the window among those of its key."}
 
@@ -43,7 +45,9 @@ class AvroResults:
         """
         name = re.sub(r"\W", "_", topic, flags=re.ASCII)
         pane, late = schema_file("pane"), schema_file("late_row")
-        wide = [n for n, dtype in values.items() if dtype.is_integer()]
+        self._decimals = {n: t for n, t in values.items() if isinstance(t, pl.Decimal)}
+        wide: dict[str, Any] = {n: _WIDE for n, dtype in values.items() if dtype.is_integer()}
+        wide |= dict.fromkeys(self._decimals, "string")
         numbers = [_WINDOW] if identity == WINDOW else []
         lead = [*_fields(key, name), *numbers]
         pane_fields = [*lead, *pane["fields"], *_fields(values, name, wide)]
@@ -61,7 +65,7 @@ class AvroResults:
         if END_OF_INPUT not in panes.columns:
             panes = panes.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
         keys = json_arrays(panes.select(*self._key, pane_identity(panes.columns)))
-        rows = _decimals(panes).iter_rows(named=True)
+        rows = _exact(_decimals(panes), self._decimals).iter_rows(named=True)
         return keys, [self.pane_type.encode(row) for row in rows]
 
     def late(self, late: pl.DataFrame) -> Messages:
@@ -84,13 +88,31 @@ def _decimals(panes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _fields(columns: Columns, record: str, wide: Collection[str] = ()) -> list[dict[str, Any]]:
+def _exact(panes: pl.DataFrame, decimals: Mapping[str, pl.Decimal]) -> pl.DataFrame:
+    """Make decimals again of texts, where one beyond all digits made texts of its column."""
+
+    def fitting(text: str | None, digits: int) -> Decimal | str | None:
+        if text is None or len(text.strip("-").replace(".", "").lstrip("0")) > digits:
+            return text
+        return Decimal(text)
+
+    return panes.with_columns(
+        pl.Series(name, [fitting(v, dtype.precision) for v in panes[name]], dtype=pl.Object)
+        for name, dtype in decimals.items()
+        if panes.schema[name] == pl.String
+    )
+
+
+def _fields(
+    columns: Columns, record: str, wide: Mapping[str, Any] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Return the fields of columns; ``wide``: by name, as what else values are written."""
     fields = []
     for name, dtype in columns.items():
         if not _NAME.fullmatch(name):
             raise PipelineError(f"{record}: column {name!r} is no Avro name; use format='json'")
         known = _type(dtype, f"{record}_{name}")
-        types = ["null", known, _WIDE] if name in wide else ["null", known]
+        types = ["null", known, *([wide[name]] if name in wide else [])]
         fields.append({"name": name, "type": types, "default": None})
     return fields
 
