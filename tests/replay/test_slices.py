@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from tidemark.runtime.encoders import results_of
 from tidemark.runtime.group import Partition
 from tidemark.runtime.restore import _joined as joined_pieces
 from tidemark.runtime.serde.segments import encode_segment
+from tidemark.spark import work
 from tidemark.spark.slices import most_slices, sliced, slices_of
 from tidemark.spark.unit import Given, Unit
 
@@ -90,6 +92,25 @@ def test_every_operator_gives_of_segments_together_what_it_gives_of_each(plan, s
     together = by_key(messages(plan, segments, at_once))
     assert len(together) == len(alone) > 100
     assert together == alone
+
+
+@pytest.mark.parametrize(("each_s", "most"), [(0.0, 1024), (0.125, 24), (40.0, 1)])
+def test_portions_are_so_few_segments_that_their_work_is_a_small_part_of_the_timeout(
+    monkeypatch, each_s, most
+):
+    now_s = 0.0
+    monkeypatch.setattr(work, "monotonic", lambda: now_s)
+    pieces = (work.Piece(Partition(LOG, 0), 0, offset, b"value") for offset in range(5_000))
+    sizes, offsets = [], []
+    for values in work.in_portions(pieces, 30_000):
+        now_s += each_s * len(values)
+        sizes.append(len(values))
+        offsets += [offset for offset, _ in values]
+    assert offsets == list(range(5_000))
+    # The first are few, and until it is known what they take each is at most twice the last.
+    assert sizes[0] == 16
+    assert all(later <= 2 * size for size, later in pairwise(sizes))
+    assert most <= max(sizes[2:]) <= 2 * most
 
 
 def test_what_is_given_names_the_segment_that_gave_it(plan, segments):

@@ -29,12 +29,12 @@ from tidemark.runtime.group import Partition, Start
 from tidemark.runtime.progress import LogProgress, encode
 from tidemark.runtime.restore import Restore
 from tidemark.runtime.running import Running, Tally
-from tidemark.runtime.serde.segments import segment_at, together
+from tidemark.runtime.serde.segments import segment_at
 from tidemark.runtime.task import OwnedLog, past_of
 from tidemark.runtime.topics import topic_ids
 from tidemark.spark.cut import committed_of
 from tidemark.spark.ingest_batch import commit_after_s, task_id
-from tidemark.spark.work import Batches, batch_of, pieces_of
+from tidemark.spark.work import Batches, batch_of, in_portions, pieces_of
 
 BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
 
@@ -52,7 +52,7 @@ class Batching:
         pieces = (piece for batch in batches for piece in pieces_of(batch))
         for log, found in groupby(pieces, key=attrgetter("log")):
             owned = [_Owned(self, service, log) for service in self._services(log)]
-            for values in together((piece.offset, piece.value) for piece in found):
+            for values in in_portions(found, self.config.transaction_timeout_ms):
                 for each in owned:
                     each.take(values)
             yield from self._finished(owned)

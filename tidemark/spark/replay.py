@@ -49,7 +49,8 @@ class Replay:
         segments = self.segments(spark, config)
         whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
         pieces = segments if whole else self._shuffled(segments, driver)
-        operating = Operating(self.plan, target, self.period, driver)
+        timeout_ms = config.transaction_timeout_ms
+        operating = Operating(self.plan, target, timeout_ms, self.period, driver)
         return pieces.mapInArrow(operating, target.ddl)
 
     def segments(self, spark: SparkSession, config: Config) -> DataFrame:

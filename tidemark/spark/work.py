@@ -8,6 +8,7 @@ the segments, and Spark brings the pieces of a slice together, sorted by offset.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -18,7 +19,8 @@ from tidemark.core.pane import END, START
 from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.plan import Plan
 from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.segments import encode_segment, segment_at, together
+from tidemark.runtime.portion import Portion
+from tidemark.runtime.serde.segments import MOST_TOGETHER, encode_segment, segment_at, together
 from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.slices import sliced
 from tidemark.spark.unit import Given, Unit
@@ -166,10 +168,14 @@ ALWAYS = Period()
 
 @dataclass(frozen=True)
 class Operating:
-    """Runs operators over the segments of units, which come one after another."""
+    """Runs operators over the segments of units, which come one after another.
+
+    ``transaction_timeout_ms``: of the transactions that the target may have open.
+    """
 
     plan: Plan
     target: Target
+    transaction_timeout_ms: int
     period: Period = ALWAYS
     driver: Address | None = None
 
@@ -180,11 +186,27 @@ class Operating:
         for (log, slice_), found in groupby(pieces, key=lambda piece: piece[:2]):
             unit = Unit(self.plan, log, slice_)
             writer = self.target.open(unit)
-            for values in together((piece.offset, piece.value) for piece in found):
+            for values in in_portions(found, self.transaction_timeout_ms):
                 for given in unit.take(values):
                     yield from writer.take(self.period.of(given))
                 pulse.beat(log, slice_, unit.offset, unit.rows, unit.clock_ms)
             yield from writer.finish(unit)
+
+
+def in_portions(
+    pieces: Iterable[Piece], transaction_timeout_ms: int
+) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield the offsets and values of a log partition, as many as can be worked on at once.
+
+    They are so few that the work on them, until the next are asked for, takes a small part of the
+    timeout: a transaction is committed between portions, never within one.
+    """
+    portion = Portion(MOST_TOGETHER, transaction_timeout_ms)
+    values = ((piece.offset, piece.value) for piece in pieces)
+    for found in together(values, lambda: portion.size):
+        begin_s = monotonic()
+        yield found
+        portion.took(len(found), monotonic() - begin_s)
 
 
 def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:

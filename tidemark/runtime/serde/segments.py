@@ -1,6 +1,6 @@
 """Segments as messages of a log topic: ``schemas/segment.avsc``."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from tidemark.runtime.serde.frames import decode_tables, encode_tables
 
 _SEGMENT = AvroType.of_file("segment")
 
-_TOGETHER = 1024
+MOST_TOGETHER = 1024
 """Segments, or ..."""
 
 _TOGETHER_BYTES = 16 * 2**20
@@ -46,14 +46,19 @@ def from_record(record: dict[str, Any]) -> bytes:
     return _SEGMENT.encode(record)
 
 
-def together(values: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield values of log records with their offsets, as many at once as operators should take."""
+def together(
+    values: Iterable[tuple[int, bytes]], most: Callable[[], int] = lambda: MOST_TOGETHER
+) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield values of log records with their offsets, as many at once as operators should take.
+
+    ``most``: asked each time, if fewer may be needed.
+    """
     found: list[tuple[int, bytes]] = []
     size_bytes = 0
     for offset, value in values:
         found.append((offset, value))
         size_bytes += len(value)
-        if size_bytes >= _TOGETHER_BYTES or len(found) == _TOGETHER:
+        if size_bytes >= _TOGETHER_BYTES or len(found) >= most():
             yield found
             found, size_bytes = [], 0
     if found:
