@@ -30,6 +30,7 @@ from tidemark.runtime.serde.changelog import (
     encode,
     encode_operator,
 )
+from tidemark.spark.ingest_batch import commit_after_s
 from tidemark.spark.outcome import Outcome, encode_outcome
 from tidemark.spark.topics import UnitTopics
 from tidemark.spark.unit import Unit
@@ -49,8 +50,6 @@ STATE = pa.schema(
 """Pieces of state on the way to the task that stores them; the operator "" tells of a unit."""
 
 STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
-
-_COMMIT_S = 5.0
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -151,6 +150,7 @@ class _LogStore:
     def __init__(self, job: Storing, log: Partition) -> None:
         self.log = log
         self._run, self._end = job.run, job.ends[log]
+        self._commit_s = commit_after_s(job.config)
         group = side_group(job.plan.pipeline, "state")
         self._transaction = transaction(job.config, f"{group}.{log}")
         self._consumer = clients.plain_consumer(job.config, group)
@@ -163,7 +163,7 @@ class _LogStore:
         self._operator: OperatorPlan | None = None
         self._held: Piece | None = None
         self._chunk = 0
-        self._due_s = monotonic() + _COMMIT_S
+        self._due_s = monotonic() + self._commit_s
 
     def take(self, operator: str, piece: Piece) -> None:
         """Take the next piece; those of an operator become one snapshot."""
@@ -204,7 +204,7 @@ class _LogStore:
     def _commit(self) -> None:
         noted = TopicPartition(*self.log, self._end, metadata=self._run)
         self._transaction.commit([noted], self._consumer)
-        self._due_s = monotonic() + _COMMIT_S
+        self._due_s = monotonic() + self._commit_s
 
     def finish(self) -> bytes:
         """Commit the rest; tell of the log partition."""

@@ -22,11 +22,11 @@ from tidemark.runtime.oversized import Keys, Values, parted
 from tidemark.runtime.serde.dead_letters import encode_dead_letters
 from tidemark.runtime.topics import Topic, ensure, own_topics
 from tidemark.spark.cut import result_topics
+from tidemark.spark.ingest_batch import commit_after_s
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Batches, Writer
 
-_COMMIT_S = 5.0
 _ANSWER_S = 30.0
 _SUFFIX = ".replay"
 
@@ -81,11 +81,12 @@ class UnitTopics:
         self._transaction = transaction(config, f"{group}.{unit.log}")
         self._consumer = clients.plain_consumer(config, group)
         self._run, self._suffix = run, suffix
+        self._commit_s = commit_after_s(config)
         self._log = unit.log
         self._written = _written(self._consumer, unit.log, run)
         self._encoders = encoders(config, unit.plans)
         self._first = -1
-        self._due_s = time.monotonic() + _COMMIT_S
+        self._due_s = time.monotonic() + self._commit_s
 
     def take(self, given: Given) -> Batches:
         """Write the messages of segments, but for those that an earlier attempt has written."""
@@ -120,7 +121,7 @@ class UnitTopics:
     def _commit(self, next_offset: int) -> None:
         progress = TopicPartition(*self._log, next_offset, metadata=self._run)
         self._transaction.commit([progress], self._consumer)
-        self._due_s = time.monotonic() + _COMMIT_S
+        self._due_s = time.monotonic() + self._commit_s
 
     def close(self, unit: Unit) -> None:
         """Commit the rest."""
