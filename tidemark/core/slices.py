@@ -115,15 +115,16 @@ class WindowState:
         due: list[int] = np.unique(ends[inside]).tolist()
         return due
 
-    def portions(self, ends: list[int]) -> list[list[int]]:
+    def portions(self, ends: list[int], times: Numbers | int = 1) -> list[list[int]]:
         """Split windows, by their ends in order, such that the blocks of each portion are few.
 
         A block is laid out for every window that it is in: where windows overlap and many are due,
-        that is many times the state.
+        that is many times the state.  ``times``: how often it is for each window.
         """
         if len(ends) < 2:
             return [ends] if ends else []
-        portion = np.add.accumulate(self._sizes_bytes(np.array(ends, np.int64))) // _PORTION_BYTES
+        sizes_bytes = self._sizes_bytes(np.array(ends, np.int64)) * times
+        portion = np.add.accumulate(sizes_bytes) // _PORTION_BYTES
         bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(ends)]
         return [ends[low:high] for low, high in pairwise(bounds)]
 

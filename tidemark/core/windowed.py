@@ -229,17 +229,21 @@ class WindowAggregate:
 
         Each shows what had come by its segment.
         """
-        new = [self._shown_in(part, clock_ms) for part in self._counting(state.touched)]
+        came = [self._shown_in(part, clock_ms) for part in self._counting(state.touched)]
+        new = [stacked(came)] if came else []
         older = self._placed(state.behind(ends), clock_ms)
         shows = pl.col(END) <= pl.min_horizontal(PASSED, int(clock_ms[-1]))
         behind = [*(_bare(part.filter(shows), PASSED, _CAME) for part in new), *older]
-        by = [END, *self.key, *[SEGMENT] * (clock_ms.size > 1)]
+        segment = [SEGMENT] * (clock_ms.size > 1)
+        by = [END, *self.key, *segment]
         shown = _distinct(behind, by) if behind else None
         if shown is None or shown.is_empty():
             return []
+        # A window is laid out once for each segment that shows it.
+        times = shown.select(END, *segment).unique().group_by(END).len("times").sort(END)
         everything = [
             part
-            for some in state.portions(shown[END].unique().sort().to_list())
+            for some in state.portions(times[END].to_list(), times["times"].to_numpy())
             for part in self._corrected(state, shown.filter(pl.col(END).is_in(some)), new, by)
         ]
         if not self.discarding:
