@@ -148,7 +148,12 @@ def test_lists_of_an_older_log_are_read_as_declared():
 @pytest.mark.parametrize(
     ("found", "value", "declared", "told"),
     [
-        (pl.String(), "7", pl.Int64(), "is Int64 in the pipeline, and String in"),
+        (
+            pl.String(),
+            "7",
+            pl.Int64(),
+            "is Int64 in the pipeline, and String in rows of the log of t/0 from offset 0 on",
+        ),
         (pl.Float64(), 7.5, pl.Int64(), "is Int64 in the pipeline, and Float64 in"),
         (pl.Boolean(), True, pl.Int64(), "is Int64 in the pipeline, and Boolean in"),
         (pl.List(pl.String()), ["7"], pl.List(pl.Int64()), r"and List\(String\) in"),

@@ -50,44 +50,39 @@ def laid(
     Raises:
         StateError: a segment was written for other columns, which cannot be read as these.
     """
-    declared = {**ROW_COLUMNS, **columns}
+    declared = pl.Schema({**ROW_COLUMNS, **columns})
     frames, numbers = [], []
     for number, segment in enumerate(segments):
         found = [segment.streams[name] for name in streams if name in segment.streams]
-        frames += found
+        frames += [_read_as(frame, declared, segment) for frame in found]
         numbers += [number] * len(found)
     if not frames:
         return Laid(pl.DataFrame(schema=declared), _NONE)
     of_row = np.repeat(np.array(numbers), [frame.height for frame in frames])
-    rows = _end_to_end(frames, declared)
+    rows = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
     if len(streams) == 1:
         return Laid(rows, of_row)
     rows = rows.hstack([pl.Series(SEGMENT, of_row)]).sort(SEGMENT, SOURCE, OFFSET, SUB_ROW)
     return Laid(rows.drop(SEGMENT), rows[SEGMENT].to_numpy())
 
 
-def _end_to_end(
-    frames: Sequence[pl.DataFrame], declared: Mapping[str, pl.DataType]
-) -> pl.DataFrame:
-    """Stack the declared columns of frames; what else a frame has is left out."""
-    names, types = [*declared], [*declared.values()]
-    read = [
-        frame if frame.columns == names and frame.dtypes == types else _read_as(frame, declared)
-        for frame in frames
-    ]
-    return read[0] if len(read) == 1 else pl.concat(read, rechunk=True)
+def _read_as(frame: pl.DataFrame, declared: pl.Schema, segment: Segment) -> pl.DataFrame:
+    """Read rows as of the declared columns: what they mean must not hang on the rows beside them.
 
-
-def _read_as(frame: pl.DataFrame, declared: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Read rows as of the declared types: what they mean must not hang on the rows beside them."""
+    What else a frame has is left out.
+    """
+    schema = frame.schema
+    if [*schema.items()] == [*declared.items()]:
+        return frame
     for name, wanted in declared.items():
-        found = frame.schema.get(name)
+        found = schema.get(name)
         if found is None or not _promotes(found, wanted):
             there = "not there" if found is None else str(found)
+            mark = segment.sources[0]
             raise StateError(
-                f'column "{name}" is {wanted} in the pipeline, and {there} in rows of the log, '
-                "which an earlier one wrote: 'tidemark replay --from raw' reads them anew, "
-                "'tidemark reset' starts afresh"
+                f'column "{name}" is {wanted} in the pipeline, and {there} in rows of the log of '
+                f"{mark.source} from offset {mark.first_offset} on, which an earlier one wrote: "
+                "'tidemark replay --from raw' reads them anew, 'tidemark reset' starts afresh"
             )
     return frame.select(pl.col(name).cast(wanted) for name, wanted in declared.items())
 

@@ -211,11 +211,9 @@ class Operator:
     ) -> Steps:
         self._record(segment, before_ms, state)
         output = self._acted(rows, state, before_ms, clock_ms)
-        panes, late = (
-            np.zeros(output.panes.height, np.int64),
-            np.zeros(output.late.height, np.int64),
-        )
-        return Steps(output, panes, late, clock_ms)
+        of_pane = np.zeros(output.panes.height, np.int64)
+        of_late = np.zeros(output.late.height, np.int64)
+        return Steps(output, of_pane, of_late, clock_ms)
 
     def _together(
         self, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: Sequence[int]
