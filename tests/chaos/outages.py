@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from tests.chaos.supervisor import Supervisor
+from tests.chaos.supervising import Supervisor
 from tests.integration.stack import Stack
 from tidemark.embedded.broker import Broker
 

@@ -26,7 +26,7 @@ from tests.chaos.outages import Outages
 from tests.chaos.recorded import record
 from tests.chaos.records import draw_records
 from tests.chaos.schedule import FEED_S, SERVICES, Fault, Scenario, draw_scenario
-from tests.chaos.supervisor import Supervisor
+from tests.chaos.supervising import Supervisor
 from tests.integration.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.chaos.supervisor import adds_up
+from tests.chaos.supervising import adds_up
 
 
 @pytest.mark.parametrize(
