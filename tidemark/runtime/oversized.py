@@ -7,9 +7,6 @@ later panes are untouched.
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from tidemark.records import DeadLetter
 from tidemark.runtime.clients import MAX_MESSAGE_BYTES
 
@@ -28,23 +25,31 @@ def parted(
     topic: str, partition: int, keys: Keys, values: Values
 ) -> tuple[Keys, Values, list[DeadLetter]]:
     """Return what fits the topic, and letters instead of what does not."""
-    sizes = sizes_bytes(keys, values)
-    if sizes.max(initial=0) <= MOST_BYTES:
+    fit = fitting(keys, values)
+    if all(fit):
         return keys, values, []
     kept, letters = [], []
-    for size, key, value in zip(sizes.tolist(), keys, values, strict=True):
-        if size <= MOST_BYTES:
+    for fits, key, value in zip(fit, keys, values, strict=True):
+        if fits:
             kept.append((key, value))
             continue
+        size = _size_bytes(key, value)
         reason = f"pane of {size:,} bytes: at most {MOST_BYTES:,} fit a message"
         letters.append(DeadLetter(reason, STAGE, topic, partition, _NO_OFFSET, -1, key, value))
     return [key for key, _ in kept], [value for _, value in kept], letters
 
 
-def sizes_bytes(keys: Keys, values: Values) -> npt.NDArray[np.int64]:
-    """Return the bytes of each pane's key and value."""
-    return _lengths(keys) + _lengths(values)
+def fitting(keys: Keys, values: Values) -> list[bool]:
+    """Return which panes fit a message: as a rule all, which two looks at the longest tell."""
+    if _longest(keys) + _longest(values) <= MOST_BYTES:
+        return [True] * len(keys)
+    sizes_bytes = map(_size_bytes, keys, values)
+    return [size_bytes <= MOST_BYTES for size_bytes in sizes_bytes]
 
 
-def _lengths(texts: Keys | Values) -> npt.NDArray[np.int64]:
-    return np.fromiter((0 if text is None else len(text) for text in texts), np.int64, len(texts))
+def _size_bytes(key: bytes | None, value: bytes | None) -> int:
+    return len(key or b"") + len(value or b"")
+
+
+def _longest(texts: Keys | Values) -> int:
+    return max(map(len, filter(None, texts)), default=0)

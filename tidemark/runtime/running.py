@@ -91,7 +91,7 @@ class Running:
     def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox, tally: Tally) -> None:
         """Work on segments, given with their offsets, but for those that were taken before."""
         new = [segment for offset, segment in segments if offset >= self.next_offset]
-        for steps in self.plan.operator.steps(new, self.clocks, self.state) if new else ():
+        for steps in self.plan.operator.steps(new, self.clocks, self.state):
             self._write(steps.output, outbox, tally)
 
     def _write(self, output: Output, outbox: Outbox, tally: Tally) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidemark.runtime.config import Config
 from tidemark.runtime.encoders import encoders
 from tidemark.runtime.group import Partition
-from tidemark.runtime.oversized import MOST_BYTES, Keys, Values, sizes_bytes
+from tidemark.runtime.oversized import Keys, Values, fitting
 from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Batches, Writer, ddl
 
@@ -59,8 +59,8 @@ class _UnitMessages:
         if output.panes.height:
             keys, values = encoder.panes(output.panes)
             batch = self._batch(plan.results, given.pane_offset, keys, values)
-            fit = sizes_bytes(keys, values) <= MOST_BYTES
-            yield batch if fit.all() else batch.filter(pa.array(fit))
+            fit = fitting(keys, values)
+            yield batch if all(fit) else batch.filter(pa.array(fit))
         if output.late.height:
             yield self._batch(plan.late, given.late_offset, *encoder.late(output.late))
 

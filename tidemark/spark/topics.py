@@ -94,10 +94,12 @@ class UnitTopics:
             self._begin(given.first)
         plan, output = given.plan, given.output
         encoder = self._encoders[plan.operator.name]
-        panes = output.panes.filter(pl.Series(given.pane_offset >= self._written))
+        panes, late = output.panes, output.late
+        if given.first < self._written:
+            panes = panes.filter(pl.Series(given.pane_offset >= self._written))
+            late = late.filter(pl.Series(given.late_offset >= self._written))
         if panes.height:
             self._write_panes(plan, *encoder.panes(panes))
-        late = output.late.filter(pl.Series(given.late_offset >= self._written))
         if late.height:
             self._write(plan.late, *encoder.late(late))
         return iter(())

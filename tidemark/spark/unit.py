@@ -1,7 +1,7 @@
 """The unit of a replay: one log partition, or one slice of it, through the operators of its log.
 
-It is what a service does with a log partition, less Kafka and changelogs: the same operators, step
-by step, in the order of the log.
+It is what a service does with a log partition, less Kafka and changelogs: the same operators, in
+the order of the log, as many segments at once as are given.
 """
 
 from collections.abc import Iterator, Sequence
