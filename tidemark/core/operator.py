@@ -21,7 +21,7 @@ from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.clock import ClockTable, ProcessingClock
 from tidemark.core.judging import SEGMENT, Laid, judged, laid
 from tidemark.core.pane import END, END_OF_INPUT, START
-from tidemark.core.segment import EVENT_TIME, WATERMARK, Segment
+from tidemark.core.segment import WATERMARK, Segment
 
 LATE_BY = "late_by_ms"
 
@@ -247,17 +247,6 @@ class Operator:
             entries.append(clocks.enter(segment))
             clock_ms.append(clocks.leave(segment))
         return judged(found, segments, entries, by_arrival=self.by_arrival), clock_ms
-
-
-def behind_time(rows: pl.DataFrame, correctable_ms: int) -> npt.NDArray[np.bool_]:
-    """Return which rows W has overtaken; none where published windows take no more rows.
-
-    ``correctable_ms``: how long windows take rows after they were published.
-    """
-    if correctable_ms == 0:
-        return np.zeros(rows.height, np.bool_)
-    behind: npt.NDArray[np.bool_] = rows[WATERMARK].to_numpy() > rows[EVENT_TIME].to_numpy()
-    return behind
 
 
 def missed(

@@ -92,20 +92,6 @@ def panes_of(
     return panes.sort(*within, END, *key, REVISION, TIMING)
 
 
-def placed(
-    panes: pl.DataFrame, clock_ms: Sequence[int], wait_ms: int, allowed_lateness_ms: int
-) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-    """Return panes published together that are no corrections, and which segment gave each.
-
-    ``clock_ms``: the clock after each segment.  ``wait_ms``: how long after the end of its window
-    a pane is published.
-    """
-    end_ms, clocks_ms = panes[END].to_numpy(), np.array(clock_ms)
-    segment = np.searchsorted(clocks_ms, end_ms + wait_ms)
-    final = end_ms + allowed_lateness_ms <= clocks_ms[segment]
-    return panes.with_columns(pl.Series(FINAL, final)), segment
-
-
 def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Series:
     """Return one timing where a mask is true, the other where not."""
     return pl.Series([otherwise, timing])[pl.Series(mask.astype(np.uint32))]

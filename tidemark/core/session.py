@@ -11,7 +11,6 @@ grew beyond the clock is open again: it waits until the clock reaches its new en
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -19,9 +18,10 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
+from tidemark.core.due_by_end import DueByEnd
 from tidemark.core.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of
 from tidemark.core.line_table import Found
-from tidemark.core.operator import behind_time, missed
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     END,
     LATE,
@@ -30,7 +30,6 @@ from tidemark.core.pane import (
     START,
     framed,
     pane_schema,
-    placed,
     timing_where,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
@@ -77,7 +76,7 @@ class Met:
 
 
 @dataclass(frozen=True)
-class SessionAggregate:
+class SessionAggregate(DueByEnd):
     """Aggregate each key's rows in sessions.
 
     State is one partial aggregate per session until the clock has passed its end by the allowed
@@ -92,9 +91,6 @@ class SessionAggregate:
     trigger: Trigger = field(default_factory=OnClose)
     lateness: str = AFTER_MERGING
     discarding: bool = False
-
-    together: ClassVar[bool] = True
-    most_pressing: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         """Refuse what means nothing."""
@@ -206,7 +202,7 @@ class SessionAggregate:
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return withdrawals, then the sessions that became due or got rows after they were."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
-        due = state.publish(max(NEVER_MS, clock_ms - self._wait_ms), clock_ms)
+        due = state.publish(max(NEVER_MS, clock_ms - self.wait_ms), clock_ms)
         panes = pl.DataFrame(schema=self.schema()) if due is None else self._panes(due, clock_ms)
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
@@ -214,20 +210,9 @@ class SessionAggregate:
         gone = self.retractions(withdrawn.keys, withdrawn.facts, panes.schema)
         return pl.concat([gone.sort(END, *self.key, START, REVISION), panes])
 
-    def pressing(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows W has overtaken, if what was published may take them."""
-        return behind_time(rows, self.allowed_lateness_ms - self._wait_ms)
-
-    def publish_each(
-        self, state: SessionState, before_ms: int, clock_ms: Sequence[int]
-    ) -> tuple[pl.DataFrame, Numbers]:
-        """Return the windows that the clock reached, and the segment after which it had."""
-        panes = self.publish(state, before_ms, clock_ms[-1])
-        return placed(panes, clock_ms, self._wait_ms, self.allowed_lateness_ms)
-
     @property
-    def _wait_ms(self) -> int:
-        """How long after a window's end its pane waits for late rows."""
+    def wait_ms(self) -> int:
+        """How long after a session's end its last pane waits: not at all on close."""
         return 0 if isinstance(self.trigger, OnClose) else self.allowed_lateness_ms
 
     def schema(self) -> dict[str, pl.DataType]:

@@ -14,9 +14,8 @@ lines near those times are laid out (``sliding_lines``).  Early panes (``early``
 windows each row of a segment met.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -24,9 +23,10 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
+from tidemark.core.due_by_end import DueByEnd
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.keyed_lines import Mask, Numbers, keys_of
-from tidemark.core.operator import behind_time, missed
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     END,
     LATE,
@@ -35,14 +35,13 @@ from tidemark.core.pane import (
     TIMING,
     pane_schema,
     panes_of,
-    placed,
 )
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.sliding_fold import Windows, any_of, met_by_rows, windows_made
 from tidemark.core.sliding_lines import NUMBER, Layout, in_order, laid_out, rows_of, without
 from tidemark.core.sliding_state import SlidingState
 from tidemark.core.tallies import HIGHEST, TOTAL
-from tidemark.core.trigger import OnClose, OnFinal, Trigger, wait_after_end_ms
+from tidemark.core.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.window import Sliding
 
 
@@ -55,7 +54,7 @@ class _Near:
 
 
 @dataclass(frozen=True)
-class SlidingAggregate:
+class SlidingAggregate(DueByEnd):
     """Aggregate each key's rows in windows that end with, or follow, every row.
 
     State is one partial per key and time (and W, behind) until the clock has passed all windows
@@ -69,9 +68,6 @@ class SlidingAggregate:
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
-
-    together: ClassVar[bool] = True
-    most_pressing: ClassVar[int] = 0
 
     def fresh(self, store: BlockStore = IN_MEMORY) -> SlidingState:
         """Return state that holds nothing."""
@@ -109,29 +105,13 @@ class SlidingAggregate:
         """Return corrections of published windows, then the windows that the clock reached."""
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
 
-    def pressing(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows W has overtaken, if what was published may take them."""
-        return behind_time(rows, self.allowed_lateness_ms - self._wait_ms)
-
-    def publish_each(
-        self, state: SlidingState, before_ms: int, clock_ms: Sequence[int]
-    ) -> tuple[pl.DataFrame, Numbers]:
-        """Return the windows that the clock reached, and the segment after which it had."""
-        panes = self.publish(state, before_ms, clock_ms[-1])
-        return placed(panes, clock_ms, self._wait_ms, self.allowed_lateness_ms)
-
-    @property
-    def _wait_ms(self) -> int:
-        """How long after a window's end its pane waits for late rows."""
-        return wait_after_end_ms(self.trigger, self.allowed_lateness_ms)
-
     def due(self, state: SlidingState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
         """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
 
         An on-time pane holds the rows with W < end; what came behind follows in a second pane: with
         everything or, discarding, with what none has shown.
         """
-        wait_ms = self._wait_ms
+        wait_ms = self.wait_ms
         touched = stacked([self._no_lines(), *state.touched])
         state.settle()
         # A line is in no window that ended before it; on_final nothing follows what it published.

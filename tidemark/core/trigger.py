@@ -68,11 +68,6 @@ class OnFinal:
 Trigger = OnClose | OnFinal | Every
 
 
-def wait_after_end_ms(trigger: Trigger, allowed_lateness_ms: int) -> int:
-    """Return how long after the end of a window its pane waits for late rows."""
-    return allowed_lateness_ms if isinstance(trigger, OnFinal) else 0
-
-
 def on_close(early: Every | None = None) -> OnClose:
     """Publish a window when the clock reaches its end, and again when rows come after that.
 

@@ -25,10 +25,11 @@ import polars as pl
 from tidemark.core.aggregate import ROWS, Aggregation
 from tidemark.core.block_store import IN_MEMORY, BlockStore
 from tidemark.core.blocks import stacked
+from tidemark.core.due_by_end import DueByEnd
 from tidemark.core.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.judging import SEGMENT
 from tidemark.core.keyed_lines import Mask, Numbers
-from tidemark.core.operator import behind_time, missed
+from tidemark.core.operator import missed
 from tidemark.core.pane import (
     END,
     LATE,
@@ -41,14 +42,14 @@ from tidemark.core.pane import (
 from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.slice_buffer import SLICE
 from tidemark.core.slices import CLOSED, PASSED, WindowState
-from tidemark.core.trigger import OnClose, Trigger, wait_after_end_ms
+from tidemark.core.trigger import OnClose, Trigger
 from tidemark.core.window import Aligned
 
 _CAME = "@came"  # the segment that brought rows behind, where SEGMENT is the one that shows them
 
 
 @dataclass(frozen=True)
-class WindowAggregate:
+class WindowAggregate(DueByEnd):
     """Aggregate each key's rows in every window that contains them.
 
     State is the partial aggregates of every slice until the clock has passed the last window it
@@ -63,7 +64,6 @@ class WindowAggregate:
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
 
-    together: ClassVar[bool] = True
     most_pressing: ClassVar[int] = 32
     """A pane looks at what came behind in each segment before its own: work by their square."""
 
@@ -132,15 +132,10 @@ class WindowAggregate:
 
     def pressing(self, rows: pl.DataFrame) -> Mask:
         """Return which rows count in a window that W had passed, and so ask for a correction."""
-        behind = behind_time(rows, self.allowed_lateness_ms - self._wait_ms)
+        behind = super().pressing(rows)
         at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         behind[behind] = self.windows.end_until(watermark_ms[behind]) > at_ms[behind]
         return behind
-
-    @property
-    def _wait_ms(self) -> int:
-        """How long after a window's end its pane waits for late rows."""
-        return wait_after_end_ms(self.trigger, self.allowed_lateness_ms)
 
     def due(self, state: WindowState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
         """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
@@ -152,7 +147,7 @@ class WindowAggregate:
 
     def _due(self, state: WindowState, before_ms: int, clock_ms: Numbers) -> list[pl.DataFrame]:
         """Return what is due after segments, with the clock after each; by SEGMENT if several."""
-        wait_ms, last_ms = self._wait_ms, int(clock_ms[-1])
+        wait_ms, last_ms = self.wait_ms, int(clock_ms[-1])
         ends = state.due(before_ms - wait_ms, last_ms - wait_ms)
         corrects = self.allowed_lateness_ms > wait_ms
         corrections = self._corrections(state, ends, clock_ms) if corrects else []
@@ -164,7 +159,7 @@ class WindowAggregate:
         """Say after which segment the clock reached each window."""
         if clock_ms.size == 1:
             return parts
-        reached = [np.searchsorted(clock_ms, p[END].to_numpy() + self._wait_ms) for p in parts]
+        reached = [np.searchsorted(clock_ms, p[END].to_numpy() + self.wait_ms) for p in parts]
         return [
             part.with_columns(pl.Series(SEGMENT, segment))
             for part, segment in zip(parts, reached, strict=True)
