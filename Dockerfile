@@ -59,6 +59,6 @@ ENTRYPOINT ["tidemark"]
 COPY --from=replay-packages /opt/tidemark /opt/tidemark
 COPY --from=code /opt/code /opt/tidemark
 RUN mkdir /opt/cache \
- && python -c "from tidemark.spark.jars import kafka_source_jars as fetch; fetch()"
+ && python -c "from tidemark.embedded.spark_jars import kafka_source_jars as fetch; fetch()"
 COPY examples ./examples
 USER tidemark

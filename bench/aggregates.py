@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 
 from bench.meter import Meter, rows_of, segments
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation, Kind
-from tidemark.core.segment import NEVER_MS
-from tidemark.core.window import Hopping
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation, Kind
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.window import Hopping
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "user": pl.Int64(), "price": pl.Float64()}
 KINDS: dict[str, Kind] = {

@@ -19,14 +19,14 @@ import numpy as np
 import polars as pl
 
 from bench.meter import Meter, rows_of, segments
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.block_store import IN_MEMORY
-from tidemark.core.operator import Body
-from tidemark.core.segment import NEVER_MS
-from tidemark.core.session import SessionAggregate
-from tidemark.core.window import Hopping, Session
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.operator import Body
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.state.block_store import IN_MEMORY
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.window import Hopping, Session
 from tidemark.runtime.backends.backend import RocksBackend
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "price": pl.Float64()}

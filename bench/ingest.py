@@ -13,13 +13,13 @@ from pathlib import Path
 from confluent_kafka import ConsumerGroupState, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-import services  # noqa: F401 - sets up the process as every service is
-from tidemark.plan import Plan
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
-from tidemark.runtime.ingest_task import IngestTask
-from tidemark.runtime.process import Process
-from tidemark.runtime.service import serve
-from tidemark.runtime.topics import ensure, own_topics
+from tidemark.runtime.ingest.task import IngestTask
+from tidemark.runtime.service.command import keep_freed_memory
+from tidemark.runtime.service.process import Process
+from tidemark.runtime.service.serve import serve
 
 _JOIN_S = 60.0
 
@@ -82,7 +82,7 @@ class TimedProcess(Process):
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run ingest until told to stop, as ``runtime.ingest_task.run`` does."""
+    """Run ingest until told to stop, as ``tidemark.runtime.ingest.task.run`` does."""
     process = TimedProcess(config, plan.pipeline, "ingest", [s.topic for s in plan.sources])
     ensure(process.admin, own_topics(plan), config.replication_factor)
     task = TimedIngest(config, plan, process)
@@ -108,4 +108,5 @@ def _await_member(admin: AdminClient, group: str) -> None:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     serve("ingest", run)

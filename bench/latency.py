@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from bench.latency_load import PARTITIONS
 from bench.log_histogram import LogHistogram
 from tidemark.embedded.broker import Broker
-from tidemark.runtime import clients
+from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 from tidemark.testing import OnBroker
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.operator import Body
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
-from tidemark.runtime.serde.frames import encode_frame
+from tidemark.core.operators.operator import Body
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.serde.frames import encode_frame
 
 Numbers = npt.NDArray[np.int64]
 

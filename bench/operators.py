@@ -17,18 +17,18 @@ import numpy as np
 import polars as pl
 
 from bench.meter import Meter, Numbers, rows_of, segments
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.arrival import ArrivalAggregate
-from tidemark.core.arrival_window import Global
-from tidemark.core.early_session import EarlySessionAggregate
-from tidemark.core.operator import Body
-from tidemark.core.segment import NEVER_MS
-from tidemark.core.session import SessionAggregate
-from tidemark.core.sliding import SlidingAggregate
-from tidemark.core.trigger import EveryRows, OnClose
-from tidemark.core.window import Hopping, Session, Sliding
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.arrival.operator import ArrivalAggregate
+from tidemark.core.operators.operator import Body
+from tidemark.core.operators.sessions.early import EarlySessionAggregate
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.arrival import Global
+from tidemark.core.windows.trigger import EveryRows, OnClose
+from tidemark.core.windows.window import Hopping, Session, Sliding
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "price": pl.Float64()}
 KEY = ("key",)

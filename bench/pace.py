@@ -9,7 +9,7 @@ from itertools import chain, zip_longest
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidemark.runtime import clients
+from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 
 _STEP_S = 0.005

@@ -21,6 +21,7 @@ def main() -> int:
         "KAFKA_BOOTSTRAP_SERVERS": os.environ["BENCH_BOOT"],
         "PYTHONPATH": str(Path(__file__).parent.parent),
         "TIDEMARK_SLOT": "0",
+        "POLARS_MAX_THREADS": "1",
     }
     modules = (f"services.{sys.argv[1]}", "bench.ingest")
     services = [subprocess.Popen([sys.executable, "-m", module]) for module in modules]

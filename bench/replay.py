@@ -28,18 +28,19 @@ from pyspark.sql import functions as f
 
 from bench import brokers
 from bench.harness import Harness
-from tidemark.load import load_pipeline
-from tidemark.plan import Plan
-from tidemark.runtime import clients
+from tidemark.language.load import load_pipeline
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.consumer import LATEST, offsets
+from tidemark.runtime.client.topics import ensure, own_topics, require
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import LATEST, Partition, offsets
-from tidemark.runtime.topics import ensure, own_topics, require
-from tidemark.spark.cut import committed_offsets
-from tidemark.spark.files import Files
-from tidemark.spark.ranges import Ranges, resolve
-from tidemark.spark.replay import Replay, chosen, slices_for
+from tidemark.spark.read.live_position import committed_offsets
+from tidemark.spark.read.ranges import Ranges, resolve
+from tidemark.spark.read.source import kafka_records
+from tidemark.spark.replay.replay import Replay, chosen, slices_for
 from tidemark.spark.session import spark_session
-from tidemark.spark.source import kafka_records
+from tidemark.spark.targets.files import Files
 
 _HARNESS = Path(__file__).parent.parent.parent / "shared" / "bench"
 _PIPELINE = "bench.replay_job"

@@ -14,11 +14,11 @@ from pathlib import Path
 import polars as pl
 from confluent_kafka import TopicPartition
 
-from tidemark.core.segment import EVENT_TIME
-from tidemark.load import load_pipeline
-from tidemark.runtime import clients
+from tidemark.core.time.segment import EVENT_TIME
+from tidemark.language.load import load_pipeline
+from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
-from tidemark.runtime.serde.segments import segment_at
+from tidemark.serde.segments import segment_at
 
 _WINDOW_MS = 10_000
 

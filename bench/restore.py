@@ -21,7 +21,7 @@ import polars as pl
 from bench.meter import segments
 from tidemark import Pipeline, bounded, count, session, tumbling
 from tidemark import sum as total
-from tidemark.core.segment import (
+from tidemark.core.time.segment import (
     ARRIVAL,
     EVENT_TIME,
     OFFSET,
@@ -31,15 +31,15 @@ from tidemark.core.segment import (
     WATERMARK,
 )
 from tidemark.embedded.broker import Broker
-from tidemark.plan import OperatorPlan
-from tidemark.runtime import clients
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.backends.backend import MemoryBackend
-from tidemark.runtime.changelog import Changelog, SnapshotRule
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import Partition
-from tidemark.runtime.journal import Journal
-from tidemark.runtime.restore import Reading, Rebuilding, Restore, Wanted
-from tidemark.runtime.topics import ensure, own_topics
+from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
+from tidemark.runtime.keyed.journal import Journal
+from tidemark.runtime.keyed.restore import Reading, Rebuilding, Restore, Wanted
 
 _START_MS = 1_700_000_000_000
 

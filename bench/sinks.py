@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, Sink

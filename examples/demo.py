@@ -27,10 +27,10 @@ from confluent_kafka import Consumer, Message
 from rich.console import Console
 
 from examples.game import game
+from tidemark.commands.interrupts import interrupts_first
 from tidemark.embedded import stack
 from tidemark.embedded.tools import tool
 from tidemark.errors import TidemarkError
-from tidemark.interrupts import interrupts_first
 
 RAW = "moves"
 PARTITIONS = 2  # Alice and Frank are in one, Bob and Carol in the other

@@ -1,13 +1,6 @@
-"""Archive: logs to files that outlive Kafka's retention.  No semantics live here."""
+"""Archive: logs to files that outlive Kafka's retention."""
 
-from tidemark.runtime.archive_task import run
-from tidemark.runtime.service import serve
-
-
-def main() -> None:
-    """Run the service until it is told to stop."""
-    serve("archive", run)
-
+from tidemark.commands.service import main
 
 if __name__ == "__main__":
-    main()
+    main("archive")

@@ -1,18 +1,9 @@
-"""Replay: logs in, results out once more, on Spark.  A job, not a service that goes on.
-
-``python -m services.replay PIPELINE --output parquet:DIR``, or by ``spark-submit``.
-"""
+"""Replay, a job on Spark: ``python -m services.replay PIPELINE``, or by ``spark-submit``."""
 
 import sys
 
-from tidemark.cli import main as command_line
-
-
-def main() -> None:
-    """Run ``tidemark replay`` with the arguments of this process."""
-    sys.argv = ["tidemark", "replay", *sys.argv[1:]]
-    command_line()
-
+from tidemark.commands.cli import main
 
 if __name__ == "__main__":
+    sys.argv = ["tidemark", "replay", *sys.argv[1:]]
     main()

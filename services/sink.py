@@ -1,13 +1,6 @@
-"""Sink: results, late rows and dead letters to a database or folder.  No semantics live here."""
+"""Sink: results, late rows and dead letters to a database or folder."""
 
-from tidemark.runtime.service import serve
-from tidemark.runtime.sink_task import run
-
-
-def main() -> None:
-    """Run the service until it is told to stop."""
-    serve("sink", run)
-
+from tidemark.commands.service import main
 
 if __name__ == "__main__":
-    main()
+    main("sink")

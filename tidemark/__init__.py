@@ -5,9 +5,7 @@ A pipeline is built of what is exported here; services, Spark and tests load it 
 
 from polars import col, lit, when
 
-from tidemark.arrival_windows import count_window, delta, global_window, punctuation
-from tidemark.core.aggregate_custom import Aggregate
-from tidemark.core.aggregates import (
+from tidemark.core.aggregates.constructors import (
     collect,
     count,
     count_distinct,
@@ -25,14 +23,16 @@ from tidemark.core.aggregates import (
     top_k,
     variance,
 )
-from tidemark.core.time_assigner import INGEST_TIME, RECORD_TIME
-from tidemark.core.trigger import every, on_close, on_final, on_update
-from tidemark.core.watermark import bounded, from_expression, monotonic, punctuated
-from tidemark.custom import apply_frame, custom
+from tidemark.core.aggregates.custom import Aggregate
+from tidemark.core.time.assigners import INGEST_TIME, RECORD_TIME
+from tidemark.core.time.watermark import bounded, from_expression, monotonic, punctuated
+from tidemark.core.windows.trigger import every, on_close, on_final, on_update
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
-from tidemark.load import load_pipeline
-from tidemark.pipeline import Pipeline
-from tidemark.windows import calendar, hopping, processing_time, session, sliding, tumbling
+from tidemark.language.arrival_windows import count_window, delta, global_window, punctuation
+from tidemark.language.custom import apply_frame, custom
+from tidemark.language.load import load_pipeline
+from tidemark.language.pipeline import Pipeline
+from tidemark.language.windows import calendar, hopping, processing_time, session, sliding, tumbling
 
 __all__ = [
     "INGEST_TIME",

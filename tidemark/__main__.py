@@ -1,5 +1,5 @@
 """``python -m tidemark``: the command line."""
 
-from tidemark.cli import main
+from tidemark.commands.cli import main
 
 main()

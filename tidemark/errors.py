@@ -8,6 +8,8 @@ TidemarkError
 InfrastructureError     what a process works with failed: it ends, and is started again
 """
 
+from urllib.parse import urlsplit
+
 
 class TidemarkError(Exception):
     """Base of all errors raised on purpose."""
@@ -27,3 +29,10 @@ class StateError(TidemarkError):
 
 class InfrastructureError(Exception):
     """What failed is outside of this process, or was taken from it: starting again may help."""
+
+
+def without_password(address: str, text: str | None = None) -> str:
+    """Return ``text``, or the address itself, with the address's password replaced by ``***``."""
+    password = urlsplit(address).password
+    shown = address if text is None else text
+    return shown.replace(f":{password}@", ":***@") if password else shown

@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 
 from tests.backends.test_spill import KB
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.block_store import IN_MEMORY
-from tidemark.core.segment import EVENT_TIME, OFFSET, ROW_COLUMNS, SOURCE, SUB_ROW, WATERMARK
-from tidemark.core.session import SessionAggregate
-from tidemark.core.sliding import SlidingAggregate
-from tidemark.core.window import Hopping, Session, Sliding
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.state.block_store import IN_MEMORY
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, ROW_COLUMNS, SOURCE, SUB_ROW, WATERMARK
+from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.runtime.backends.spill import SpillingBlocks
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "text": pl.String()}

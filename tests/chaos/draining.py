@@ -4,8 +4,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.chaos.recorded import open_ended
 from tests.integration.stack import Stack
-from tidemark.runtime import clients
-from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.partition import Partition
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.consumer import LATEST, offsets
 
 _ANSWER_S = 5.0
 

@@ -22,15 +22,15 @@ import polars as pl
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record
-from tidemark.core.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
-from tidemark.ingest import Counts, Ingest, Progress, RecordBatch
-from tidemark.local import Published
-from tidemark.plan import LogPlan, OperatorPlan, Plan
-from tidemark.runtime.encoders import results_of
-from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.segments import decode_segment
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
+from tidemark.ingest.ingest import Counts, Ingest, Progress, RecordBatch
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.local.run import Published
+from tidemark.partition import Partition
+from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
+from tidemark.runtime.keyed.encoders import results_of
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.segments import decode_segment
 
 Pane = dict[str, Any]
 Log = Mapping[int, Sequence[Segment]]

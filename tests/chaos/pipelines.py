@@ -11,8 +11,8 @@ from typing import Any
 
 import tidemark as td
 from tidemark import Pipeline, col, count, every, on_close, on_final, on_update
-from tidemark.keyed import AggregatedStream, KeyedStream
-from tidemark.stream import Stream
+from tidemark.language.keyed import AggregatedStream, KeyedStream
+from tidemark.language.stream import Stream
 
 END = "end"
 """The key of the records that close all windows; its own stay open."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidemark.plan import Plan
-from tidemark.runtime import topics
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.reading import read
 
 Message = tuple[bytes | None, bytes | None]
 """Key and value."""

@@ -30,7 +30,7 @@ from tests.chaos.supervising import Supervisor
 from tests.integration.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 
 PARTS = 80
 UP_S, DRAIN_S = 180.0, 180.0

@@ -15,13 +15,13 @@ from tests.chaos.judge import as_batch, judge, replayed
 from tests.chaos.pipelines import build
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record, draw_records
-from tidemark.core.segment import Segment
-from tidemark.ingest import Ingest, Progress, Taken
-from tidemark.plan import Plan
-from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.segments import decode_segment, encode_segment
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.core.time.segment import Segment
+from tidemark.ingest.ingest import Ingest, Progress, Taken
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.segments import decode_segment, encode_segment
 
 OPERATORS = ("tumbling", "updated", "avro")
 PARTITIONS = {"moves": (0, 1), "visits": (0,)}

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
-from tidemark.runtime.serde.frames import decode_frame, encode_frame
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.time.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+from tidemark.serde.frames import decode_frame, encode_frame
 
 COLUMNS: dict[str, pl.DataType] = {
     "int": pl.Int64(),

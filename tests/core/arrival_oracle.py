@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.core.clock_oracle import Judged, Table, heard
 from tests.core.oracle import Run, values_of
-from tidemark.core.segment import Segment
+from tidemark.core.time.segment import Segment
 
 Key = str | None
 

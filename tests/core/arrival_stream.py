@@ -5,12 +5,12 @@ A row is written "key time value"; a value of - is null, and one of ! marks punc
 
 import polars as pl
 
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.arrival import ArrivalAggregate
-from tidemark.core.arrival_discarding import DiscardingArrival
-from tidemark.core.arrival_window import CLOSES
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.arrival.discarding import DiscardingArrival
+from tidemark.core.operators.arrival.operator import ArrivalAggregate
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.windows.arrival import CLOSES
 
 COLUMNS = {"key": pl.String(), "value": pl.Int64(), CLOSES: pl.Boolean()}
 SUM = Aggregation({"total": aggregates.sum("value")}, COLUMNS)

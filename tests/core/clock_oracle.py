@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidemark.core.segment import NEVER_MS, OFFSET, SUB_ROW, Segment, SourceMark
+from tidemark.core.time.segment import NEVER_MS, OFFSET, SUB_ROW, Segment, SourceMark
 
 
 class Judged(NamedTuple):

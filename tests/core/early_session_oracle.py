@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.core.clock_oracle import Judged, Table, heard
 from tests.core.oracle import LateRow, Pane, Run, in_order, values_of
-from tidemark.core.segment import FOREVER_MS, Segment
+from tidemark.core.time.segment import FOREVER_MS, Segment
 
 
 class Spec(NamedTuple):

@@ -19,7 +19,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from tests.core.clock_oracle import Judged
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.String(), "value": pl.Int64()}
 

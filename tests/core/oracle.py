@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tests.core.clock_oracle import Judged, Step, Table, heard
-from tidemark.core.segment import FOREVER_MS, Segment
+from tidemark.core.time.segment import FOREVER_MS, Segment
 
 
 class LateRow(NamedTuple):

@@ -11,11 +11,11 @@ from tests.core.clock_oracle import Judged
 from tests.core.logs import COLUMNS
 from tests.core.oracle import LateRow, Pane, Run
 from tests.core.stores import stores
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.block_store import IN_MEMORY, BlockStore
-from tidemark.core.operator import Changes, Operator, Output
-from tidemark.core.segment import (
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.operator import Changes, Operator, Output
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.segment import (
     EVENT_TIME,
     NEVER_MS,
     OFFSET,

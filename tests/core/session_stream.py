@@ -6,13 +6,13 @@ unless given.  A row with a gap of its own is written "key time+gap".
 
 import polars as pl
 
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.early_session import EarlySessionAggregate
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
-from tidemark.core.session import SessionAggregate
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.window import Session
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.sessions.early import EarlySessionAggregate
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.window import Session
 
 COLUMNS = {"key": pl.String(), "value": pl.Int64(), "gap": pl.Int64()}
 SUM = Aggregation({"total": aggregates.sum("value")}, COLUMNS)

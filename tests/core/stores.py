@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tidemark.core.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.runtime.backends.spill import SpillingBlocks
 
 _FRAME_BYTES = 200

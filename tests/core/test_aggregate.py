@@ -31,9 +31,9 @@ from tests.core.aggregating import (
     row_lists,
     shown,
 )
-from tidemark.core import aggregates
-from tidemark.core.aggregate import ROWS, Aggregation
-from tidemark.core.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import ROWS, Aggregation
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.errors import PipelineError
 
 
@@ -343,8 +343,8 @@ def test_aggregates_are_values_that_read_as_they_are_written():
 
 RUNS = """
 import random, hashlib, polars as pl
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
 draw = random.Random(7)
 n = 1200
 rows = pl.DataFrame({

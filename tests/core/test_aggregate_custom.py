@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.core.aggregating import BY, COLUMNS, expected, frame, merged, row_lists, shown
 from tidemark import apply_frame, custom
-from tidemark.core.aggregate import Aggregation
+from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.errors import PipelineError
 
 

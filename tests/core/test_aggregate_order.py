@@ -26,9 +26,9 @@ from tests.core.aggregating import (
     row_lists,
     shown,
 )
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.stable_hash import stable_hashes
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.stable_hash import stable_hashes
 from tidemark.errors import PipelineError
 
 NUMBERS = ("int", "float", "decimal")

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from tests.core.logs import COLUMNS, EventLog, cut_segments, event_logs
 from tidemark import apply_frame
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.clock import ClockTable
-from tidemark.core.operator import Changes, Operator
-from tidemark.core.segment import Segment
-from tidemark.core.session import SessionAggregate
-from tidemark.core.window import Hopping, Session
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.operator import Changes, Operator
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.time.clock import ClockTable
+from tidemark.core.time.segment import Segment
+from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
-from tidemark.runtime.serde.avro_results import AvroResults
-from tidemark.runtime.serde.changelog import DELTA, Commit, Piece, decode, encode
-from tidemark.runtime.serde.json_results import JsonResults
+from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.changelog import DELTA, Commit, Piece, decode, encode
+from tidemark.serde.json_results import JsonResults
 
 AGGREGATION = Aggregation(
     {

@@ -29,9 +29,10 @@ from tests.core.aggregating import (
     row_lists,
     shown,
 )
-from tidemark.core import aggregates, exact_squares
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.segment import ARRIVAL, EVENT_TIME, SUB_ROW
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates import exact_squares
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.time.segment import ARRIVAL, EVENT_TIME, SUB_ROW
 from tidemark.errors import PipelineError
 
 KINDS: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.core.clock_oracle import Table, judged
 from tests.core.logs import COLUMNS, cut_segments, event_logs
 from tests.core.running import Incidents, Task, incidents
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.operator import Operator
-from tidemark.core.window import Hopping
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.windows.window import Hopping
 
 COLLECT = Aggregation({"values": aggregates.collect("value", order="arrival")}, COLUMNS)
 

@@ -24,9 +24,9 @@ from tidemark import (
     punctuation,
     sum,  # noqa: A004
 )
-from tidemark.local import Cuts, LocalRun
-from tidemark.localview import write_results
-from tidemark.runtime.encoders import results_of
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.local.view import write_results
+from tidemark.runtime.keyed.encoders import results_of
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.core.arrival_oracle import Arriving, NumberedPane, arriving
 from tests.core.logs import COLUMNS, cut_segments, event_logs
 from tests.core.running import AGGREGATION, incidents, run
-from tidemark.core.arrival import ArrivalAggregate
-from tidemark.core.arrival_discarding import DiscardingArrival
-from tidemark.core.arrival_window import CLOSES, Count, Delta, Global, Punctuation, Steps
-from tidemark.core.operator import Operator
-from tidemark.core.trigger import EveryEventTime, EveryProcessingTime, EveryRows
+from tidemark.core.operators.arrival.discarding import DiscardingArrival
+from tidemark.core.operators.arrival.operator import ArrivalAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.windows.arrival import CLOSES, Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 
 class Marking(Punctuation):

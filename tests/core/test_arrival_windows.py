@@ -6,10 +6,10 @@ import pytest
 
 from tests.core.arrival_stream import COLUMNS, Stream
 from tests.core.stores import on_disk
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.arrival_window import Count, Delta, Global, Punctuation, Steps
-from tidemark.core.trigger import EveryEventTime, EveryProcessingTime, EveryRows
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.windows.arrival import Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.errors import PipelineError
 
 DELTA = Delta("value", 5, floats=False)
@@ -356,7 +356,7 @@ def test_changes_hold_only_the_keys_that_changed():
 
 
 def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
-    for module in ("keyed_lines", "line_table", "arrival_state"):
+    for module in ("state.keyed_lines", "state.line_table", "operators.arrival.state"):
         monkeypatch.setattr(
             f"tidemark.core.{module}.hashes_of", lambda keys: np.full(keys.height, 7, np.uint64)
         )

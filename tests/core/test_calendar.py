@@ -13,11 +13,11 @@ from tests.core.calendar_oracle import EPOCH, WEEKDAYS, Periods
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import windowed
 from tests.core.running import AGGREGATION, incidents, run
-from tidemark.core.calendar import Calendar
-from tidemark.core.operator import Operator
-from tidemark.core.segment import EVENT_TIME, NEVER_MS, WATERMARK
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.trigger import on_close, on_final
 from tidemark.errors import PipelineError
 
 HOUR_MS = 3_600_000

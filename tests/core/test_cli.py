@@ -60,8 +60,8 @@ def test_mistakes_are_one_line_and_exit_status_2(arguments, words):
 def test_commands_for_kafka_need_none_of_the_local_stack():
     script = (
         "import os, sys; sys.modules['supervisor'] = None; "
-        "os.environ.pop('KAFKA_BOOTSTRAP_SERVERS', None); from tidemark import cli; "
-        "from tidemark.command_options import reach; print(reach(None).bootstrap_servers)"
+        "os.environ.pop('KAFKA_BOOTSTRAP_SERVERS', None); from tidemark.commands import cli; "
+        "from tidemark.commands.options import reach; print(reach(None).bootstrap_servers)"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert shown.stdout == b"localhost:9092\n", shown.stderr

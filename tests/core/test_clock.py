@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tests.core.clock_oracle import Table
 from tests.core.logs import event_logs
-from tidemark.core.clock import ClockTable
-from tidemark.core.segment import FOREVER_MS, NEVER_MS, Segment, SourceMark
+from tidemark.core.time.clock import ClockTable
+from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, Segment, SourceMark
 
 
 def segment(*marks, partitions=None):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.duration import duration_ms, duration_text
+from tidemark.core.time.duration import duration_ms, duration_text
 from tidemark.errors import PipelineError
 
 

@@ -5,12 +5,12 @@ import pytest
 
 from tests.core.running import AGGREGATION
 from tests.core.session_stream import Stream
-from tidemark.core.early import EarlyAggregate
-from tidemark.core.pane import EARLY
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
-from tidemark.core.trigger import every, on_close, on_final, on_update
-from tidemark.core.window import Hopping
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.early import EarlyAggregate
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.windows.pane import EARLY
+from tidemark.core.windows.trigger import every, on_close, on_final, on_update
+from tidemark.core.windows.window import Hopping
 from tidemark.errors import PipelineError
 
 COLUMNS = {"key": pl.String(), "value": pl.Int64()}

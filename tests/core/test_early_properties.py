@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.core.early_oracle import Spec, early, early_panes
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.running import AGGREGATION, incidents, run
-from tidemark.core.early import EarlyAggregate
-from tidemark.core.operator import Operator
-from tidemark.core.trigger import every, on_close
-from tidemark.core.window import Hopping
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.early import EarlyAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.windows.trigger import every, on_close
+from tidemark.core.windows.window import Hopping
 
 
 def operator(spec, topics):

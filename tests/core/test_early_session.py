@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.core.session_stream import Stream
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.segment import NEVER_MS
-from tidemark.core.session_history import NONE, taken_into
-from tidemark.core.trigger import every, on_close, on_update
-from tidemark.core.window import Session
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.sessions.history import NONE, taken_into
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.trigger import every, on_close, on_update
+from tidemark.core.windows.window import Session
 
 
 class Early(Stream):

@@ -10,11 +10,11 @@ from tests.core.early_session_oracle import Sessions, Spec, early_sessions
 from tests.core.logs import COLUMNS, crowds, cut_segments, event_logs
 from tests.core.oracle import Run
 from tests.core.running import AGGREGATION, incidents, run, run_crowd
-from tidemark.core.early_session import EarlySessionAggregate
-from tidemark.core.operator import Operator
-from tidemark.core.session import AFTER_MERGING, STRICT, SessionAggregate
-from tidemark.core.trigger import every, on_close
-from tidemark.core.window import Session
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.sessions.early import EarlySessionAggregate
+from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
+from tidemark.core.windows.trigger import every, on_close
+from tidemark.core.windows.window import Session
 
 
 def operator(spec, topics):

@@ -10,11 +10,11 @@ from tests.core.early_sliding_oracle import EarlySlides, Spec, early_panes, earl
 from tests.core.logs import COLUMNS, crowds, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import Run
 from tests.core.running import AGGREGATION, incidents, run, run_crowd
-from tidemark.core.early import EarlyAggregate
-from tidemark.core.operator import Operator
-from tidemark.core.sliding import SlidingAggregate
-from tidemark.core.trigger import every, on_close
-from tidemark.core.window import Sliding
+from tidemark.core.operators.early import EarlyAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.windows.trigger import every, on_close
+from tidemark.core.windows.window import Sliding
 
 
 def operator(spec, topics):

@@ -27,7 +27,7 @@ from tidemark import (
     tumbling,
     variance,
 )
-from tidemark.local import LocalRun
+from tidemark.local.run import LocalRun
 
 
 class Rows:

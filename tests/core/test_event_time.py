@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.event_time import (
+from tidemark.core.time.assigners import ColumnTime
+from tidemark.core.time.event_time import (
     EARLIEST_MS,
     LATEST_MS,
     MISSING,
@@ -22,7 +23,6 @@ from tidemark.core.event_time import (
     record_times,
     value_times,
 )
-from tidemark.core.time_assigner import ColumnTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

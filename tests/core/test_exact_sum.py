@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidemark.core import exact_sum
-from tidemark.core.exact_sum import FLOAT_UNIT, Limbs
+from tidemark.core.aggregates import exact_sum
+from tidemark.core.aggregates.exact_sum import FLOAT_UNIT, Limbs
 
 TINY, HUGE = 5e-324, 1.7976931348623157e308
 UNIT = Fraction(2) ** FLOAT_UNIT

@@ -10,8 +10,8 @@ import pytest
 
 from examples.events import EXAMPLES
 from tidemark import load_pipeline
-from tidemark.local import Cuts, LocalRun
-from tidemark.localview import write_results
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.local.view import write_results
 
 
 def written(plan, lines, seed):

@@ -18,9 +18,9 @@ from tests.core.logs import (
 from tests.core.running import incidents, run
 from tests.core.test_early_properties import operator, specs
 from tidemark import Pipeline, bounded, collect, count, tumbling
-from tidemark.core.gap_filled import GapFilled
-from tidemark.core.operator import Operator
-from tidemark.local import LocalRun
+from tidemark.core.operators.aligned.gap_filled import GapFilled
+from tidemark.core.operators.operator import Operator
+from tidemark.local.run import LocalRun
 
 
 def filled(plain):

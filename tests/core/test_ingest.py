@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.core.hostile import BLANK, GOOD, VALUES
 from tidemark import INGEST_TIME, RECORD_TIME, Pipeline, StateError, bounded, col, count, tumbling
-from tidemark.core.segment import EVENT_TIME, NEVER_MS, OFFSET, SUB_ROW, WATERMARK, SourceMark
-from tidemark.ingest import Ingest, Progress, RecordBatch, Taken
-from tidemark.plan import Plan
-from tidemark.records import Counts
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, SUB_ROW, WATERMARK, SourceMark
+from tidemark.ingest.ingest import Ingest, Progress, RecordBatch, Taken
+from tidemark.plan.physical import Plan
+from tidemark.serde.records import Counts
 
 Value = bytes | dict[str, object] | None
 

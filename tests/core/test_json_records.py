@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.core.hostile import BLANK, COLUMNS, GOOD, VALUES
 from tidemark.errors import PipelineError
-from tidemark.runtime.serde.json_records import JsonRecords, Parsed
+from tidemark.serde.json_records import JsonRecords, Parsed
 
 
 def outcomes(parsed: Parsed) -> dict[int, str]:

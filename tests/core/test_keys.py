@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.keys import (
+from tidemark.core.rows.keys import (
     KEY_GROUPS,
     key_bytes,
     key_groups,

@@ -9,8 +9,8 @@ import pytest
 from examples.game import game
 from tidemark import Pipeline, bounded, first, hopping, last
 from tidemark import sum as total
-from tidemark.local import Cuts, LocalRun
-from tidemark.localview import open_inputs, summary, write_results
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.local.view import open_inputs, summary, write_results
 
 MINUTE_MS = 60_000
 

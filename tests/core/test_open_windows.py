@@ -15,8 +15,8 @@ from tidemark import (
     sliding,
     tumbling,
 )
-from tidemark.ingest import Ingest, Progress, RecordBatch
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
+from tidemark.ingest.segment_builder import SegmentBuilder
 
 # Rows of keys a and b at 1, 11 and 25 s; the clock stands at 23 s.
 TIMES_MS = (1_000, 11_000, 25_000)

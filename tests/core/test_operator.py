@@ -5,8 +5,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from tidemark.core.operator import Operator
-from tidemark.core.segment import (
+from tidemark.core.operators.operator import Operator
+from tidemark.core.time.segment import (
     EVENT_TIME,
     FOREVER_MS,
     NEVER_MS,

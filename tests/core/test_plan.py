@@ -26,9 +26,9 @@ from tidemark import (
     sum,  # noqa: A004
     tumbling,
 )
-from tidemark.core.session import SessionAggregate
-from tidemark.core.windowed import WindowAggregate
-from tidemark.planview import render_mermaid, render_text
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.plan.explain import render_mermaid, render_text
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tidemark import Pipeline, bounded, col, count, from_expression, monotonic, punctuated, tumbling
-from tidemark.plan import Plan
-from tidemark.planview import render_text
+from tidemark.plan.explain import render_text
+from tidemark.plan.physical import Plan
 
 
 def build(**options: Any) -> Plan:

@@ -8,9 +8,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core import aggregates as agg
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.prefixes import grouped, prefixes, stretches
+from tidemark.core.aggregates import constructors as agg
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.state.prefixes import grouped, prefixes, stretches
 
 
 @dataclass(frozen=True)

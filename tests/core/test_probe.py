@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from polars import col, lit, when
 
-from tidemark.core.expression import METADATA
-from tidemark.core.probe import ROWS, probe_frame, require_row_wise
+from tidemark.core.rows.expression import METADATA
+from tidemark.core.rows.probe import ROWS, probe_frame, require_row_wise
 from tidemark.errors import PipelineError
 
 COLUMNS = {

@@ -24,7 +24,7 @@ from tidemark import (
     sliding,
     tumbling,
 )
-from tidemark.core.pane import END, REVISION, START
+from tidemark.core.windows.pane import END, REVISION, START
 
 
 def by_clock(operator):

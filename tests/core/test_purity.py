@@ -38,19 +38,19 @@ FLOAT_SUMS = {
 }
 
 WHOLE_NUMBERS = {
-    ("aggregate_lists.py", "tallied"): "counts",
-    ("aggregate_quantiles.py", "value"): "counts",
-    ("aggregate_quantiles.py", "_ends"): "counts",
-    ("sliding_lines.py", "without"): "ROWS, Int64",
-    ("stable_hash.py", "_of_texts"): "counts of words",
-    ("aggregate.py", "_merged"): "ROWS, Int64",
-    ("aggregate.py", "additive"): "limbs and counters, Int64",
-    ("firing.py", "with_blocks"): "counts rows that fire",
-    ("firing.py", "_shows_rows"): "counts rows of windows that are there",
-    ("row_size.py", "_value_bytes"): "bytes",
-    ("session_fold.py", "_components"): "counts where a component begins",
-    ("stateless.py", "_kill_oversized"): "bytes",
-    ("stateless.py", "filtered"): "counts true",
+    ("aggregates/lists.py", "tallied"): "counts",
+    ("aggregates/quantiles.py", "value"): "counts",
+    ("aggregates/quantiles.py", "_ends"): "counts",
+    ("operators/sliding/lines.py", "without"): "ROWS, Int64",
+    ("aggregates/stable_hash.py", "_of_texts"): "counts of words",
+    ("aggregates/aggregate.py", "_merged"): "ROWS, Int64",
+    ("aggregates/aggregate.py", "additive"): "limbs and counters, Int64",
+    ("operators/firing.py", "with_blocks"): "counts rows that fire",
+    ("operators/firing.py", "_shows_rows"): "counts rows of windows that are there",
+    ("rows/row_size.py", "_value_bytes"): "bytes",
+    ("operators/sessions/fold.py", "_components"): "counts where a component begins",
+    ("rows/stateless.py", "_kill_oversized"): "bytes",
+    ("rows/stateless.py", "filtered"): "counts true",
 }
 """Functions of the core that may sum by columns, since they sum only whole numbers; and which."""
 
@@ -121,26 +121,32 @@ def float_sums(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
         yield from float_sums(node, inside)
 
 
+def where(module: Path) -> str:
+    return module.relative_to(CORE).as_posix()
+
+
 def parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+@pytest.mark.parametrize("module", MODULES, ids=where)
 def test_the_core_is_pure(module):
     assert list(impurities(parsed(module))) == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+@pytest.mark.parametrize("module", MODULES, ids=where)
 def test_the_core_sums_columns_only_of_whole_numbers(module):
     """For sums of values use Aggregation; list a function that sums integers in WHOLE_NUMBERS."""
-    found = {(module.name, function) for function, _ in float_sums(parsed(module))}
+    found = {(where(module), function) for function, _ in float_sums(parsed(module))}
 
     assert found - WHOLE_NUMBERS.keys() == set()
 
 
 def test_every_exception_is_needed():
     found = {
-        (module.name, function) for module in MODULES for function, _ in float_sums(parsed(module))
+        (where(module), function)
+        for module in MODULES
+        for function, _ in float_sums(parsed(module))
     }
 
     assert WHOLE_NUMBERS.keys() - found == set()
@@ -177,7 +183,7 @@ def test_impure_code_is_found(code):
     "code",
     [
         "import numpy as np\nimport pyarrow.compute as pc\nfrom collections.abc import Mapping",
-        "from tidemark.core.clock import ClockTable\nfrom tidemark.errors import StateError",
+        "from tidemark.core.time.clock import ClockTable\nfrom tidemark.errors import StateError",
         "from datetime import timedelta\nx = timedelta(days=1)",
         "x = np.unique(y)\nz = series.unique()\nw = rows.unique('a', keep='first')",
         '"""Do not print() or open() or time.time()."""',
@@ -210,7 +216,7 @@ def test_float_sums_are_found_with_their_function(code):
 
 def test_what_only_looks_like_a_float_sum_is_not_found():
     code = """
-from tidemark.core.aggregates import sum
+from tidemark.core.aggregates.constructors import sum
 def f(rows):
     "Never rows.sum()."
     total = sum("x")

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import tidemark
-from tidemark.pipeline import Pipeline
-from tidemark.stream import Stream
+from tidemark.language.pipeline import Pipeline
+from tidemark.language.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tidemark.cli import app
-from tidemark.load import load_pipeline
-from tidemark.result_schemas import as_text, result_schemas
-from tidemark.schema_compatibility import breaks
+from tidemark.commands.cli import app
+from tidemark.commands.schemas import as_text, result_schemas
+from tidemark.language.load import load_pipeline
+from tidemark.serde.schema_compatibility import breaks
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = """

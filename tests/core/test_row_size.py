@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from tidemark import Pipeline, col, count, monotonic, tumbling
-from tidemark.core.row_size import MAX_RECORD_BYTES, row_bytes
-from tidemark.local import LocalRun
+from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes
+from tidemark.local.run import LocalRun
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 
 from tests.core.clock_oracle import Table, judged
 from tests.core.logs import Commit, Raw, Read, Record, event_logs, record
-from tidemark.core.segment import NEVER_MS, SOURCE, Segment, SourceMark
+from tidemark.core.time.segment import NEVER_MS, SOURCE, Segment, SourceMark
 
 
 def one_segment():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.keys import key_bytes, murmur2
-from tidemark.core.segment import (
+from tidemark.core.rows.keys import key_bytes, murmur2
+from tidemark.core.time.segment import (
     EVENT_TIME,
     NEVER_MS,
     OFFSET,
@@ -18,10 +18,10 @@ from tidemark.core.segment import (
     Segment,
     SourceMark,
 )
-from tidemark.ingest import Progress, Taken
-from tidemark.plan import LogPlan, StreamPlan
-from tidemark.records import Counts
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.ingest.ingest import Progress, Taken
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.plan.physical import LogPlan, StreamPlan
+from tidemark.serde.records import Counts
 
 COLUMNS = {"key": pl.String(), "value": pl.Int64()}
 STREAMS = (

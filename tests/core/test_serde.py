@@ -14,14 +14,13 @@ from fastavro.validation import validate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.clock import ClockTable
-from tidemark.core.pane import PANE_COLUMNS
-from tidemark.core.segment import FOREVER_MS, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.time.clock import ClockTable
+from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.windows.pane import PANE_COLUMNS
 from tidemark.errors import PipelineError, StateError
-from tidemark.records import DeadLetter
-from tidemark.runtime.serde.avro import schema_file
-from tidemark.runtime.serde.avro_results import AvroResults
-from tidemark.runtime.serde.changelog import (
+from tidemark.serde.avro import schema_file
+from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.changelog import (
     DELTA,
     Commit,
     Piece,
@@ -31,10 +30,11 @@ from tidemark.runtime.serde.changelog import (
     encode,
     encode_operator,
 )
-from tidemark.runtime.serde.dead_letters import KEPT_BYTES, encode_dead_letters
-from tidemark.runtime.serde.frames import decode_frame, encode_frame
-from tidemark.runtime.serde.json_results import JsonResults
-from tidemark.runtime.serde.segments import decode_segment, encode_segment
+from tidemark.serde.dead_letters import KEPT_BYTES, encode_dead_letters
+from tidemark.serde.frames import decode_frame, encode_frame
+from tidemark.serde.json_results import JsonResults
+from tidemark.serde.records import DeadLetter
+from tidemark.serde.segments import decode_segment, encode_segment
 
 VALUES = {
     "key": pl.String(),

@@ -4,12 +4,12 @@ import polars as pl
 import pytest
 
 from tests.core.session_stream import ROWS, Stream
-from tidemark.core import aggregates
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
-from tidemark.core.session import STRICT, SessionAggregate
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.window import Session
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.sessions.operator import STRICT, SessionAggregate
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 
 # Bounds

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from tidemark import Pipeline, PipelineError, col, count, monotonic, session
-from tidemark.core.window import Session
-from tidemark.local import LocalRun
+from tidemark.core.windows.window import Session
+from tidemark.local.run import LocalRun
 
 
 def visits(gap, **options):

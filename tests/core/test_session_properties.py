@@ -14,10 +14,10 @@ from tests.core.oracle import Run, in_order
 from tests.core.running import AGGREGATION, incidents, run_crowd
 from tests.core.running import run as run_log
 from tests.core.session_oracle import Sessions, Spec, own_gap, sessions
-from tidemark.core.operator import Operator
-from tidemark.core.session import AFTER_MERGING, STRICT, SessionAggregate
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.window import Session
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
+from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.window import Session
 
 
 def operator(spec, topics):

@@ -3,8 +3,9 @@
 import polars as pl
 
 from tests.core.session_stream import Stream
-from tidemark.core import keyed_lines, line_blocks, line_table, session_state
-from tidemark.core.window import Session
+from tidemark.core.operators.sessions import state as session_state
+from tidemark.core.state import keyed_lines, line_blocks, line_table
+from tidemark.core.windows.window import Session
 
 
 def test_changes_tell_nothing_of_a_session_that_came_and_went_between_them():

@@ -7,15 +7,15 @@ as "key [start,end) values" with its times, timing where late, and "!" where it 
 import polars as pl
 import pytest
 
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.aggregates import count
-from tidemark.core.aggregates import sum as total
-from tidemark.core.early import EarlyAggregate
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, SOURCE
-from tidemark.core.sliding import SlidingAggregate
-from tidemark.core.sliding_state import LINES
-from tidemark.core.trigger import every, on_close, on_final, on_update
-from tidemark.core.window import Sliding
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.constructors import count
+from tidemark.core.aggregates.constructors import sum as total
+from tidemark.core.operators.early import EarlyAggregate
+from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.operators.sliding.state import LINES
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
+from tidemark.core.windows.trigger import every, on_close, on_final, on_update
+from tidemark.core.windows.window import Sliding
 from tidemark.errors import PipelineError
 
 COLUMNS = {"key": pl.String(), "value": pl.Int64()}

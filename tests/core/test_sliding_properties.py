@@ -7,10 +7,10 @@ from tests.core.logs import COLUMNS, crowds, cut_segments, event_logs, raws, rec
 from tests.core.oracle import Run, in_order
 from tests.core.running import AGGREGATION, incidents, run, run_crowd
 from tests.core.sliding_oracle import Slides, Spec, sliding
-from tidemark.core.operator import Operator
-from tidemark.core.sliding import SlidingAggregate
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.window import Sliding
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.window import Sliding
 
 
 def operator(spec, topics):

@@ -19,9 +19,9 @@ from tidemark import (
     tumbling,
 )
 from tidemark import sum as total
-from tidemark.core import blocks, line_table
-from tidemark.core.operator import Changes
-from tidemark.core.segment import (
+from tidemark.core.operators.operator import Changes
+from tidemark.core.state import blocks, line_table
+from tidemark.core.time.segment import (
     ARRIVAL,
     EVENT_TIME,
     OFFSET,

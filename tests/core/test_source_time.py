@@ -22,8 +22,8 @@ from tidemark import (
     punctuated,
     tumbling,
 )
-from tidemark.core.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK
-from tidemark.ingest import Ingest, Progress, RecordBatch, Taken
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK
+from tidemark.ingest.ingest import Ingest, Progress, RecordBatch, Taken
 
 T = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 SCHEMA = {"k": str, "ts": int, "text": str, "done": bool, "low": int}

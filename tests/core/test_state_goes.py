@@ -23,8 +23,8 @@ from tidemark import (
     sliding,
     tumbling,
 )
-from tidemark.ingest import Ingest, Progress, RecordBatch
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
+from tidemark.ingest.segment_builder import SegmentBuilder
 
 HOUR_MS = 3_600_000
 STEPS, ROWS = 16, 200

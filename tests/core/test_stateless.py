@@ -16,8 +16,8 @@ from tidemark import (
     monotonic,
     tumbling,
 )
-from tidemark.compile import compile_plan
-from tidemark.core.segment import EVENT_TIME, OFFSET, SUB_ROW, WATERMARK
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, SUB_ROW, WATERMARK
+from tidemark.plan.compile import compile_plan
 
 SCHEMA = {"key": str, "number": int, "text": str, "items": list[int]}
 

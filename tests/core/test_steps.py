@@ -19,8 +19,8 @@ from tests.core.arrival_oracle import NumberedPane
 from tests.core.logs import event_logs
 from tests.core.oracle import Pane
 from tests.core.running import late_row, panes, run
-from tidemark.core import slices
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.operators.aligned import state as slices
+from tidemark.core.operators.aligned.operator import WindowAggregate
 
 KINDS = {
     "windows": (test_window_properties, test_window_properties.specs()),

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.segment import NEVER_MS
-from tidemark.core.time_assigner import ColumnTime
-from tidemark.core.watermark import (
+from tidemark.core.time.assigners import ColumnTime
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.time.watermark import (
     Dated,
     bounded,
     delay_ms,

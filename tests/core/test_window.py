@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tidemark.core.window import MOST_WINDOWS, Hopping
+from tidemark.core.windows.window import MOST_WINDOWS, Hopping
 from tidemark.errors import PipelineError
 
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from tests.core.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.core.oracle import Aligned, windowed
 from tests.core.running import AGGREGATION, incidents, run
-from tidemark.core import slice_buffer, slices
-from tidemark.core.operator import Operator
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.window import Hopping
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.operators.aligned import slice_buffer
+from tidemark.core.operators.aligned import state as slices
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.window import Hopping
 
 
 def operator(spec, topics):

@@ -8,17 +8,18 @@ import polars as pl
 import pytest
 
 from tests.core.running import Task
-from tidemark.core import slice_buffer, slices
-from tidemark.core.aggregate import Aggregation
-from tidemark.core.aggregates import count
-from tidemark.core.aggregates import sum as total
-from tidemark.core.operator import Operator
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
-from tidemark.core.slice_buffer import SLICE
-from tidemark.core.slices import BLOCKS
-from tidemark.core.trigger import on_close, on_final
-from tidemark.core.window import Hopping, Session
-from tidemark.core.windowed import WindowAggregate
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.constructors import count
+from tidemark.core.aggregates.constructors import sum as total
+from tidemark.core.operators.aligned import slice_buffer
+from tidemark.core.operators.aligned import state as slices
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.aligned.slice_buffer import SLICE
+from tidemark.core.operators.aligned.state import BLOCKS
+from tidemark.core.operators.operator import Operator
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
 
 COLUMNS = {"key": pl.String(), "region": pl.String(), "value": pl.Int64()}

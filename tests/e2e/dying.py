@@ -9,7 +9,7 @@ from typing import Any
 
 from counted import build, pipeline
 
-from tidemark.runtime import sink_task
+from tidemark.sinks import task as sink_task
 
 __all__ = ["STATUS", "build", "pipeline"]
 

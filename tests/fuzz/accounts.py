@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from tests.fuzz.judge import Fate
-from tidemark.core.segment import OFFSET, SOURCE, Segment
+from tidemark.core.time.segment import OFFSET, SOURCE, Segment
 
 BLANK, FILTERED, PASSED, DEAD = range(4)
 KINDS = ("blank", "filtered", "passed", "dead")

@@ -12,12 +12,12 @@ from tests.fuzz.accounts import KINDS, Account, Books, differences
 from tests.fuzz.judge import Judge
 from tests.fuzz.records import Raw, Records
 from tests.fuzz.shapes import RECEIVED_MS, SHAPES, Shape, build
-from tidemark.ingest import Ingest, Progress, RecordBatch
-from tidemark.records import Counts
-from tidemark.runtime.clients import MAX_MESSAGE_BYTES
-from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.runtime.serde.segments import decode_segment, encode_segment
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.records import Counts
+from tidemark.serde.segments import decode_segment, encode_segment
 
 _BATCH = 20_000
 

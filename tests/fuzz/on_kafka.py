@@ -12,11 +12,12 @@ from tests.fuzz.judge import Judge
 from tests.fuzz.records import Raw, Records
 from tests.fuzz.shapes import SHAPES, Shape
 from tests.integration.stack import Stack
-from tidemark.runtime import topics
-from tidemark.runtime.clients import MAX_MESSAGE_BYTES
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.reading import read
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.partition import Partition
+from tidemark.runtime.client import topics
+from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
+from tidemark.serde.segments import decode_segment
 
 LARGEST_BYTES = MAX_MESSAGE_BYTES - 16 * 2**10
 """Largest value: with key and headers it is still a message that the raw topics take."""

@@ -30,7 +30,7 @@ from tidemark import (
     punctuated,
     tumbling,
 )
-from tidemark.stream import Stream
+from tidemark.language.stream import Stream
 
 Columns = Mapping[str, pl.DataType]
 Rows = Sequence[tuple[Any, ...]]

@@ -6,8 +6,8 @@ from tests.fuzz.in_process import InProcess
 from tests.fuzz.judge import Judge
 from tests.fuzz.records import Raw
 from tests.fuzz.shapes import SHAPES
-from tidemark.core.stateless import StatelessGraph
-from tidemark.runtime.serde.json_records import JsonRecords
+from tidemark.core.rows.stateless import StatelessGraph
+from tidemark.serde.json_records import JsonRecords
 
 TIME = 1_700_000_000_000
 

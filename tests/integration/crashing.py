@@ -9,7 +9,7 @@ from typing import Any
 
 from pops import build, pipeline
 
-from tidemark.runtime import commit
+from tidemark.runtime.client import commit
 
 __all__ = ["STATUS", "build", "pipeline"]
 

@@ -9,8 +9,8 @@ import polars as pl
 
 import tidemark as td
 from tidemark import Pipeline, calendar, col, count, every, on_close, on_final, on_update
-from tidemark.keyed import KeyedStream
-from tidemark.stream import Stream
+from tidemark.language.keyed import KeyedStream
+from tidemark.language.stream import Stream
 
 VISITS = {"n": count(), "euros": td.sum("euros")}
 EARLY = on_close(early=every(rows=3))

@@ -9,7 +9,7 @@ import os
 from pops import build, pipeline
 
 from tidemark.embedded.processes import die_with_parent
-from tidemark.local import LocalRun
+from tidemark.local.run import LocalRun
 
 __all__ = ["NOBODY", "build", "pipeline"]
 

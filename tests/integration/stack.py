@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 
 from tests.integration.forked import Forked
-from tidemark.plan import Plan
-from tidemark.runtime import clients, topics
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.reading import read
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -96,7 +97,7 @@ class Stack:
 
     def launch(self, replica: Replica, log: Path, **env: str) -> Forked:
         """Run a process of a service; it is the caller's to end."""
-        return Forked(f"services.{replica.service}", self.environment(replica, env), log)
+        return Forked(replica.service, self.environment(replica, env), log)
 
     def environment(self, replica: Replica, env: Mapping[str, str]) -> dict[str, str]:
         """Return all variables of a replica's process; ``env`` counts before the stack's own."""

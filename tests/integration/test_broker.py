@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidemark.embedded.broker import Broker, is_free
 from tidemark.errors import ConfigurationError
-from tidemark.runtime import clients
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.offline_group import require_empty
 from tidemark.runtime.config import Config
-from tidemark.runtime.outsider import require_empty
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 from stack import Stack, move, wait_until
 
 from tidemark.embedded.broker import Broker, free_port
-from tidemark.runtime import topics
+from tidemark.runtime.client import topics
 
 T = 1_772_438_400_000
 

@@ -4,7 +4,7 @@ import pytest
 from crashing import STATUS
 from stack import Stack, duplicates, wait_until
 
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.serde.segments import decode_segment
 
 T = 1_772_438_400_000
 

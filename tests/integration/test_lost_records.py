@@ -7,8 +7,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from stack import Stack, move, wait_until
 
-from tidemark.runtime import topics
-from tidemark.runtime.group import LATEST, Partition, offsets
+from tidemark.partition import Partition
+from tidemark.runtime.client import topics
+from tidemark.runtime.client.consumer import LATEST, offsets
 
 T = 1_700_000_000_000
 SERVICES = ("ingest", "windowing")

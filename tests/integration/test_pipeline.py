@@ -11,11 +11,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pops import build
 from stack import Stack, duplicates, last_panes, move, wait_until
 
-from tidemark.local import LocalRun
-from tidemark.runtime import clients, topics
-from tidemark.runtime.commit import Transaction
+from tidemark.local.run import LocalRun
+from tidemark.partition import Partition
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.commit import Transaction
+from tidemark.runtime.client.consumer import Member, Start
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import Member, Partition, Start
 
 T = 1_700_000_000_000
 END = T + 3_600_000

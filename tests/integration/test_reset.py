@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from stack import Stack, last_panes, wait_until
 
-from tidemark.cli import main
+from tidemark.commands.cli import main
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.fresh_start import Scope
-from tidemark.runtime.group import EARLIEST, offsets
-from tidemark.runtime.reset import Reset
-from tidemark.runtime.topics import partition_counts
-from tidemark.spark.cut import live_cut
-from tidemark.spark.ranges import resolve
+from tidemark.runtime.client.consumer import EARLIEST, offsets
+from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.keyed.fresh_start import Scope
+from tidemark.runtime.keyed.reset import Reset
+from tidemark.spark.read.live_position import live_cut
+from tidemark.spark.read.ranges import resolve
 
 T = 1_700_000_000_000
 END = T + 3_600_000
@@ -155,7 +155,9 @@ def test_a_reset_that_dies_before_its_commit_is_completed_by_the_next(broker, mo
     with filled(broker, "died") as stack:
         planned = Reset(stack.config, stack.admin, Scope(stack.plan, delete_results=True))
         with monkeypatch.context() as patched:
-            patched.setattr("tidemark.runtime.reset.commit_outside", lambda *_: sys.exit("killed"))
+            patched.setattr(
+                "tidemark.runtime.keyed.reset.commit_outside", lambda *_: sys.exit("killed")
+            )
             with pytest.raises(SystemExit):
                 planned.run()
         reset(stack, delete_results=True)
@@ -167,7 +169,7 @@ def test_the_command_says_what_it_will_do_and_asks(broker, monkeypatch, capsys):
     with filled(broker, "asked") as stack:
         arguments = ["tidemark", "reset", "pops", "--bootstrap-server", broker]
         monkeypatch.setattr(sys, "argv", [*arguments, "--service", "windowing"])
-        monkeypatch.setattr("tidemark.cli._plan", lambda _: stack.plan)
+        monkeypatch.setattr("tidemark.commands.cli._plan", lambda _: stack.plan)
         monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
         with pytest.raises(SystemExit) as ended:
             main()

@@ -9,18 +9,22 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from stack import Stack, wait_until
 
 from tests.runtime.test_changelog import State, clocks
-from tidemark.core.segment import NEVER_MS, Segment, SourceMark
+from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.errors import StateError
-from tidemark.ingest import Progress
-from tidemark.plan import OperatorPlan
-from tidemark.runtime import clients, past_marks, reading
+from tidemark.ingest.ingest import Progress
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.backends.backend import MemoryBackend
-from tidemark.runtime.changelog import Changelog, Record, SnapshotRule
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, Start, offsets
-from tidemark.runtime.journal import Journal
-from tidemark.runtime.restore import Reading, Rebuilding, Restore, Wanted
-from tidemark.runtime.serde.changelog import NO_COMMIT, Commit
-from tidemark.runtime.serde.segments import encode_segment
+from tidemark.runtime.client import clients
+from tidemark.runtime.client import range_reader as reading
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.ingest import past_marks
+from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
+from tidemark.runtime.keyed.journal import Journal
+from tidemark.runtime.keyed.restore import Reading, Rebuilding, Restore, Wanted
+from tidemark.serde.changelog import NO_COMMIT, Commit
+from tidemark.serde.segments import encode_segment
 
 
 class Writer:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
 from secure import MECHANISMS, PASSWORD, SecureBroker
 from stack import Stack, wait_until
 
-from tidemark.runtime import topics
+from tidemark.runtime.client import topics
 from tidemark.runtime.config import Config
 
 T = 1_772_438_400_000

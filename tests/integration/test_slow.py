@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from slow import PAUSE_MS, build
 from stack import Stack, wait_until
 
-from tidemark.ingest import Ingest, Progress, RecordBatch
-from tidemark.runtime.serde.segments import encode_segment
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.serde.segments import encode_segment
 
 T = 1_700_000_000_000
 SEGMENTS = 80

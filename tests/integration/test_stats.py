@@ -8,8 +8,8 @@ from stack import Stack, move, wait_until
 from test_shutdown import open_transaction
 
 from tidemark.embedded.broker import free_port
-from tidemark.runtime.stats import OperatorStats, Stats, decode
-from tidemark.runtime.topics import partition_counts
+from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.service.stats import OperatorStats, Stats, decode
 
 T = 1_772_438_400_000
 

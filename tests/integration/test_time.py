@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from stack import Stack, wait_until
 
-from tidemark.core.segment import Segment
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.core.time.segment import Segment
+from tidemark.serde.segments import decode_segment
 
 T0 = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 

@@ -10,10 +10,11 @@ from tests.sinks.feeds import PANES, batch, pane
 from tests.sinks.places import Place, records_held
 from tidemark.embedded.broker import free_port
 from tidemark.errors import ConfigurationError
-from tidemark.runtime import clients, topics
+from tidemark.partition import Partition
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.reading import read
 from tidemark.sinks.sink import RefusedError, UnavailableError
 from tidemark.sinks.topic import OtherClusterSink, TopicSink
 

@@ -4,11 +4,10 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from pops import build, pipeline
 
-from tidemark.cli import topics as command
+from tidemark.commands.cli import topics as command
 from tidemark.errors import ConfigurationError
-from tidemark.runtime import clients
-from tidemark.runtime.config import Config
-from tidemark.runtime.topics import (
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.topics import (
     ensure,
     own_topics,
     partition_counts,
@@ -16,6 +15,7 @@ from tidemark.runtime.topics import (
     require,
     topic_ids,
 )
+from tidemark.runtime.config import Config
 
 
 @pytest.fixture

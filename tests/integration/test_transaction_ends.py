@@ -4,7 +4,7 @@ from confluent_kafka import Producer
 
 from tests.chaos.lost_ends import batches_of, lost_ends
 from tidemark.embedded.broker import Broker
-from tidemark.runtime import clients, topics
+from tidemark.runtime.client import clients, topics
 from tidemark.runtime.config import Config
 
 

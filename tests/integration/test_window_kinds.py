@@ -17,9 +17,9 @@ import pytest
 from kinds import build
 from stack import Stack
 
-from tidemark.local import LocalRun, Published
-from tidemark.plan import OperatorPlan
-from tidemark.runtime.encoders import results_of
+from tidemark.local.run import LocalRun, Published
+from tidemark.plan.physical import OperatorPlan
+from tidemark.runtime.keyed.encoders import results_of
 
 T = 1_774_738_680_000  # 2026-03-28T22:58:00Z: in two minutes the day begins that has 23 hours
 DAY = 86_400_000

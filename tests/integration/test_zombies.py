@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from stack import Replica, Stack, wait_until
 
-from tidemark.core.segment import SourceMark
-from tidemark.runtime.serde.segments import decode_segment
+from tidemark.core.time.segment import SourceMark
+from tidemark.serde.segments import decode_segment
 
 T = 1_700_000_000_000
 IDLE_MS, SESSION_MS = 2_000, 6_000

@@ -5,7 +5,7 @@ import msgspec
 from tidemark.monitor.alerts import Seen, Thresholds, alerts_of, follow
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, QUIET_MS, status, why_open
-from tidemark.runtime.stats import (
+from tidemark.runtime.service.stats import (
     ClockStats,
     CommitStats,
     OperatorStats,

@@ -16,7 +16,7 @@ from stack import Stack
 from test_window_kinds import visits
 
 from tidemark.embedded.broker import Broker
-from tidemark.spark.ranges import as_json, resolve
+from tidemark.spark.read.ranges import as_json, resolve
 from tidemark.spark.session import spark_session
 
 # A JVM that lives for minutes compiles longer than it runs what it has compiled best.

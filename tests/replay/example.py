@@ -2,8 +2,8 @@
 
 import os
 
-from tidemark.load import load_pipeline
-from tidemark.pipeline import Pipeline
+from tidemark.language.load import load_pipeline
+from tidemark.language.pipeline import Pipeline
 
 
 def build(name: str) -> Pipeline:

@@ -10,10 +10,11 @@ from pathlib import Path
 from stack import Stack, wait_until
 
 from examples.events import EXAMPLES
-from tidemark.runtime import topics
-from tidemark.runtime.group import LATEST, Partition, offsets
-from tidemark.spark.cut import committed_offsets
-from tidemark.spark.ranges import log_partitions
+from tidemark.partition import Partition
+from tidemark.runtime.client import topics
+from tidemark.runtime.client.consumer import LATEST, offsets
+from tidemark.spark.read.live_position import committed_offsets
+from tidemark.spark.read.ranges import log_partitions
 
 HERE = Path(__file__).parent
 RECORDS = 400

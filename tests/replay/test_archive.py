@@ -9,11 +9,11 @@ from confluent_kafka import TopicPartition
 from live import caught_up
 from stack import Stack, move, wait_until
 
+from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import StateError
-from tidemark.replayview import diff_lines
-from tidemark.runtime.archive import Archive, ArchiveFile, covered
-from tidemark.spark.ranges import resolve
-from tidemark.spark.run import diff
+from tidemark.runtime.archive.archive import Archive, ArchiveFile, covered
+from tidemark.spark.read.ranges import resolve
+from tidemark.spark.replay.jobs import diff
 
 MINUTE_MS = 60_000
 

@@ -10,16 +10,16 @@ from live import caught_up
 from stack import Stack, move
 
 from tidemark import INGEST_TIME
-from tidemark.core.segment import ROW_COLUMNS, Segment
+from tidemark.commands.replay_view import diff_lines
+from tidemark.core.time.segment import ROW_COLUMNS, Segment
 from tidemark.errors import ConfigurationError, PipelineError, StateError
-from tidemark.plan import Plan
-from tidemark.replayview import diff_lines
-from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.segments import decode_segment
-from tidemark.spark.ranges import resolve
-from tidemark.spark.raw import Raw
-from tidemark.spark.replay import Replay, one_line_errors
-from tidemark.spark.run import diff
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.serde.segments import decode_segment
+from tidemark.spark.read.ranges import resolve
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.replay.jobs import diff
+from tidemark.spark.replay.replay import Replay, one_line_errors
 
 Log = dict[tuple[Partition, int], Segment]
 

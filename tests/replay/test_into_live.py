@@ -10,13 +10,13 @@ import pytest
 from live import HERE, caught_up
 from stack import Stack, move, wait_until
 
+from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import ConfigurationError, StateError
-from tidemark.replayview import diff_lines
-from tidemark.spark.cut import result_topics
-from tidemark.spark.handover import HandOver
-from tidemark.spark.ranges import as_json, resolve
-from tidemark.spark.raw import Raw
-from tidemark.spark.run import Span, diff, into_live
+from tidemark.spark.read.live_position import result_topics
+from tidemark.spark.read.ranges import as_json, resolve
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.replay.handover import HandOver
+from tidemark.spark.replay.jobs import Span, diff, into_live
 
 Published = dict[tuple[str, str], list[bytes | None]]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from live import caught_up
 from stack import Replica, Stack, last_panes, move, wait_until
 
-from tidemark.replayview import diff_lines
-from tidemark.spark.run import diff
-from tidemark.spark.stream import Stream, release
+from tidemark.commands.replay_view import diff_lines
+from tidemark.spark.replay.jobs import diff
+from tidemark.spark.services.driver import Stream, release
 
 SPARK = {"TIDEMARK_SPARK_MASTER": "local[2]", "TIDEMARK_SPARK_MEMORY": "512m"}
 

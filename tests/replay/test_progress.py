@@ -2,9 +2,9 @@
 
 import time
 
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.spark.progress import CUTTING, Address, Beat, Progress, Pulse, listening
-from tidemark.spark.ranges import Ranges
+from tidemark.spark.read.ranges import Ranges
 
 LOGS = Partition("log", 0), Partition("log", 1)
 RANGES = Ranges(dict.fromkeys(LOGS, 0), dict.fromkeys(LOGS, 100))

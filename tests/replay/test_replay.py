@@ -10,11 +10,12 @@ from live import RECORDS, Example
 
 from tidemark import Pipeline, bounded, col, count, session, tumbling
 from tidemark import max as largest
+from tidemark.commands.replay_view import diff_lines, folders_lines, replay_lines
 from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
-from tidemark.replayview import diff_lines, folders_lines, replay_lines
-from tidemark.runtime.group import EARLIEST, Partition, offsets
-from tidemark.spark.run import Span, diff, diff_folders, replay
+from tidemark.partition import Partition
+from tidemark.runtime.client.consumer import EARLIEST, offsets
+from tidemark.spark.replay.jobs import Span, diff, diff_folders, replay
 from tidemark.spark.work import Period
 
 

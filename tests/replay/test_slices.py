@@ -10,15 +10,15 @@ import pytest
 from kinds import build
 from test_window_kinds import visits
 
-from tidemark.core.segment import Segment
+from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
-from tidemark.local import Cuts, LocalRun
-from tidemark.runtime.encoders import results_of
-from tidemark.runtime.group import Partition
-from tidemark.runtime.restore import _joined as joined_pieces
-from tidemark.runtime.serde.segments import encode_segment
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.partition import Partition
+from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.keyed.restore import _joined as joined_pieces
+from tidemark.serde.segments import encode_segment
 from tidemark.spark import work
-from tidemark.spark.slices import most_slices, sliced, slices_of
+from tidemark.spark.read.slices import most_slices, sliced, slices_of
 from tidemark.spark.unit import Given, Unit
 
 LOG = "kinds.by-who.log"

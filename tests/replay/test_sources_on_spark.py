@@ -7,11 +7,11 @@ from live import caught_up
 from stack import Stack, wait_until
 from test_time import T0, panes, segments, tick, ticks
 
-from tidemark.replayview import diff_lines
-from tidemark.runtime.group import Partition
-from tidemark.spark.cut import committed_offsets
-from tidemark.spark.run import diff
-from tidemark.spark.stream import Stream, release
+from tidemark.commands.replay_view import diff_lines
+from tidemark.partition import Partition
+from tidemark.spark.read.live_position import committed_offsets
+from tidemark.spark.replay.jobs import diff
+from tidemark.spark.services.driver import Stream, release
 
 
 def claimed(stack: Stack) -> Stream:
@@ -32,7 +32,7 @@ def work_until(stream: Stream, spark, happened: Callable[[], bool], what: str) -
 def test_a_partition_far_ahead_waits_for_the_slowest_on_spark_too(broker, spark, monkeypatch):
     """As tests/integration/test_time.py has it with services; a batch is what it may overshoot."""
     count, step_ms, most = 6_000, 1_000, 2_000
-    monkeypatch.setattr("tidemark.spark.ingest_stream._MOST_ALIGNED", most)
+    monkeypatch.setattr("tidemark.spark.services.ingest_stream._MOST_ALIGNED", most)
     with ticks(broker, "together", 2, size="10m", idle_after="1h", max_drift="5m") as stack:
         stream = claimed(stack)
         stack.produce((0, None, tick(T0 + step_ms * i)) for i in range(count))

@@ -14,7 +14,7 @@ import polars as pl
 import pyspark
 from live import HERE
 
-from tidemark.spark.jars import kafka_source_jars
+from tidemark.embedded.spark_jars import kafka_source_jars
 
 ROOT = HERE.parents[1]
 SPARK = Path(pyspark.__file__).parent

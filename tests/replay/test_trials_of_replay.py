@@ -11,8 +11,8 @@ from trials import NAMES, TRIALS
 
 from tests.trials.test_trials import differences
 from tests.trials.trial import Seen
-from tidemark.replayview import diff_lines
-from tidemark.spark.run import diff
+from tidemark.commands.replay_view import diff_lines
+from tidemark.spark.replay.jobs import diff
 
 
 def produce(stack: Stack, trial: str) -> None:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.segment import NEVER_MS
-from tidemark.runtime import alignment
-from tidemark.runtime.alignment import Alignment, Toggle
-from tidemark.runtime.group import Partition
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.partition import Partition
+from tidemark.runtime.ingest import alignment
+from tidemark.runtime.ingest.alignment import Alignment, Toggle
 
 A, B, C = (Partition("t", number) for number in range(3))
 

@@ -8,12 +8,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tidemark.core.segment import ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.time.segment import ROW_COLUMNS, Segment, SourceMark
 from tidemark.errors import ConfigurationError, StateError
-from tidemark.runtime.archive import Archive, Archived, ArchiveFile, covered, tiled
-from tidemark.runtime.archive_task import _days
-from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.segments import encode_segment
+from tidemark.partition import Partition
+from tidemark.runtime.archive.archive import Archive, Archived, ArchiveFile, covered, tiled
+from tidemark.runtime.archive.task import _days
+from tidemark.serde.segments import encode_segment
 
 AT = Partition("game.by-player.log", 1)
 DAY_MS = 86_400_000

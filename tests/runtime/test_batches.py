@@ -1,7 +1,7 @@
 from confluent_kafka import Message
 
-from tidemark.runtime.batches import by_partition, record_batch
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
+from tidemark.runtime.client.batches import by_partition, record_batch
 
 
 def message(topic: str, partition: int, offset: int) -> Message:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemark.runtime.callbacks import Callbacks
+from tidemark.runtime.client.callbacks import Callbacks
 
 
 class Client:

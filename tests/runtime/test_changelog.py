@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 import pytest
 
-from tidemark.core import blocks
+from tidemark.core.state import blocks
 from tidemark.errors import StateError
-from tidemark.runtime import changelog as changelog_module
-from tidemark.runtime.changelog import Changelog, Record, SnapshotRule
-from tidemark.runtime.journal import Journal
-from tidemark.runtime.restore import Rebuilding
-from tidemark.runtime.serde.changelog import NO_COMMIT, Commit, Piece
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.keyed import changelog as changelog_module
+from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
+from tidemark.runtime.keyed.journal import Journal
+from tidemark.runtime.keyed.restore import Rebuilding
+from tidemark.serde.changelog import NO_COMMIT, Commit, Piece
 
 NEVER = SnapshotRule(commits=10**9, bytes=10**12)
 PARTS = {"key": "player: String", "aggregates": "pops=count()"}

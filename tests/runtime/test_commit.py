@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tidemark.runtime.commit import Transaction
+from tidemark.runtime.client.commit import Transaction
 
 
 class SmallProducer:

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tidemark.runtime.client.consumer import PartitionsLostError
 from tidemark.runtime.faults import explained
-from tidemark.runtime.group import PartitionsLostError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import socket
 import struct
 from http import HTTPStatus
 
-from tidemark.runtime import health
+from tidemark.runtime.service import health
 
 
 def test_a_probe_that_hangs_up_before_the_answer_leaves_no_words(capfd):

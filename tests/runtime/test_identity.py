@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState as State
 
 from tidemark.errors import ConfigurationError
-from tidemark.runtime import identity
+from tidemark.runtime.client import identity
 from tidemark.runtime.config import Config
 
 NOW_MS = 1_800_000_000_000

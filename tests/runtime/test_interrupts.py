@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tidemark.interrupts import interrupts_first
+from tidemark.commands.interrupts import interrupts_first
 
 
 def spoiled():

@@ -1,6 +1,6 @@
 """Panes that fit no message become dead letters; their neighbours stay."""
 
-from tidemark.runtime.oversized import MOST_BYTES, parted
+from tidemark.runtime.keyed.oversized import MOST_BYTES, parted
 
 
 def test_what_fits_is_left_alone():

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from tidemark.runtime.pace import Pace
+from tidemark.runtime.service.commit_interval import Pace
 
 
 class Commits:

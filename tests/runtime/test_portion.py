@@ -1,4 +1,4 @@
-from tidemark.runtime.portion import Portion
+from tidemark.runtime.service.batch_sizer import Portion
 
 
 def test_portions_begin_small_and_grow_while_they_are_quick():

@@ -6,11 +6,11 @@ from typing import Any
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.runtime.config import Config
-from tidemark.runtime.health import Health
-from tidemark.runtime.pace import Pace
-from tidemark.runtime.portion import Portion
-from tidemark.runtime.process import Process
-from tidemark.runtime.telemetry import Telemetry
+from tidemark.runtime.service.batch_sizer import Portion
+from tidemark.runtime.service.commit_interval import Pace
+from tidemark.runtime.service.health import Health
+from tidemark.runtime.service.process import Process
+from tidemark.runtime.service.telemetry import Telemetry
 
 FIRST, SECOND = (Message(topic="t", partition=0, offset=offset, value=b"x") for offset in (7, 8))
 

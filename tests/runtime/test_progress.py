@@ -1,8 +1,8 @@
 import pytest
 
-from tidemark.core.segment import NEVER_MS
+from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
-from tidemark.runtime.progress import (
+from tidemark.runtime.client.progress import (
     MAX_BYTES,
     VERSION,
     LogProgress,

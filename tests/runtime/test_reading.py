@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tidemark.errors import StateError
-from tidemark.runtime import reading
+from tidemark.partition import Partition
+from tidemark.runtime.client import range_reader as reading
+from tidemark.runtime.client.range_reader import RangeReader
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import Partition
-from tidemark.runtime.reading import RangeReader
 
 AT = Partition("game.pops.changelog", 3)
 

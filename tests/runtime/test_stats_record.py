@@ -8,12 +8,11 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tidemark.partition import Partition
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import Partition
-from tidemark.runtime.health import Health
-from tidemark.runtime.serde.avro import schema_file
-from tidemark.runtime.standing import Standing
-from tidemark.runtime.stats import (
+from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.service.health import Health
+from tidemark.runtime.service.stats import (
     Account,
     ClockStats,
     OperatorStats,
@@ -25,7 +24,8 @@ from tidemark.runtime.stats import (
     partition_stats,
     total_lag,
 )
-from tidemark.runtime.telemetry import Telemetry
+from tidemark.runtime.service.telemetry import Telemetry
+from tidemark.serde.avro import schema_file
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 LOG, OTHER = Partition("p.log", 0), Partition("p.log", 1)

@@ -2,7 +2,7 @@
 
 import time
 
-from tidemark.runtime.watchdog import Watchdog
+from tidemark.runtime.service.watchdog import Watchdog
 
 
 class Brokers:

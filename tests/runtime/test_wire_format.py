@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from tests.runtime.registry import running_registry
 from tidemark.embedded.broker import free_port
 from tidemark.errors import ConfigurationError, InfrastructureError, StateError
+from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.config import Config
-from tidemark.runtime.schema_registry import with_registry
-from tidemark.runtime.serde.avro_results import AvroResults
+from tidemark.serde.avro_results import AvroResults
 
 KEY = {"player": pl.String()}
 TOPIC = "game.pops"

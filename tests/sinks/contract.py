@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.conftest import SLOW
 from tests.sinks.feeds import EPOCH, PANES, TOPIC_ID, batch, batches, held, pane, row, withdrawal
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks.sink import OvertakenError, Position
 from tidemark.sinks.table import INSTANT
 

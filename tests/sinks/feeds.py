@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move
 from tidemark.sinks.table import INSTANT, Table

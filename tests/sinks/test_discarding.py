@@ -16,7 +16,7 @@ from tidemark import (
     session,
     tumbling,
 )
-from tidemark.local import LocalRun
+from tidemark.local.run import LocalRun
 from tidemark.sinks.table import RENAMED, tables_of
 
 

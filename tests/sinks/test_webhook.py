@@ -11,10 +11,10 @@ from tests.sinks.feeds import TOPIC_ID, batch, pane
 from tests.sinks.places import Place
 from tests.sinks.receiver import Receiver
 from tidemark.errors import ConfigurationError
-from tidemark.records import DeadLetter
-from tidemark.runtime.group import Partition
-from tidemark.runtime.logs import set_up
-from tidemark.runtime.serde.dead_letters import encode_dead_letters
+from tidemark.partition import Partition
+from tidemark.runtime.service.logs import set_up
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.records import DeadLetter
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, RefusedError, UnavailableError
 from tidemark.sinks.table import tables_of

@@ -20,8 +20,9 @@ from tests.integration.stack import Stack
 from tests.soak.load import Load
 from tests.soak.panes import Panes
 from tidemark.embedded.broker import Broker
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.reading import read
+from tidemark.partition import Partition
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
 
 RAW_PARTITIONS = PARTITIONS = 4
 SERVICES = ("ingest", "windowing", "sessions")

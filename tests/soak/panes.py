@@ -8,7 +8,7 @@ from collections import Counter
 from confluent_kafka import TopicPartition
 
 from tests.soak.life import BOUND_MS, LATENESS_MS
-from tidemark.runtime.clients import plain_consumer
+from tidemark.runtime.client.clients import plain_consumer
 from tidemark.runtime.config import Config
 
 _FORGOTTEN_MS = 180_000

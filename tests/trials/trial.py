@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tidemark import Pipeline, bounded, count, on_final, session, sum, tumbling  # noqa: A004
-from tidemark.local import Cuts, LocalRun
+from tidemark.local.run import Cuts, LocalRun
 
 RECORDS = ("line", "produce", "wait_s", "replay", "setup", "query", "check")
 """Steps that the runner without Kafka can take: records, and what is asked of it afterwards."""

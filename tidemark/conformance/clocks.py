@@ -9,9 +9,9 @@ import numpy as np
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import FAR_MS, said_ms
-from tidemark.core.clock import ClockTable
-from tidemark.core.segment import NEVER_MS, Segment, SourceMark
-from tidemark.core.watermark import watermark_of, watermarks_before
+from tidemark.core.time.clock import ClockTable
+from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
+from tidemark.core.time.watermark import watermark_of, watermarks_before
 
 Results = list[dict[str, Any]]
 

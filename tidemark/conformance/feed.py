@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.core.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 
 TOPIC = "in"
 SOURCE_NAME = f"{TOPIC}/0"

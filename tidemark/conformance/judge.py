@@ -14,9 +14,9 @@ from tidemark.conformance.offer import require_offered
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.run import run
 from tidemark.conformance.translate import window_of
-from tidemark.core.watermark import bounded
+from tidemark.core.time.watermark import bounded
 from tidemark.errors import PipelineError, TidemarkError
-from tidemark.pipeline import Pipeline
+from tidemark.language.pipeline import Pipeline
 
 Results = list[dict[str, Any]]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.session_lateness import judges_otherwise
-from tidemark.core.segment import NEVER_MS
+from tidemark.core.time.segment import NEVER_MS
 
 Check = Callable[[Case], str | None]
 

@@ -9,9 +9,9 @@ from tidemark.conformance.feed import Feed, Step
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.translate import Translation, translate
 from tidemark.conformance.values import TIMES
-from tidemark.core.operator import Changes, Operator, Output
-from tidemark.core.pane import EARLY, END, FINAL, RETRACTED, START, TIMING, WINDOW
-from tidemark.core.segment import EVENT_TIME
+from tidemark.core.operators.operator import Changes, Operator, Output
+from tidemark.core.time.segment import EVENT_TIME
+from tidemark.core.windows.pane import EARLY, END, FINAL, RETRACTED, START, TIMING, WINDOW
 
 
 @dataclass

@@ -9,7 +9,7 @@ of its sessions, row by row.
 from collections.abc import Iterator
 
 from tidemark.conformance.case import Case, Fields
-from tidemark.core.segment import NEVER_MS
+from tidemark.core.time.segment import NEVER_MS
 
 Span = tuple[int, int]
 

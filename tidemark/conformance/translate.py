@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidemark.arrival_windows import count_window, global_window
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import TOPIC
 from tidemark.conformance.values import aggregates_of
-from tidemark.core.trigger import Trigger, every, on_close, on_final, on_update
-from tidemark.core.watermark import monotonic
-from tidemark.pipeline import Pipeline
-from tidemark.plan import OperatorPlan
-from tidemark.windows import hopping, processing_time, session, sliding, tumbling
+from tidemark.core.time.watermark import monotonic
+from tidemark.core.windows.trigger import Trigger, every, on_close, on_final, on_update
+from tidemark.language.arrival_windows import count_window, global_window
+from tidemark.language.pipeline import Pipeline
+from tidemark.language.windows import hopping, processing_time, session, sliding, tumbling
+from tidemark.plan.physical import OperatorPlan
 
 UNBOUNDED_MS = 2**53
 """An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""

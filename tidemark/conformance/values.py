@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.core import aggregates as words
-from tidemark.core.aggregate import Kind
-from tidemark.custom import apply_frame
+from tidemark.core.aggregates import constructors as words
+from tidemark.core.aggregates.aggregate import Kind
+from tidemark.language.custom import apply_frame
 
 Named = Callable[[str], Kind]
 

@@ -1,1 +1,5 @@
-"""A real Kafka broker and all services on one machine, without Docker: for the demo and tests."""
+"""A real Kafka broker and all services on one machine, without Docker: for the demo and tests.
+
+May import: runtime and everything below.
+Start with: stack.py (``make up``) and broker.py.
+"""

@@ -4,8 +4,8 @@ import sys
 
 from tidemark.embedded.broker import formatted_folder
 from tidemark.embedded.java import install_when_missing
+from tidemark.embedded.spark_jars import kafka_source_jars
 from tidemark.errors import ConfigurationError
-from tidemark.spark.jars import kafka_source_jars
 
 
 def main() -> None:

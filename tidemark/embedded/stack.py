@@ -6,7 +6,6 @@ says another place.  Data outlives `down`, so that `up` goes on where the last o
 
 import json
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +22,11 @@ from tidemark.embedded.processes import last_words, only_one_process
 from tidemark.embedded.state import Running, last, remember, running
 from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
-from tidemark.load import load_pipeline
-from tidemark.plan import Plan
-from tidemark.runtime import clients, topics
+from tidemark.language.load import load_pipeline
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients, topics
 from tidemark.runtime.config import Config
+from tidemark.runtime.service.command import service_command, service_environment
 
 BROKER, SINK = "broker", "sink"
 _JOIN_S = 60
@@ -166,9 +166,9 @@ def _programs(broker: Sequence[str], health: Mapping[str, int]) -> list[Program]
     services = [
         Program(
             name,
-            (sys.executable, "-m", f"services.{name}"),
+            service_command(name),
             priority=2,
-            environment={"TIDEMARK_HTTP_PORT": str(port)},
+            environment={**service_environment(), "TIDEMARK_HTTP_PORT": str(port)},
         )
         for name, port in health.items()
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tidemark.runtime.stats import ClockStats, OperatorStats, Stats
+from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats
 
 LAG_WINDOW_MS = 30_000
 """How long lag must have grown."""

@@ -18,11 +18,11 @@ from tidemark.monitor.alerts import Alert, Seen, Thresholds, alerts_of, follow, 
 from tidemark.monitor.credentials import credentials
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, status, why_open
-from tidemark.plan import Plan
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.broker_probe import await_broker
+from tidemark.runtime.client.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_topic
 from tidemark.runtime.config import Config
-from tidemark.runtime.reach import await_broker
-from tidemark.runtime.stats import Stats, decode
-from tidemark.runtime.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_topic
+from tidemark.runtime.service.stats import Stats, decode
 from tidemark.runtime.wall_clock import now_ms
 
 DEFAULT_PORT = 6066

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tidemark.monitor.alerts import Alert, Seen, process_of
-from tidemark.runtime.stats import ClockStats, SourceStats, Stats
+from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
 
 QUIET_MS = 10_000
 """A process that said nothing for so long is told of."""

@@ -1,1 +1,6 @@
-"""What touches the world: Kafka, files, the wall clock, the environment."""
+"""Services on Kafka: the thin shell around the core.
+
+client < service < backends < ingest, keyed, archive: each folder imports only those before it.
+May import: plan, ingest, serde, core, language.load.
+Start with: service/process.py (the loop of every service), then keyed/task.py.
+"""

@@ -1,1 +1,5 @@
-"""Avro contracts of Tidemark's topics; public topics are JSON unless asked for Avro."""
+"""Avro contracts of Tidemark's topics; public topics are JSON unless Avro is asked for.
+
+May import: nothing; these are data files.
+Start with: segment.avsc.
+"""

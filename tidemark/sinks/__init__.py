@@ -1,4 +1,8 @@
-"""Sinks: where results go from their topics, and what a user implements to write one."""
+"""Sinks: where results go from their topics, and what a user implements to write one.
+
+May import: runtime and everything below.
+Start with: sink.py (the protocol), then task.py (the service) and table.py (what is delivered).
+"""
 
 from tidemark.sinks.sink import (
     Batch,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks import sql
 from tidemark.sinks.sink import Batch, OvertakenError, Position
 from tidemark.sinks.sql import Dialect, quoted

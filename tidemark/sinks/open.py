@@ -4,8 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
-from tidemark.addresses import without_password
-from tidemark.errors import ConfigurationError
+from tidemark.errors import ConfigurationError, without_password
 from tidemark.sinks.sink import Sink
 
 FORMS = (

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks.folder import exclusive
 from tidemark.sinks.sink import Batch, OvertakenError, Position, UnavailableError
 from tidemark.sinks.table import Table

@@ -12,9 +12,9 @@ import psycopg
 from psycopg import sql as text
 from psycopg.conninfo import conninfo_to_dict
 
-from tidemark.core.pane import REVISION
+from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks import database, sql
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted

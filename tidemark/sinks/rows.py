@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.core.pane import RETRACTED
+from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import StateError
-from tidemark.runtime.serde.json_records import instance
+from tidemark.serde.json_records import instance
 from tidemark.sinks.table import INSTANT, RENAMED, ROW, Table
 
 _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
-from tidemark.core.pane import RETRACTED
+from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import InfrastructureError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks.table import Table
 
 

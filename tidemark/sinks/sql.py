@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.core.pane import FINAL, REVISION, WINDOW
+from tidemark.core.windows.pane import FINAL, REVISION, WINDOW
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.table import INSTANT, WINDOW_START, Table
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.core.operator import LATE_BY
-from tidemark.core.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
+from tidemark.core.operators.operator import LATE_BY
+from tidemark.core.windows.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
 from tidemark.errors import ConfigurationError
-from tidemark.plan import OperatorPlan, Plan
-from tidemark.runtime.encoders import results_of
-from tidemark.runtime.serde.avro import AvroType
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.keyed.encoders import results_of
+from tidemark.serde.avro import AvroType
 
 ROW = "row"
 WINDOW_START, WINDOW_END = "window_start", "window_end"

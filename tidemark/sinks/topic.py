@@ -13,11 +13,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError
-from tidemark.runtime import clients, topics
-from tidemark.runtime.commit import Outbox
+from tidemark.partition import Partition
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.commit import Outbox
+from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import Partition
-from tidemark.runtime.sending import Failures, flush, send
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.table import Table
 

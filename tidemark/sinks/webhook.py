@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.table import Table
 

@@ -1,1 +1,6 @@
-"""Replay of a pipeline's logs on Spark: the operators of the services, in Spark's tasks."""
+"""Spark: replays of history, comparisons with live results, and whole pipelines on a cluster.
+
+read < units of work (this folder) < targets < replay < services.
+May import: everything but commands, testing and monitor.
+Start with: work.py (what tasks run), then replay/jobs.py.
+"""

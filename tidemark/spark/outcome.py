@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
-from tidemark.runtime.group import Partition
+from tidemark.partition import Partition
 from tidemark.spark.unit import Reached, Tally, Unit
 
 __all__ = [

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import msgspec
 from pyspark.sql import SparkSession
 
-from tidemark.core.segment import NEVER_MS
-from tidemark.runtime.group import Partition
-from tidemark.spark.ranges import Ranges
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.partition import Partition
+from tidemark.spark.read.ranges import Ranges
 
 CUTTING = -1
 """In place of a slice: a task that cuts a log partition into slices."""

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from tidemark.embedded.java import java
 from tidemark.embedded.processes import last_words
+from tidemark.embedded.spark_jars import kafka_source_jars
 from tidemark.errors import ConfigurationError
-from tidemark.spark.jars import kafka_source_jars
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 

@@ -12,15 +12,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tidemark.core.clock import ClockTable
-from tidemark.core.operator import Output, Steps
-from tidemark.core.segment import NEVER_MS, Segment
+from tidemark.core.operators.operator import Output, Steps
+from tidemark.core.time.clock import ClockTable
+from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
-from tidemark.plan import OperatorPlan, Plan
-from tidemark.runtime.changelog import chunks
-from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.changelog import NO_COMMIT, SNAPSHOT, Piece
-from tidemark.runtime.serde.segments import segment_at
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.keyed.changelog import chunks
+from tidemark.serde.changelog import NO_COMMIT, SNAPSHOT, Piece
+from tidemark.serde.segments import segment_at
 
 
 class Tally(msgspec.Struct):

@@ -9,65 +9,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import polars as pl
 import pyarrow as pa
 
-import services  # noqa: F401 - sets up the process as every service is
-from tidemark.core.pane import END, START
-from tidemark.core.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
-from tidemark.plan import Plan
-from tidemark.runtime.group import Partition
-from tidemark.runtime.portion import Portion
-from tidemark.runtime.serde.segments import MOST_TOGETHER, encode_segment, segment_at, together
+from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
+from tidemark.core.windows.pane import END, START
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.service.batch_sizer import Portion
+from tidemark.runtime.service.command import keep_freed_memory
+from tidemark.serde.segments import MOST_TOGETHER, encode_segment, segment_at, together
 from tidemark.spark.progress import CUTTING, Address, Pulse
-from tidemark.spark.slices import sliced
+from tidemark.spark.read.segment_rows import PIECES, Batches, Piece, batch_of, pieces_of
+from tidemark.spark.read.slices import sliced
 from tidemark.spark.unit import Given, Unit
-
-Batches = Iterator[pa.RecordBatch]
-
-SEGMENTS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("slice", pa.int32()),
-        ("offset", pa.int64()),
-        ("value", pa.binary()),
-    ]
-)
-"""Segments as they come from a topic, an archive, or ingest run again."""
-
-PIECES = pa.schema(
-    [
-        ("unit", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("slice", pa.int32()),
-        ("offset", pa.int64()),
-        ("value", pa.binary()),
-    ]
-)
-"""Segments, or their slices, on the way to the task that works on them."""
-
-_SQL = {
-    pa.string(): "string",
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.binary(): "binary",
-    pa.bool_(): "boolean",
-}
-
-
-def ddl(schema: pa.Schema) -> str:
-    """Return columns as Spark writes them."""
-    return ", ".join(f"{field.name} {_SQL[field.type]}" for field in schema)
-
-
-def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return columns of Python values as a batch."""
-    arrays = [pa.array(values, f.type) for values, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class Writer(Protocol):
@@ -91,15 +48,6 @@ class Target(Protocol):
         """Begin with the results of a unit."""
 
 
-class Piece(NamedTuple):
-    """A segment, or its slice, as a task gets it."""
-
-    log: Partition
-    slice: int
-    offset: int
-    value: bytes
-
-
 @dataclass(frozen=True)
 class Slicing:
     """Cuts segments into slices; ``logs`` gives each log partition its place."""
@@ -111,6 +59,7 @@ class Slicing:
 
     def __call__(self, batches: Batches) -> Batches:
         """Return the pieces of each batch of segments."""
+        keep_freed_memory()
         places = {log: place for place, log in enumerate(self.logs)}
         shapes = {log.topic: (list(log.key), log.partitions) for log in self.plan.logs}
         pulse = Pulse(self.driver)
@@ -181,6 +130,7 @@ class Operating:
 
     def __call__(self, batches: Batches) -> Batches:
         """Return what the target has to say of each batch."""
+        keep_freed_memory()
         pulse = Pulse(self.driver)
         pieces = (piece for batch in batches for piece in pieces_of(batch))
         for (log, slice_), found in groupby(pieces, key=lambda piece: piece[:2]):
@@ -207,18 +157,3 @@ def in_portions(
         begin_s = monotonic()
         yield found
         portion.took(len(found), monotonic() - begin_s)
-
-
-def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:
-    """Return the row of a segment."""
-    return batch_of(([cell] for cell in (*log, 0, offset, value)), SEGMENTS)
-
-
-def pieces_of(batch: pa.RecordBatch) -> Iterator[Piece]:
-    """Return the segments, or slices, of a batch."""
-    names = ("topic", "partition", "slice", "offset")
-    topics, numbers, slices, offsets = (batch.column(name).to_pylist() for name in names)
-    values = batch.column("value")
-    for index, topic in enumerate(topics):
-        log = Partition(topic, numbers[index])
-        yield Piece(log, slices[index], offsets[index], values[index].as_py())

@@ -1,6 +1,8 @@
-"""Tests of pipelines, step by step: in this process, or on a broker with real services.
+"""Tests of pipelines, step by step: in this process, on a broker, or in containers.
 
 See docs/testing.md.
+May import: runtime, embedded and everything below.
+Start with: scenario.py.
 """
 
 from tidemark.testing.in_process import InProcess

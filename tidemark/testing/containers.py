@@ -16,8 +16,8 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from tidemark.errors import InfrastructureError
+from tidemark.runtime.client.broker_probe import await_broker
 from tidemark.runtime.config import Config
-from tidemark.runtime.reach import await_broker
 from tidemark.testing.on_broker import OnBroker, Service
 
 _INSIDE, _OUTSIDE = 9092, 9094
@@ -149,7 +149,7 @@ class InContainers(OnBroker):
             DockerContainer(self._image)
             .with_network(self._network)
             .with_envs(**environment)
-            .with_command(["python", "-m", f"services.{service}"])
+            .with_command(["tidemark", "run", service])
         )
         if self._file is not None:
             made.with_copy_into_container(self._file, f"{_PIPELINES}/{self._file.name}")

@@ -12,19 +12,19 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.clock import ClockTable
-from tidemark.core.operator import Changes
-from tidemark.core.segment import Segment, SourceMark
+from tidemark.core.operators.operator import Changes
+from tidemark.core.time.clock import ClockTable
+from tidemark.core.time.segment import Segment, SourceMark
 from tidemark.errors import ConfigurationError
-from tidemark.ingest import Ingest, Progress
-from tidemark.load import load_pipeline
-from tidemark.pipeline import Pipeline
-from tidemark.plan import OperatorPlan
-from tidemark.records import DeadLetter, RecordBatch
-from tidemark.runtime.encoders import results_of
-from tidemark.runtime.serde.avro_results import AvroResults
-from tidemark.runtime.serde.dead_letters import encode_dead_letters
-from tidemark.segment_builder import SegmentBuilder
+from tidemark.ingest.ingest import Ingest, Progress
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.language.load import load_pipeline
+from tidemark.language.pipeline import Pipeline
+from tidemark.plan.physical import OperatorPlan
+from tidemark.runtime.keyed.encoders import results_of
+from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.records import DeadLetter, RecordBatch
 from tidemark.testing.scenario import Scenario
 
 INGEST = "ingest"

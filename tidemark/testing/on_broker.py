@@ -7,7 +7,6 @@ first ingest, then those that read its logs.
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,14 +19,16 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tidemark.embedded.processes import die_with_parent
 from tidemark.errors import ConfigurationError, InfrastructureError
-from tidemark.load import load_pipeline
-from tidemark.plan import OperatorPlan
-from tidemark.runtime import clients, topics
+from tidemark.language.load import load_pipeline
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
-from tidemark.runtime.encoders import results_of
-from tidemark.runtime.group import EARLIEST, LATEST, Partition, offsets
-from tidemark.runtime.reading import read
-from tidemark.runtime.stats import decode
+from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.service.command import service_command, service_environment
+from tidemark.runtime.service.stats import decode
 from tidemark.testing.in_process import INGEST, decoded
 from tidemark.testing.scenario import Scenario
 
@@ -56,8 +57,8 @@ def process(service: str, environment: Mapping[str, str], log: Path) -> Service:
     """Start a service as a process of this machine."""
     with log.open("a") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-m", f"services.{service}"],
-            env={**os.environ, **environment},
+            service_command(service),
+            env={**os.environ, **service_environment(), **environment},
             stderr=stderr,
             preexec_fn=die_with_parent,
         )

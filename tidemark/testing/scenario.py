@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tidemark.core.duration import Duration, duration_ms
-from tidemark.core.pane import END_OF_INPUT, RETRACTED
-from tidemark.core.time_assigner import ColumnTime
+from tidemark.core.time.assigners import ColumnTime
+from tidemark.core.time.duration import Duration, duration_ms
+from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 from tidemark.errors import ConfigurationError
-from tidemark.plan import OperatorPlan, Plan, SourcePlan
+from tidemark.plan.physical import OperatorPlan, Plan, SourcePlan
 
 Record = Mapping[str, Any]
 

@@ -11,15 +11,15 @@ from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
 
-from tidemark.core.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.partition import Partition
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.backends.folder import claimed, claimed_for_blocks
 from tidemark.runtime.backends.mirror import Extent, Mirror
 from tidemark.runtime.backends.mirrors import Mirrors
 from tidemark.runtime.backends.spill import SpillingBlocks
+from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
-from tidemark.runtime.group import Partition
-from tidemark.runtime.topics import topic_ids
 
 _log = logging.getLogger("tidemark")
 

@@ -6,10 +6,10 @@ See ``mirror``.  Records are read in the order in which they apply, so that none
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidemark.partition import Partition
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.backends.mirror import Mirror, Record
-from tidemark.runtime.group import Partition
-from tidemark.runtime.serde.changelog import SNAPSHOT
+from tidemark.serde.changelog import SNAPSHOT
 
 _log = logging.getLogger("tidemark")
 

@@ -1,0 +1,265 @@
+"""The command line: ``tidemark plan | try | run | tail | topics | reset | replay | diff`` and more.
+
+A mistake is one line on stderr and exit status 2.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import typer
+from confluent_kafka import KafkaException
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from tidemark.commands.interrupts import interrupts_first
+from tidemark.commands.options import Bootstrap, PipelineArgument, reach
+from tidemark.commands.replay import diff, replay
+from tidemark.commands.schemas import schemas
+from tidemark.commands.service import SERVICES
+from tidemark.commands.tail import follow
+from tidemark.conformance.case import read_cases
+from tidemark.conformance.judge import Outcome, judge
+from tidemark.conformance.report import lines as report_lines
+from tidemark.errors import TidemarkError
+from tidemark.language.load import load_pipeline
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.local.view import open_inputs, summary, write_results
+from tidemark.plan.explain import render_mermaid, render_text
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.broker_probe import await_broker
+from tidemark.runtime.client.topics import ensure, own_topics, raw_topics, stats_topic
+from tidemark.runtime.faults import explained
+from tidemark.runtime.keyed.fresh_start import Scope
+from tidemark.runtime.keyed.reset import Reset
+from tidemark.runtime.service.command import (
+    block_stop_signals,
+    service_command,
+    service_environment,
+)
+from tidemark.runtime.wall_clock import now_ms
+
+app = typer.Typer(
+    help="Event-time stream processing on Kafka.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        with interrupts_first():
+            status = app(standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except TyperException as error:
+        _fail(error.format_message())  # names the option; its text alone does not
+    except KafkaException as error:
+        _fail(explained(error)[0])
+    except TidemarkError as error:
+        _fail(str(error))
+    except BrokenPipeError:  # the reader has gone: tidemark try ... | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(status or 0)
+
+
+def _fail(message: str) -> NoReturn:
+    line = " ".join(message.split())
+    sys.stderr.write(f"tidemark: {line}\n")
+    sys.exit(2)
+
+
+def _plan(pipeline: str) -> Plan:
+    return load_pipeline(pipeline).plan()
+
+
+@app.command()
+def plan(
+    pipeline: PipelineArgument,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid diagram.")] = False,
+) -> None:
+    """Print the logical graph and the physical plan: services, topics, partitions, tasks."""
+    compiled = _plan(pipeline)
+    typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
+
+
+@app.command("try")
+def try_(
+    pipeline: PipelineArgument,
+    inputs: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="JSON lines, - for stdin; TOPIC=FILE where there are several sources.",
+        ),
+    ],
+    cuts: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Cut the input into random segments; same results."),
+    ] = None,
+    every_pane: Annotated[
+        bool,
+        typer.Option(
+            "--every-pane",
+            help="Print each pane as published, not only the last one of each window: "
+            "how many corrections lie between depends on the cuts.",
+        ),
+    ] = False,
+) -> None:
+    """Run the whole pipeline in this process, without Kafka.
+
+    Prints the results as JSON lines {"topic": ..., "value": ...}: what a sink holds at the end of
+    the input, late rows, dead letters.  Counts go to stderr.
+    """
+    compiled = _plan(pipeline)
+    sources = [source.topic for source in compiled.sources]
+    run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
+    console = Console(stderr=True, highlight=False)
+    with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:
+        records = 0
+        for count in run.run(lines):
+            records += count
+            status.update(f"{records:,} records")
+    write_results(run, sys.stdout.buffer, every_pane=every_pane)
+    for line in summary(run):
+        console.print(line)
+
+
+@app.command()
+def run(
+    service: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVICE",
+            help=f"One of {', '.join(SERVICES)}; with --on spark the module of the pipeline.",
+        ),
+    ],
+    pipeline: Annotated[
+        str | None, typer.Option(envvar="PIPELINE", help="Module of the pipeline.")
+    ] = None,
+    on: Annotated[
+        Literal["process", "spark"],
+        typer.Option(help="spark: all keyed services, in micro-batches that never end."),
+    ] = "process",
+    from_: Annotated[
+        Literal["log", "raw"],
+        typer.Option(
+            "--from", envvar="TIDEMARK_SPARK_FROM", help="With --on spark; raw: ingest too."
+        ),
+    ] = "log",
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="With --on spark: give back what a killed driver had."),
+    ] = False,
+) -> None:
+    """Run one service of a pipeline on Kafka until it is told to stop; or, on Spark, all of them.
+
+    What Spark works on no service touches, and the other way round; results are the same.
+    """
+    if on == "spark":
+        name, pipeline = "spark-release" if release else "spark", service
+        os.environ["TIDEMARK_SPARK_FROM"] = from_
+    elif service not in SERVICES:
+        raise typer.BadParameter(f"no service {service!r}; there are {', '.join(SERVICES)}")
+    elif release:
+        raise typer.BadParameter("--release is of --on spark")
+    else:
+        name = service
+    if pipeline:
+        os.environ["PIPELINE"] = pipeline
+    # A new interpreter: a service sets how polars starts before it imports polars.
+    os.environ |= service_environment()
+    block_stop_signals()
+    os.execv(sys.executable, service_command(name))
+
+
+@app.command()
+def tail(
+    topic: str,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Begin with the oldest record.")
+    ] = False,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Print the committed records of a topic as they come: key, tab, value."""
+    follow(topic, reach(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
+
+
+@app.command()
+def topics(
+    pipeline: PipelineArgument,
+    bootstrap_server: Bootstrap = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for a broker as long as it takes.")
+    ] = False,
+) -> None:
+    """Create the pipeline's topics where missing, verify those that exist."""
+    compiled = _plan(pipeline)
+    wanted = (*raw_topics(compiled), *own_topics(compiled), stats_topic(compiled.stats))
+    config = reach(bootstrap_server)
+    admin = await_broker(config, lambda _reason: None) if wait else clients.admin(config)
+    created = ensure(admin, wanted, config.replication_factor)
+    for each in wanted:
+        state = "created" if each.name in created else "exists"
+        typer.echo(f"{state:8} {each.partitions:4}  {each.name}")
+
+
+@app.command()
+def reset(
+    pipeline: PipelineArgument,
+    service: Annotated[
+        str | None, typer.Option(help="Only this service, from its log; ingest: everything.")
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option(help="Only the operator of this output, from its log.")
+    ] = None,
+    to: Annotated[Literal["earliest", "latest"], typer.Option(help="Where to read from.")] = (
+        "earliest"
+    ),
+    delete_results: Annotated[
+        bool, typer.Option("--delete-results", help="Delete the results written so far.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Start afresh: drop state and offsets of a pipeline, one service or one operator.
+
+    The services concerned must be stopped.  Prints what it will do, and asks.
+    """
+    if service is not None and operator is not None:
+        raise typer.BadParameter("give --service or --operator, not both")
+    scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
+    config = reach(bootstrap_server)
+    planned = Reset(config, clients.admin(config), scope)
+    for line in planned.lines():
+        typer.echo(line)
+    if not yes:
+        typer.confirm("Do it?", abort=True)
+    planned.run()
+    typer.echo("done; start the services again")
+
+
+@app.command()
+def conformance(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Case files, JSON arrays.")],
+) -> int:
+    """Run shared cases of windowing semantics through the operators that services run.
+
+    Prints what each failed case expected and got, and by which rule a dialect's case is not
+    offered.  Exit status 1 when a case failed.
+    """
+    verdicts = [judge(case) for case in read_cases(files)]
+    for line in report_lines(verdicts):
+        typer.echo(line)
+    return int(any(verdict.outcome is Outcome.FAILED for verdict in verdicts))
+
+
+app.command()(replay)
+app.command()(diff)
+app.command()(schemas)

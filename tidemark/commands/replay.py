@@ -1,0 +1,212 @@
+"""``tidemark replay`` and ``tidemark diff``: the pipeline's operators on Spark."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from tidemark.commands.options import Bootstrap, PipelineArgument, reach
+from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
+from tidemark.errors import ConfigurationError
+from tidemark.language.load import load_pipeline, pipeline_module
+
+Operators = Annotated[
+    list[str] | None, typer.Option("--operator", metavar="NAME", help="Only this one; repeatable.")
+]
+Master = Annotated[str, typer.Option(help="Spark's master; spark-submit decides it itself.")]
+Memory = Annotated[str, typer.Option(help="Of Spark's JVM, such as 2g.")]
+ArchivePlace = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        metavar="PLACE",
+        help="Where to read what the logs do not hold any more; by default $TIDEMARK_ARCHIVE.",
+    ),
+]
+From = Annotated[
+    Literal["log", "raw"],
+    typer.Option("--from", help="raw: run ingest again over the raw topics, cut as the log is."),
+]
+Slices = Annotated[
+    int | None,
+    typer.Option(min=1, help="Tasks that share a log partition; by default enough for all cores."),
+]
+
+_LOGGED_EVERY_S = 10.0
+
+
+def replay(
+    pipeline: PipelineArgument,
+    output: Annotated[
+        str | None, typer.Option(help="parquet:DIR (a path or a URI), or topics.")
+    ] = None,
+    into_live: Annotated[
+        bool,
+        typer.Option(
+            "--into-live", help="Write results and state; live services go on from there."
+        ),
+    ] = False,
+    delete_results: Annotated[
+        bool, typer.Option("--delete-results", help="With --into-live: of the operators, first.")
+    ] = False,
+    operators: Operators = None,
+    from_offsets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help='Where the logs begin, as {"TOPIC": {"0": 12}}, or earliest: what is still there. '
+            "By default at offset 0, and an error if that is gone.",
+        ),
+    ] = None,
+    to_offsets: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Where they end; by default at what is committed."),
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Where they ended then, by broker's clock.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only results of windows that end later, in event time."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only those of windows that start earlier.")
+    ] = None,
+    archive: ArchivePlace = None,
+    from_: From = "log",
+    master: Master = "local[*]",
+    memory: Memory = "2g",
+    slices: Slices = None,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Run the operators over the logs again, on Spark: the same results, to the bit.
+
+    TIME is like 2026-03-02T08:00:00Z. Counts go to stderr.
+    """
+    _require_spark()
+    from tidemark.commands.replay_view import replay_lines
+    from tidemark.spark.replay import jobs as run
+    from tidemark.spark.replay.replay import chosen
+    from tidemark.spark.work import Period
+
+    if into_live == (output is not None):
+        raise ConfigurationError("say where results go: either --output or --into-live")
+    if into_live and (operators or from_offsets or since or until):
+        raise ConfigurationError(
+            "--into-live takes all operators and everything from the beginning: no --operator, "
+            "--from-offsets, --since, --until"
+        )
+    if into_live and from_ == "raw" and (to_offsets or as_of):
+        raise ConfigurationError(
+            "--into-live --from raw goes to the end of the logs, where ingest is: no --to-offsets, "
+            "--as-of"
+        )
+    plan = chosen(load_pipeline(pipeline).plan(), operators or [])
+    period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
+    as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
+    config = reach(bootstrap_server)
+    place, from_raw = archive or config.archive, from_ == "raw"
+    span = run.Span(from_offsets, to_offsets, as_of_ms, period, place, from_raw)
+    sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with _shown(console, "replaying") as told:
+        if output is None:
+            done = run.into_live(
+                config, plan, span, sessions, slices, delete_results=delete_results, told=told
+            )
+        else:
+            done = run.replay(config, plan, span, output, sessions, slices, told)
+    for line in replay_lines(plan, done):
+        console.print(line, markup=False)
+
+
+def diff(
+    pipeline: Annotated[
+        str,
+        typer.Argument(metavar="PIPELINE|A", help="Module of the pipeline; or parquet:DIR."),
+    ],
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="parquet:DIR too: compare what two replays have written."),
+    ] = None,
+    operators: Operators = None,
+    archive: ArchivePlace = None,
+    from_: From = "log",
+    master: Master = "local[*]",
+    memory: Memory = "2g",
+    slices: Slices = None,
+    bootstrap_server: Bootstrap = None,
+) -> int:
+    """Compare what the services have published with a replay of what they have read.
+
+    Given two results of replays, compares these. Exit status 0: equal, message by message. 1:
+    different; prints the first differences.
+    """
+    _require_spark()
+    from tidemark.commands.replay_view import diff_lines
+    from tidemark.spark.replay import jobs as run
+    from tidemark.spark.replay.replay import chosen
+
+    if other is not None:
+        return _diff_folders(pipeline, other, master, memory)
+    plan = chosen(load_pipeline(pipeline).plan(), operators or [])
+    sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
+    with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
+        config = reach(bootstrap_server)
+        place, from_raw = archive or config.archive, from_ == "raw"
+        compared = run.diff(config, plan, sessions, slices, place, from_raw=from_raw)
+    for line in diff_lines(compared):
+        typer.echo(line)
+    return 0 if compared.equal else 1
+
+
+def _diff_folders(left: str, right: str, master: str, memory: str) -> int:
+    from tidemark.commands.replay_view import folders_lines
+    from tidemark.spark.replay.jobs import diff_folders
+    from tidemark.spark.session import spark_session
+
+    with Console(stderr=True, highlight=False).status("comparing ..."):
+        compared = diff_folders(left, right, partial(spark_session, master, memory))
+    for line in folders_lines(compared):
+        typer.echo(line)
+    return 0 if compared.equal else 1
+
+
+@contextmanager
+def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
+    """Show progress: in a terminal as one line that changes, else as a line from time to time."""
+    printed_s = time.monotonic()
+    with console.status(f"{verb} ...") as status:
+
+        def told(line: str) -> None:
+            nonlocal printed_s
+            if console.is_terminal:
+                status.update(f"{verb}: {line}")
+            elif time.monotonic() - printed_s > _LOGGED_EVERY_S:
+                printed_s = time.monotonic()
+                console.print(f"{verb}: {line}", markup=False)
+
+        yield told
+
+
+def _require_spark() -> None:
+    if find_spec("pyspark") is None:
+        raise ConfigurationError("replays need Spark: pip install 'tidemark[spark]'")
+
+
+def _time_ms(text: str | None, otherwise_ms: int) -> int:
+    if text is None:
+        return otherwise_ms
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"{text!r} is no time like 2026-03-02T08:00:00Z") from None
+    if time.tzinfo is None:
+        raise ConfigurationError(f"{text!r} has no offset: end it with Z or +02:00")
+    return int((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000 // 1)

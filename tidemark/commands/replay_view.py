@@ -1,0 +1,130 @@
+"""What ``tidemark replay`` and ``tidemark diff`` print."""
+
+from collections.abc import Iterator, Sequence
+
+from tidemark.plan.physical import Plan
+from tidemark.spark.outcome import Outcome
+from tidemark.spark.replay.folders import FoldersDiff
+from tidemark.spark.replay.jobs import Compared, Done
+from tidemark.spark.replay.matching import Difference, Message, TopicDiff
+from tidemark.spark.unit import Tally
+
+_LONGEST = 400
+
+
+def replay_lines(plan: Plan, done: Done) -> Iterator[str]:
+    """Say what each operator did, and how long it took."""
+    for operator in plan.operators:
+        tally = _total(done.outcomes, operator.operator.name)
+        yield (
+            f"{operator.operator.name}: {tally.rows:,} rows = {tally.rows - tally.late:,} accepted "
+            f"+ {tally.late:,} late, {tally.panes:,} panes"
+        )
+    logs = {outcome.log: outcome.segments for outcome in done.outcomes}
+    yield (
+        f"{sum(logs.values()):,} segments of {len(logs)} log partitions by {len(done.outcomes)} "
+        f"tasks in {done.took_s:.1f} s; Spark started in {done.startup_s:.1f} s"
+    )
+
+
+def _total(outcomes: Sequence[Outcome], operator: str) -> Tally:
+    total = Tally()
+    for outcome in outcomes:
+        tally = outcome.operators.get(operator, Tally())
+        total.rows += tally.rows
+        total.late += tally.late
+        total.panes += tally.panes
+    return total
+
+
+def diff_lines(compared: Compared) -> Iterator[str]:
+    """Say what agrees, what does not, and why it may not."""
+    yield from (_topic_line(topic, "live", "replay") for topic in compared.topics)
+    if compared.behind:
+        yield f"live is {compared.behind:,} offsets behind its logs; those are not compared"
+    yield from _verdict(compared.topics, equal=compared.equal)
+    if not compared.equal:
+        for difference in compared.differences:
+            yield from _difference_lines(difference, *_LIVE_PLACES)
+        yield f"likely cause: {_cause(compared)}"
+
+
+def folders_lines(compared: FoldersDiff) -> Iterator[str]:
+    """Say in what two folders of results agree, and in what not."""
+    yield from (_topic_line(topic, "A", "B") for topic in compared.topics)
+    yield from compared.only
+    yield from _verdict(compared.topics, equal=compared.equal)
+    if not compared.equal:
+        for difference in compared.differences:
+            yield from _difference_lines(difference, *_FOLDER_PLACES)
+        yield f"likely cause: {_cause_of_folders(compared)}"
+
+
+_SEGMENT = "of the segment at offset {} of the log"
+_LIVE_PLACES = ("live    {} (offset {})", "replay  {} (" + _SEGMENT + ")")
+_FOLDER_PLACES = ("A  {} (" + _SEGMENT + ")", "B  {} (" + _SEGMENT + ")")
+
+
+def _verdict(topics: Sequence[TopicDiff], *, equal: bool) -> Iterator[str]:
+    windows = sum(topic.windows for topic in topics)
+    if equal:
+        yield f"equal: {sum(t.left for t in topics):,} messages of {windows:,} keys and windows"
+    else:
+        different = sum(topic.different for topic in topics)
+        yield f"different: {different:,} of {windows:,} keys and windows; the first of them:"
+
+
+def _topic_line(topic: TopicDiff, left: str, right: str) -> str:
+    under_way = f", {topic.under_way:,} under way" if topic.under_way else ""
+    state = f"{topic.different:,} DIFFERENT" if topic.different else "equal"
+    return (
+        f"{topic.topic}: {left} {topic.left:,}, {right} {topic.right:,}{under_way}; "
+        f"{topic.windows:,} keys and windows, {state}"
+    )
+
+
+def _difference_lines(difference: Difference, left: str, right: str) -> Iterator[str]:
+    yield f"{difference.topic}/{difference.partition} {_text(difference.key)}"
+    for message in difference.only_left:
+        yield "  " + left.format(_shown(message), message.offset)
+    for message in difference.only_right:
+        yield "  " + right.format(_shown(message), message.offset)
+    if not difference.only_left and not difference.only_right:
+        yield "  the same messages, in another order"
+
+
+def _cause_of_folders(compared: FoldersDiff) -> str:
+    left, right = compared.left.about, compared.right.about
+    if left.logs != right.logs:
+        moved = next(
+            at for at in {**left.logs, **right.logs} if left.logs.get(at) != right.logs.get(at)
+        )
+        return (
+            f"they are of other ranges of the logs: {moved} {left.logs.get(moved, 'none')} "
+            f"and {right.logs.get(moved, 'none')}"
+        )
+    if left.fingerprint != right.fingerprint:
+        return f"they are of two programs: {left.fingerprint} and {right.fingerprint}"
+    return "one was made for other times or operators, or its files were changed"
+
+
+def _shown(message: Message) -> str:
+    text = _text(message.value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _cause(compared: Compared) -> str:
+    """Name what most likely made live and replay differ."""
+    if compared.cut_short:
+        return f"live's history is incomplete: {'; '.join(compared.cut_short)}"
+    only_live = [d for d in compared.differences if d.only_left and not d.only_right]
+    if len(only_live) == len(compared.differences):
+        return (
+            "live published more than the log gives: without exactly-once some of it twice, or "
+            "its topics still hold results of an earlier life or program"
+        )
+    return "the pipeline is not the one that made the live results: its logic has changed"

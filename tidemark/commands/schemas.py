@@ -1,0 +1,83 @@
+"""``tidemark schemas``: the Avro schemas of a pipeline's results, as files that are checked in.
+
+They describe the values of result and late topics whether they are written as Avro or as JSON.  A
+file that is there is replaced only by a compatible one.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidemark.commands.options import PipelineArgument
+from tidemark.errors import PipelineError
+from tidemark.language.load import load_pipeline
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.schema_compatibility import breaks
+
+
+def schemas(
+    pipeline: PipelineArgument,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Where the files are.")
+    ] = Path("schemas"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit status 1 where one would change.")
+    ] = False,
+    incompatible: Annotated[
+        bool, typer.Option("--incompatible", help="Replace a file by one that breaks readers.")
+    ] = False,
+) -> int:
+    """Write the Avro schemas of a pipeline's results, TOPIC.avsc each."""
+    changed = broken = 0
+    for topic, schema in result_schemas(load_pipeline(pipeline).plan()).items():
+        file, text = output / f"{topic}.avsc", as_text(schema)
+        before = file.read_text(encoding="utf-8") if file.exists() else None
+        if before == text:
+            continue
+        changed += 1
+        faults = [] if before is None else breaks(json.loads(before), schema)
+        for fault in faults:
+            typer.echo(f"{file}: breaks {fault}", err=True)
+        if check or (faults and not incompatible):
+            broken += 1
+            typer.echo(f"{file} is {'missing' if before is None else 'out of date'}", err=True)
+            continue
+        output.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        typer.echo(f"{'wrote' if before is None else 'replaced'} {file}")
+    if not changed:
+        typer.echo("nothing has changed")
+    return int(broken > 0)
+
+
+def result_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return the schema of each result and late topic that Avro can describe, by topic.
+
+    Raises:
+        PipelineError: results to be written as Avro have a column that it does not know.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for operator in plan.operators:
+        found |= _of_operator(operator)
+    return found
+
+
+def _of_operator(plan: OperatorPlan) -> Mapping[str, dict[str, Any]]:
+    operator = plan.operator
+    key = {name: operator.columns[name] for name in operator.key}
+    try:
+        results = AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
+    except PipelineError:
+        if plan.format == "avro":
+            raise
+        return {}  # JSON may hold what Avro does not know
+    return {plan.results: results.pane_type.schema, plan.late: results.late_type.schema}
+
+
+def as_text(schema: dict[str, Any]) -> str:
+    """Return a schema as it is checked in."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

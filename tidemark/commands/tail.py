@@ -1,0 +1,38 @@
+"""Follow a topic: print what is committed, as it comes."""
+
+from typing import BinaryIO
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
+
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.topics import require
+from tidemark.runtime.config import Config
+
+_BATCH = 1_000
+_REFRESH_S = 0.2
+
+
+def follow(topic: str, config: Config, out: BinaryIO, *, from_beginning: bool) -> None:
+    """Print key, tab, value of each committed record of all partitions, until interrupted.
+
+    Raises:
+        ConfigurationError: there is no such topic.
+    """
+    count = require(clients.admin(config), [topic])[topic]
+    start = OFFSET_BEGINNING if from_beginning else OFFSET_END
+    consumer = clients.plain_consumer(config)
+    try:
+        consumer.assign([TopicPartition(topic, number, start) for number in range(count)])
+        while True:
+            for message in consumer.consume(_BATCH, _REFRESH_S):
+                _print(message, out)
+            out.flush()
+    finally:
+        consumer.close()
+
+
+def _print(message: Message, out: BinaryIO) -> None:
+    error = message.error()
+    if error is not None:
+        raise KafkaException(error)
+    out.write((message.key() or b"") + b"\t" + (message.value() or b"") + b"\n")

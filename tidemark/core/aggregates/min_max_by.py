@@ -1,0 +1,92 @@
+"""Aggregates that choose a value by another column: min_by and max_by.
+
+One part, named like the function: a struct of the value, what it is chosen by, and the place of its
+row.  Of equal ones the first row by (event time, source, offset, sub_row) is chosen, as in
+docs/semantics.md, "Aggregates".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import Columns
+from tidemark.core.aggregates.basic import ORDER, OfColumn, placed
+from tidemark.core.aggregates.lists import is_scalar
+
+
+@dataclass(frozen=True)
+class _ChoiceBy(OfColumn):
+    """The value of the row with an extreme ``by``; rows where that is null do not count.
+
+    NaN is chosen only where there is nothing else.
+    """
+
+    by: str
+
+    _descending = False
+
+    def __str__(self) -> str:
+        return f'{self.word}("{self.column}", by="{self.by}")'
+
+    def type(self, name: str, columns: Columns) -> pl.DataType:
+        """That of the column; any."""
+        if not is_scalar(self.input_type(name, columns, self.by)):
+            needs = "numbers, strings, Booleans or times"
+            raise self.unsuitable(name, columns, needs, self.by)
+        return self.input_type(name, columns)
+
+    def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
+        """Take the value with what it is chosen by; no value where that is null."""
+        by = comparable(rows[self.by])
+        value, rank = rows[self.column], rank_of(by)
+        if by.null_count():
+            value = pl.select(pl.when(by.is_not_null()).then(value)).to_series()
+        fields = {"rank": rank, "by": by, "value": value}
+        return [placed(rows).with_columns(**fields).to_struct(f"{name}.{self.word}")]
+
+    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Take the first by order."""
+        part = pl.col(f"{name}.{self.word}")
+        keys = [part.struct.field(field) for field in ("rank", "by", *ORDER)]
+        descending = [False, self._descending, *(False for _ in ORDER)]
+        return [part.sort_by(keys, descending=descending).first()]
+
+    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+        """Return the chosen value."""
+        return partials[f"{name}.{self.word}"].struct.field("value")
+
+
+class MinBy(_ChoiceBy):
+    """The value of the row with the least ``by``."""
+
+    @property
+    def word(self) -> str:
+        """The function that users write."""
+        return "min_by"
+
+
+class MaxBy(_ChoiceBy):
+    """The value of the row with the greatest ``by``."""
+
+    _descending = True
+
+    @property
+    def word(self) -> str:
+        """The function that users write."""
+        return "max_by"
+
+
+def rank_of(by: pl.Series) -> pl.Series:
+    """Rank values before NaN, and NaN before null."""
+    rank = by.is_null().cast(pl.Int8) * 2
+    return rank + by.is_nan().fill_null(value=False).cast(pl.Int8) if by.dtype.is_float() else rank
+
+
+def comparable(values: pl.Series) -> pl.Series:
+    """Give zero one sign, and NaN one bit pattern."""
+    if not values.dtype.is_float():
+        return values
+    zero = pl.lit(0.0, values.dtype)
+    one_nan = values.fill_nan(float("nan"))
+    return pl.select(pl.when(one_nan == 0).then(zero).otherwise(one_nan)).to_series()

@@ -1,0 +1,73 @@
+"""A 64-bit hash of values that never changes: what sketches remember must mean the same for ever.
+
+Canonical bytes are hashed: integers, times and Booleans as 64-bit integers, floats as the bits of
+a double (one zero, one NaN), decimals as their 128 bits, texts as UTF-8 in words of eight bytes,
+padded with zeros.  Each word is mixed with its position, the mixed words add up (wrapping, so in
+any order) and the total is mixed with the length.  Nobody is kept from making values that collide.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidemark.core.aggregates.exact_sum import Words, decimal_halves
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_WORD = 8
+
+
+def stable_hashes(values: pl.Series) -> Words:
+    """Hash values without nulls: numbers, texts, Booleans or times."""
+    if values.dtype == pl.String:
+        return _of_texts(values)
+    if values.dtype.is_decimal():
+        low, high = decimal_halves(values)
+        return mixed(_words(low) ^ mixed(_words(high) + _STEP))
+    if values.dtype.is_float():
+        doubles = values.to_numpy().astype(np.float64) + 0.0
+        doubles[np.isnan(doubles)] = np.nan
+        return mixed(_words(doubles))
+    if values.dtype in (pl.Int128, pl.UInt128):
+        return _of_texts(values.cast(pl.String))
+    whole = values.to_physical()
+    whole = whole if whole.dtype == pl.UInt64 else whole.cast(pl.Int64)
+    return mixed(_words(whole.to_numpy()))
+
+
+def mixed(words: Words) -> Words:
+    """Let every bit of a word change about half the bits of the result, one to one."""
+    words = (words ^ words >> np.uint64(30)) * _FIRST
+    words = (words ^ words >> np.uint64(27)) * _SECOND
+    return words ^ words >> np.uint64(31)
+
+
+def _words(numbers: npt.NDArray[np.generic]) -> Words:
+    return np.ascontiguousarray(numbers).view(np.uint64)
+
+
+def _of_texts(texts: pl.Series) -> Words:
+    array = texts.to_arrow(compat_level=pl.CompatLevel.oldest())
+    _, bounds, data = array.buffers()
+    ends = np.frombuffer(bounds, np.int64)[array.offset : array.offset + len(array) + 1]
+    length = np.diff(ends)
+    count = -(-length // _WORD)
+    text = np.repeat(np.arange(len(array)), count)
+    first = np.cumsum(count) - count
+    nth = np.arange(text.size) - first[text]
+    words = _read(data, ends[:-1][text] + nth * _WORD)
+    unused = np.maximum((nth + 1) * _WORD - length[text], 0).astype(np.uint64) * np.uint64(8)
+    words = mixed((words << unused >> unused) + (nth + 1).astype(np.uint64) * _STEP)
+    totals = np.zeros(len(array), np.uint64)
+    some = count > 0
+    if some.any():
+        totals[some] = np.add.reduceat(words, first[some])
+    return mixed(totals ^ length.astype(np.uint64) * _STEP)
+
+
+def _read(data: object, at: npt.NDArray[np.int64]) -> Words:
+    """Read words at any byte; beyond the end there are zeros."""
+    text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)  # type: ignore[call-overload]
+    padded = np.concatenate((text, np.zeros(_WORD, np.uint8)))
+    every = np.ndarray((padded.size - _WORD + 1,), np.dtype("<u8"), padded.data, 0, (1,))
+    return every[at].astype(np.uint64, copy=False)

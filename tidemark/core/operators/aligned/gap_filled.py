@@ -1,0 +1,194 @@
+"""Windows without rows between those of a key: published as empty panes, where asked for.
+
+See docs/semantics.md, "Empty windows".  ``GapFilled`` stands around a body of aligned windows and
+adds to what it publishes.  State: that of the body, and for each key ever seen the ends of its
+first and last window published.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import ROWS
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.early import EarlyAggregate
+from tidemark.core.operators.operator import Changes
+from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
+from tidemark.core.state.blocks import PIECE_LINES, frames_of, total_bytes
+from tidemark.core.state.keyed_lines import Numbers
+from tidemark.core.time.segment import FOREVER_MS
+from tidemark.core.windows.pane import EARLY, END, ON_TIME, REVISION, TIMING, framed
+
+MOST = 1_000
+"""A gap of as many windows or more is not filled."""
+
+EXTENTS = "extents"
+"""Name of the frame that this adds to the state's changes."""
+
+_FIRST, _LAST, _BELOW = "@first_end", "@last_end", "@below"
+
+
+@dataclass
+class GapState:
+    """State of the windows, and the extent of each key: of its lines the newest counts."""
+
+    key: tuple[str, ...]
+    windows: Any
+    store: BlockStore = IN_MEMORY
+    blocks: list[Block] = field(default_factory=list)
+    added: list[pl.DataFrame] = field(default_factory=list)
+
+    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Return the extents of keys, where they have one."""
+        schema = {**keys.schema, _FIRST: pl.Int64(), _LAST: pl.Int64()}
+        on = list(self.key)
+        found = [
+            block.join(keys, on=on, how="semi", nulls_equal=True)
+            for block in frames_of(self.blocks)
+        ]
+        return self._newest([pl.DataFrame(schema=schema), *found])
+
+    def put(self, extents: pl.DataFrame) -> None:
+        """Replace the extents of keys."""
+        self.added.append(extents)
+        self._keep(extents)
+
+    def _keep(self, extents: pl.DataFrame) -> None:
+        self.blocks.append(self.store.put(FOREVER_MS, extents))
+        # As with counting in binary, a line is merged again only with as many others.
+        while len(self.blocks) > 1 and self.blocks[-2].height <= 2 * self.blocks[-1].height:
+            newest = self._newest(list(frames_of(self.blocks[-2:])))
+            self.blocks[-2:] = [self.store.put(FOREVER_MS, newest)]
+
+    def _newest(self, blocks: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return pl.concat(blocks).unique(list(self.key), keep="last", maintain_order=True)
+
+    def changes(self) -> Changes:
+        """Return what changed since the last call."""
+        added, self.added = self.added, []
+        return {**self.windows.changes(), **({EXTENTS: self._newest(added)} if added else {})}
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all state."""
+        newest = self._newest([*frames_of(self.blocks)]) if self.blocks else pl.DataFrame()
+        parts = (newest[at : at + PIECE_LINES] for at in range(0, newest.height, PIECE_LINES))
+        return chain(self.windows.snapshot(), ({EXTENTS: part} for part in parts))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        windows_bytes: int = self.windows.size_bytes()
+        return windows_bytes + total_bytes(self.blocks)
+
+    def open_windows(self) -> int:
+        """Count the windows that hold a row."""
+        held: int = self.windows.open_windows()
+        return held
+
+    def apply(self, changes: Changes) -> None:
+        """Add one piece."""
+        self.windows.apply(changes)
+        if EXTENTS in changes:
+            self._keep(changes[EXTENTS])
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the windows that no row can reach any more; extents stay."""
+        self.windows.purge(clock_ms)
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        self.windows.validate()
+        for block in frames_of(self.blocks):
+            assert (block[_FIRST] <= block[_LAST]).all(), "a key's last window is before its first"
+
+
+@dataclass(frozen=True)
+class GapFilled:
+    """Windows of aggregates, with an on-time pane of zero rows for each gap between them."""
+
+    inner: WindowAggregate | EarlyAggregate[WindowAggregate]
+
+    @property
+    def _windows(self) -> WindowAggregate:
+        return self.inner.inner if isinstance(self.inner, EarlyAggregate) else self.inner
+
+    def fresh(self, store: BlockStore = IN_MEMORY) -> GapState:
+        """Return state that holds nothing."""
+        return GapState(self._windows.key, self.inner.fresh(store), store)
+
+    def record(self, state: GapState, now_ms: int, clock_ms: int) -> None:
+        """Take the processing time of a segment."""
+        if isinstance(self.inner, EarlyAggregate):
+            self.inner.record(state.windows, now_ms, clock_ms)
+
+    def fold(self, rows: pl.DataFrame, state: GapState) -> pl.DataFrame:
+        """Add rows to their windows; return late ones."""
+        return self.inner.fold(rows, state.windows)
+
+    def publish(self, state: GapState, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return what is due, with the empty windows between those of each key."""
+        panes = self.inner.publish(state.windows, before_ms, clock_ms)
+        key = list(self._windows.key)
+        closed = panes.filter(pl.col(TIMING) != EARLY).select(*key, END).unique()
+        if closed.is_empty():
+            return panes
+        known = state.of(closed.select(key).unique())
+        gaps = self._gaps(closed, known)
+        ends = [known.select(*key, pl.col(name).alias(END)) for name in (_FIRST, _LAST)]
+        first, last = pl.col(END).min().alias(_FIRST), pl.col(END).max().alias(_LAST)
+        state.put(pl.concat([closed, *ends]).group_by(key).agg(first, last))
+        empty = self._empty(gaps, clock_ms)
+        if empty.is_empty():
+            return panes
+        filled = pl.concat([panes, empty], how="vertical_relaxed")
+        return filled.sort(END, *key, REVISION, TIMING)
+
+    def _gaps(self, closed: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+        """Return key, END and the end before it, where windows may lie between that are new."""
+        key = list(self._windows.key)
+        inside = closed.join(known, on=key, how="left", nulls_equal=True)
+        outside = inside.filter(
+            ~pl.col(END).is_between(pl.col(_FIRST), pl.col(_LAST)).fill_null(value=False)
+        )
+        firsts = known.select(*key, pl.col(_FIRST).alias(END), pl.lit(0).alias("rank"))
+        lasts = known.select(*key, pl.col(_LAST).alias(END), pl.lit(1).alias("rank"))
+        ends = pl.concat([outside.select(*key, END, pl.lit(0).alias("rank")), firsts, lasts])
+        chain = ends.sort(*key, END, "rank").with_columns(
+            pl.col(END).shift(1).over(key).alias(_BELOW)
+        )
+        return chain.filter(pl.col("rank") == 0, pl.col(_BELOW) < pl.col(END)).drop("rank")
+
+    def _empty(self, gaps: pl.DataFrame, clock_ms: int) -> pl.DataFrame:
+        """Return the empty panes of gaps."""
+        windows = self._windows
+        found, ends = self._ends(gaps)
+        rows = np.zeros(found.size, np.int64)
+        panes = framed(
+            gaps.select(windows.key)[found],
+            windows.windows.start_of(ends),
+            ends,
+            rows,
+            ON_TIME,
+            ends <= clock_ms - windows.allowed_lateness_ms,
+        )
+        nothing = windows.aggregation.with_nothing(pl.DataFrame({ROWS: rows}))
+        return panes.hstack(windows.aggregation.values(nothing))
+
+    def _ends(self, gaps: pl.DataFrame) -> tuple[Numbers, Numbers]:
+        """Return the ends of windows in gaps, each with the number of its gap."""
+        below_ms, end_ms = gaps[_BELOW].to_numpy(), gaps[END].to_numpy()
+        at = np.arange(gaps.height)
+        steps: list[tuple[Numbers, Numbers]] = []
+        while at.size and len(steps) < MOST:
+            end_ms = self._windows.windows.end_until(end_ms - 1)
+            more = end_ms > below_ms[at]
+            at, end_ms = at[more], end_ms[more]
+            steps.append((at, end_ms))
+        none = np.empty(0, np.int64)
+        found = np.concatenate([none, *(numbers for numbers, _ in steps)])
+        ends = np.concatenate([none, *(ends for _, ends in steps)])
+        short = ~np.isin(found, at)
+        return found[short], ends[short]

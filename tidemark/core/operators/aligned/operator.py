@@ -1,0 +1,324 @@
+"""Aligned windows: one pane per key and window, from slices that windows share.
+
+See docs/semantics.md, "Windows", "Lateness" and "Panes".
+
+State layout.  Time is cut into slices, of width gcd(size, slide) or a period of the calendar;
+every window is a whole number of them.  A slice holds runs of partial aggregates: each fold adds
+one small block to every slice it met, with one line per key.  Rows that W had overtaken for some
+window of theirs (*behind*) are kept apart, with two marks on their partial:
+
+* ``passed``: the last window end at or before W.  The row is on time for every later window.
+* ``closed``: the last window end at or before W - allowed lateness.  The row is late for the
+  windows up to it and counts in every later one.
+
+Publishing a window reads the blocks of its slices and groups them once.  What a window shows
+follows from those marks alone, so purged and unpurged state give the same panes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import ROWS, Aggregation
+from tidemark.core.operators.aligned.slice_buffer import SLICE
+from tidemark.core.operators.aligned.state import CLOSED, PASSED, WindowState
+from tidemark.core.operators.due_by_end import DueByEnd
+from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
+from tidemark.core.operators.operator import missed
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.blocks import stacked
+from tidemark.core.state.keyed_lines import Mask, Numbers
+from tidemark.core.time.row_watermarks import SEGMENT
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.windows.pane import (
+    END,
+    LATE,
+    ON_TIME,
+    REVISION,
+    TIMING,
+    pane_schema,
+    panes_of,
+)
+from tidemark.core.windows.trigger import OnClose, Trigger
+from tidemark.core.windows.window import Aligned
+
+_CAME = "@came"  # the segment that brought rows behind, where SEGMENT is the one that shows them
+
+
+@dataclass(frozen=True)
+class WindowAggregate(DueByEnd):
+    """Aggregate each key's rows in every window that contains them.
+
+    State is the partial aggregates of every slice until the clock has passed the last window it
+    belongs to by the allowed lateness: bounded by keys x open slices.
+    """
+
+    windows: Aligned
+    aggregation: Aggregation
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    allowed_lateness_ms: int = 0
+    trigger: Trigger = field(default_factory=OnClose)
+    discarding: bool = False
+
+    most_pressing: ClassVar[int] = 32
+    """A pane looks at what came behind in each segment before its own: work by their square."""
+
+    def fresh(self, store: BlockStore = IN_MEMORY) -> WindowState:
+        """Return state that holds nothing."""
+        return WindowState(
+            self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
+        )
+
+    @property
+    def grid_ms(self) -> int:
+        """All keys share the windows, so the tallies of each lie apart from others."""
+        return 1
+
+    def fold(self, rows: pl.DataFrame, state: WindowState) -> pl.DataFrame:
+        """Add each row's share to its slice; return the rows late for all their windows."""
+        if rows.is_empty():
+            return self._late(rows)
+        at_ms = rows[EVENT_TIME].to_numpy()
+        # Before its own time W overtakes nothing; cutting there keeps NEVER_MS from overflowing.
+        watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
+        passed = self.windows.end_until(watermark_ms)
+        sliced = rows.with_columns(pl.Series(SLICE, self.windows.slice_start(at_ms)))
+        behind = pl.Series(passed > at_ms)
+        if not behind.any():
+            self._add_ahead(sliced, state)
+            return self._late(rows.clear())
+        closed = self.windows.end_until(watermark_ms - self.allowed_lateness_ms)
+        late = pl.Series(closed >= self.windows.last_end(at_ms))
+        closed[closed <= at_ms] = NEVER_MS
+        marked = sliced.with_columns(pl.Series(PASSED, passed), pl.Series(CLOSED, closed))
+        self._add_ahead(sliced.filter(~behind), state)
+        self._add_behind(marked.filter(behind & ~late), state)
+        return self._late(rows.filter(late))
+
+    def _add_ahead(self, rows: pl.DataFrame, state: WindowState) -> None:
+        if not rows.is_empty():
+            state.add_ahead(self.aggregation.partials(rows, (SLICE, *self.key)))
+
+    def _add_behind(self, rows: pl.DataFrame, state: WindowState) -> None:
+        if not rows.is_empty():
+            by = [SLICE, *self.key, PASSED, CLOSED, *[SEGMENT] * (SEGMENT in rows.columns)]
+            state.add_behind(self.aggregation.partials(rows, by))
+
+    def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
+        end_ms = self.windows.last_end(rows[EVENT_TIME].to_numpy())
+        start_ms = self.windows.start_of(end_ms)
+        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
+
+    def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return corrections of published windows, then the windows that the clock reached."""
+        return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
+
+    def publish_each(
+        self, state: WindowState, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[pl.DataFrame, Numbers]:
+        """Return what ``publish`` gives for each segment, and the number of the segment."""
+        clocks_ms = np.array(clock_ms)
+        parts = self._due(state, before_ms, clocks_ms)
+        if not parts:
+            return self.panes([], clock_ms[-1]), np.empty(0, np.int64)
+        merged, lateness_ms = stacked(parts), self.allowed_lateness_ms
+        until_ms = np.maximum(clocks_ms, NEVER_MS + lateness_ms) - lateness_ms
+        panes = self._panes(merged, until_ms[merged[SEGMENT].to_numpy()], (SEGMENT,))
+        return panes.drop(SEGMENT), panes[SEGMENT].to_numpy()
+
+    def pressing(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows count in a window that W had passed, and so ask for a correction."""
+        behind = super().pressing(rows)
+        at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
+        behind[behind] = self.windows.end_until(watermark_ms[behind]) > at_ms[behind]
+        return behind
+
+    def due(self, state: WindowState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
+        """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
+
+        An on-time pane holds the rows with W < end, whatever else has come; the keys with rows
+        behind have a second pane right after it, with everything or, discarding, with those rows.
+        """
+        return self._due(state, before_ms, np.array([clock_ms]))
+
+    def _due(self, state: WindowState, before_ms: int, clock_ms: Numbers) -> list[pl.DataFrame]:
+        """Return what is due after segments, with the clock after each; by SEGMENT if several."""
+        wait_ms, last_ms = self.wait_ms, int(clock_ms[-1])
+        ends = state.due(before_ms - wait_ms, last_ms - wait_ms)
+        corrects = self.allowed_lateness_ms > wait_ms
+        corrections = self._corrections(state, ends, clock_ms) if corrects else []
+        state.settle()
+        parts = self._complete(state, ends) if wait_ms else self._on_time(state, ends)
+        return [*self._placed(parts, clock_ms), *corrections]
+
+    def _placed(self, parts: list[pl.DataFrame], clock_ms: Numbers) -> list[pl.DataFrame]:
+        """Say after which segment the clock reached each window."""
+        if clock_ms.size == 1:
+            return parts
+        reached = [np.searchsorted(clock_ms, p[END].to_numpy() + self.wait_ms) for p in parts]
+        return [
+            part.with_columns(pl.Series(SEGMENT, segment))
+            for part, segment in zip(parts, reached, strict=True)
+        ]
+
+    def counted(
+        self, state: WindowState, windows: pl.DataFrame, *, behind: bool
+    ) -> list[pl.DataFrame]:
+        """Return what counts in some windows of keys so far, the rows behind them too if asked."""
+        ends = windows[END].unique().sort().to_list()
+        parts = self._complete(state, ends) if behind else self._on_time(state, ends)
+        by = [END, *self.key]
+        return [part.join(windows, on=by, how="semi", nulls_equal=True) for part in parts]
+
+    def counts(self, rows: pl.DataFrame, _state: WindowState, wait_ms: int) -> pl.DataFrame | None:
+        """Return which rows count in which windows, as ``early`` asks for it."""
+        starts = self.windows.slice_start(rows[EVENT_TIME].to_numpy())
+        watermark_ms = rows[WATERMARK].to_numpy()
+        parts = []
+        columns = rows.select(*self.key, EVENT_TIME)
+        for end_ms in self.windows.ends_of(starts).T:
+            row = np.flatnonzero((end_ms > starts) & (end_ms + wait_ms > watermark_ms))
+            if row.size:
+                parts.append(
+                    columns[row].with_columns(
+                        pl.Series(END, end_ms[row]),
+                        pl.Series(ROW, row),
+                        pl.Series(BEHIND, end_ms[row] <= watermark_ms[row]),
+                        pl.lit(value=True).alias(COUNTS),
+                        pl.lit(value=True).alias(THERE),
+                    )
+                )
+        return pl.concat(parts) if parts else None
+
+    def before(self, _state: WindowState, _windows: pl.DataFrame, _wait_ms: int) -> None:
+        """Return nothing: of each window that has rows there is a tally."""
+
+    def _on_time(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+        """Return the rows that are on time for windows, as far as they have come."""
+        portions = state.portions(ends)
+        return [part for some in portions for part in self._merged(state.on_time(some), ON_TIME)]
+
+    def _complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+        """Return everything accepted for windows, late where a row of the key was behind."""
+        portions = state.portions(ends)
+        return [part for some in portions for part in self._completed(state, some)]
+
+    def _completed(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
+        parts = self._merged(state.accepted(ends), ON_TIME)
+        behind = state.behind(ends)
+        if not behind:
+            return parts
+        by = [END, *self.key]
+        late = _distinct(behind, by)
+        on_time = [part.join(late, on=by, how="anti", nulls_equal=True) for part in parts]
+        return [*on_time, *self._merged(self._accepted(state, late), LATE)]
+
+    def _corrections(
+        self, state: WindowState, ends: list[int], clock_ms: Numbers
+    ) -> list[pl.DataFrame]:
+        """Return late panes: of published windows with new rows behind, and of ``ends`` with any.
+
+        Each shows what had come by its segment.
+        """
+        came = [self._shown_in(part, clock_ms) for part in self._counting(state.touched)]
+        new = [stacked(came)] if came else []
+        older = self._placed(state.behind(ends), clock_ms)
+        shows = pl.col(END) <= pl.min_horizontal(PASSED, int(clock_ms[-1]))
+        behind = [*(_bare(part.filter(shows), PASSED, _CAME) for part in new), *older]
+        segment = [SEGMENT] * (clock_ms.size > 1)
+        by = [END, *self.key, *segment]
+        shown = _distinct(behind, by) if behind else None
+        if shown is None or shown.is_empty():
+            return []
+        # A window is laid out once for each segment that shows it.
+        times = shown.select(END, *segment).unique().group_by(END).len("times").sort(END)
+        everything = [
+            part
+            for some in state.portions(times[END].to_list(), times["times"].to_numpy())
+            for part in self._corrected(state, shown.filter(pl.col(END).is_in(some)), new, by)
+        ]
+        if not self.discarding:
+            return everything
+        revisions = stacked(everything).select(*by, REVISION, TIMING)
+        held = self.aggregation.combine(behind, by)
+        return [held.join(revisions, on=by, how="left", nulls_equal=True)]
+
+    def _corrected(
+        self, state: WindowState, shown: pl.DataFrame, new: list[pl.DataFrame], by: list[str]
+    ) -> list[pl.DataFrame]:
+        """Return everything accepted for panes, of which ``new`` are rows not settled before."""
+        accepted = [*self._accepted(state, shown), *(self._by_then(part, shown) for part in new)]
+        return self._merged(accepted, LATE, by)
+
+    def _counting(self, touched: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield partials of rows behind in each window in which they count, with the END."""
+        for block in touched:
+            start = block[SLICE].to_numpy()
+            lower = np.maximum(block[CLOSED].to_numpy(), start)
+            for end_ms in self.windows.ends_of(start).T:
+                counts = lower < end_ms
+                if counts.any():
+                    ended = block.drop(SLICE, CLOSED).with_columns(pl.Series(END, end_ms))
+                    yield ended.filter(pl.Series(counts))
+
+    def _shown_in(self, part: pl.DataFrame, clock_ms: Numbers) -> pl.DataFrame:
+        """Say which segment shows rows behind: that in which they came, or closes the window."""
+        if clock_ms.size == 1:
+            return part
+        came = part[SEGMENT]
+        closed = self._placed([part], clock_ms)[0][SEGMENT]
+        shown = np.maximum(came.to_numpy(), closed.to_numpy())
+        return part.with_columns(came.alias(_CAME), pl.Series(SEGMENT, shown))
+
+    def _by_then(self, part: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows behind that count in panes: those that had come by their segment."""
+        by = [END, *self.key]
+        found = _bare(part, PASSED, SEGMENT).join(shown, on=by, nulls_equal=True)
+        if SEGMENT not in shown.columns:
+            return found
+        return found.filter(pl.col(_CAME) <= pl.col(SEGMENT)).drop(_CAME)
+
+    def _accepted(self, state: WindowState, shown: pl.DataFrame) -> list[pl.DataFrame]:
+        """Return what settled of some windows of keys, for each of their panes."""
+        blocks = state.accepted(shown[END].unique().sort().to_list())
+        by = [END, *self.key]
+        return [block.join(shown, on=by, nulls_equal=True) for block in blocks]
+
+    def _merged(
+        self, blocks: list[pl.DataFrame], timing: str, by: Sequence[str] = ()
+    ) -> list[pl.DataFrame]:
+        if not blocks:
+            return []
+        merged = self.aggregation.combine(blocks, by or (END, *self.key))
+        return [merged.with_columns(pl.col(ROWS).alias(REVISION), pl.lit(timing).alias(TIMING))]
+
+    def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
+        """Return partials as panes, in their order."""
+        if not parts:
+            schema = pane_schema(self.key, self.columns, self.aggregation.types)
+            return pl.DataFrame(schema=schema)
+        return self._panes(stacked(parts), clock_ms - self.allowed_lateness_ms)
+
+    def _panes(
+        self, merged: pl.DataFrame, final_until_ms: int | Numbers, within: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        return panes_of(
+            merged,
+            self.key,
+            self.windows.start_of(merged[END].to_numpy()),
+            self.aggregation.values(merged),
+            final_until_ms,
+            within,
+        )
+
+
+def _distinct(parts: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+    return pl.concat([part.select(by) for part in parts]).unique()
+
+
+def _bare(part: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    return part.drop(columns, strict=False)

@@ -1,0 +1,343 @@
+"""Early panes of sessions: published before they close, at exact rows or by processing time.
+
+See docs/semantics.md, "Early panes of sessions".  A row may open a session, extend one or join
+several, and a pane shows the session as that row left it.  What sessions were after each row is
+known at once (``session_history``), and so is which of them are shown (``session_firing``).  Then
+rows belong to *blocks*: each to the first version that is shown, or else is the last, of those that
+it became part of.  A discarding pane holds its block; an accumulating one also those of all panes
+that became part of it, which prefixes along paths add up.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import ROWS
+from tidemark.core.operators.firing import BLOCK, ROW
+from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.sessions.facts import (
+    FACTS,
+    HIGHEST,
+    RECORDED,
+    SHOWN_EARLY,
+    STANDS,
+    STANDS_END,
+)
+from tidemark.core.operators.sessions.firing import Versions, accumulating, discarding
+from tidemark.core.operators.sessions.fold import NONE
+from tidemark.core.operators.sessions.operator import Met, SessionAggregate, merged_facts
+from tidemark.core.operators.sessions.state import SessionState
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.blocks import stacked
+from tidemark.core.state.doubling import gathered, heavy_paths, tops
+from tidemark.core.state.keyed_lines import Facts, Mask, Numbers
+from tidemark.core.state.line_table import Found
+from tidemark.core.state.prefixes import prefixes
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.windows.pane import (
+    EARLY,
+    END,
+    FINAL,
+    LATE,
+    RETRACTED,
+    START,
+    TIMING,
+    framed,
+    timing_where,
+)
+from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
+
+_BEFORE_ROWS = -1
+"""In place of a row's number: fired before the first."""
+
+
+@dataclass
+class EarlySessionState:
+    """Live sessions, and the panes and withdrawals that this segment's rows fired."""
+
+    sessions: SessionState
+    fired: list[pl.DataFrame] = field(default_factory=list)
+    now_ms: int = NEVER_MS  # processing time of the segment
+
+    def take_fired(self) -> list[pl.DataFrame]:
+        """Return the panes that fired, once."""
+        fired, self.fired = self.fired, []
+        return fired
+
+    def changes(self) -> Changes:
+        """Return what changed since the last call."""
+        return self.sessions.changes()
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all live state."""
+        return self.sessions.snapshot()
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return self.sessions.size_bytes()
+
+    def open_windows(self) -> int:
+        """Count the sessions."""
+        return self.sessions.open_windows()
+
+    def apply(self, changes: Changes) -> None:
+        """Add one piece."""
+        self.sessions.apply(changes)
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the sessions that no row can reach any more."""
+        self.sessions.purge(clock_ms)
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        assert not self.fired, "panes that fired were not published"
+        self.sessions.validate()
+
+
+@dataclass(frozen=True)
+class EarlySessionAggregate:
+    """Sessions of aggregates with panes before their close: ``inner`` has the trigger."""
+
+    inner: SessionAggregate
+
+    @cached_property
+    def _every(self) -> Every:
+        trigger = self.inner.trigger
+        every = trigger.early if isinstance(trigger, OnClose) else trigger
+        assert isinstance(every, Every), f"no early panes of sessions {trigger}"
+        return every
+
+    @property
+    def _closes(self) -> bool:
+        return isinstance(self.inner.trigger, OnClose)
+
+    def fresh(self, store: BlockStore = IN_MEMORY) -> EarlySessionState:
+        """Return state that holds nothing."""
+        return EarlySessionState(self.inner.fresh(store))
+
+    def record(self, state: EarlySessionState, now_ms: int, clock_ms: int) -> None:
+        """Take the processing time of a segment: show what was not, once an interval is over."""
+        before_ms, state.now_ms = state.now_ms, now_ms
+        if not isinstance(self._every, EveryProcessingTime):
+            return
+        interval_ms = self._every.interval_ms
+        if before_ms // interval_ms == now_ms // interval_ms:
+            return
+        wait_ms = 0 if self._closes else self.inner.allowed_lateness_ms
+        begun_ms = now_ms // interval_ms * interval_ms
+        found = state.sessions.unshown(max(NEVER_MS, clock_ms - wait_ms), begun_ms)
+        if found is not None:
+            self._show_recorded(found, clock_ms, state)
+
+    def _show_recorded(self, found: Found, clock_ms: int, state: EarlySessionState) -> None:
+        """Fire the panes of sessions as they are."""
+        facts = found.facts.copy()
+        facts[STANDS], facts[STANDS_END] = facts[ROWS], facts[END]
+        facts[SHOWN_EARLY] = self._closes
+        was = state.sessions.replace(found, facts)
+        held = self.inner.since(was.partials, was.facts)
+        late = facts[END] <= clock_ms
+        rows = np.full(late.size, _BEFORE_ROWS)
+        panes = self._panes(was.keys, facts, late, held, rows)
+        state.fired.append(panes.sort(END, *self.inner.key, START))
+
+    def fold(self, rows: pl.DataFrame, state: EarlySessionState) -> pl.DataFrame:
+        """Merge rows into sessions and fire early panes; return late rows."""
+        late = self.inner.too_late(rows)
+        kept = rows.filter(pl.Series(~late)) if late.any() else rows
+        if not kept.is_empty():
+            met = self.inner.meet(kept, state.sessions, versions=True)
+            if met.merged.first_row.size:
+                self._merge(kept, met, state)
+            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
+        return self.inner.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
+
+    def _merge(self, rows: pl.DataFrame, met: Met, state: EarlySessionState) -> None:
+        """Put the sessions that rows make, and fire the panes of those on the way."""
+        accepted = np.flatnonzero(met.merged.of_row != NONE)
+        taken = met.found.where(met.touched)
+        before = self._taken(taken, state.sessions)
+        rows = rows[accepted].hstack([pl.Series(ROW, accepted)])
+        versions = self._versions(rows, met, taken)
+        if self.inner.discarding:
+            shown, pane = discarding(versions, self._every), None
+        else:
+            shown, pane = accumulating(versions, self._every)
+            self._withdraw(rows, versions, pane, state)
+        blocks, held = self._held(rows, before, versions, shown)
+        fires = shown[blocks]
+        if fires.any():
+            self._fire(rows, versions, blocks[fires], held[np.flatnonzero(fires)], state)
+        facts = merged_facts(met, discarding=self.inner.discarding)
+        ends = np.flatnonzero(versions.last[blocks])
+        number = met.merged.of_row[accepted[blocks[ends] - versions.stored]]
+        ends = ends[np.argsort(number)]
+        held, ends = held[ends], blocks[ends]
+        if pane is None:
+            facts[STANDS] = facts[ROWS] - np.where(shown[ends], 0, held[ROWS].to_numpy())
+            facts[SHOWN_EARLY] = shown[ends] & self._closes
+        else:
+            self._stand(facts, taken.facts, versions, pane[ends])
+        self._note(facts, versions.highest_ms[ends], state)
+        state.sessions.put(met.lines(facts, held))
+
+    def _taken(self, taken: Found, sessions: SessionState) -> list[pl.DataFrame]:
+        """Take sessions out of the state; return what panes hold of them, by number."""
+        if not taken.slot.size:
+            return []
+        number = pl.Series(BLOCK, np.arange(taken.slot.size))
+        return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
+
+    def _versions(self, rows: pl.DataFrame, met: Met, taken: Found) -> Versions:
+        """Return what sessions were after each row; rows that are late made none."""
+        made = np.concatenate([met.touched, met.merged.of_row != NONE])
+        every, number = (
+            np.arange(np.count_nonzero(made)),
+            np.add.accumulate(made.astype(np.int64)) - 1,
+        )
+        into = met.into[made]
+        above = np.where(into == NONE, every, number[into])
+        facts, at_ms = taken.facts, rows[EVENT_TIME].to_numpy()
+        highest_ms = np.concatenate([self._highest(facts), at_ms])
+        end_ms = np.concatenate([facts[END], self.inner.windows.ends(rows)])
+        start_ms = np.concatenate([facts[START], at_ms])
+        counts = np.concatenate([facts[ROWS], np.ones(at_ms.size, np.int64)])
+        end_ms = gathered(above, end_ms, np.maximum)
+        counts = gathered(above, counts, np.add)
+        may_fire = np.ones(every.size, np.bool_)
+        if self._closes:
+            may_fire[facts.size :] = end_ms[facts.size :] > rows[WATERMARK].to_numpy()
+        may_fire[: facts.size] = False
+        return Versions(
+            facts.size,
+            above,
+            gathered(above, start_ms, np.minimum),
+            end_ms,
+            gathered(above, highest_ms, np.maximum),
+            counts,
+            np.concatenate([facts[STANDS], counts[facts.size :]]),
+            np.concatenate([facts[STANDS_END], end_ms[facts.size :]]),
+            may_fire,
+        )
+
+    def _highest(self, facts: Facts) -> Numbers:
+        """Return the highest event times of stored sessions, where something goes by them."""
+        known = HIGHEST in (facts.dtype.names or ())
+        return facts[HIGHEST] if known else np.full(facts.size, NEVER_MS)
+
+    def _withdraw(
+        self,
+        rows: pl.DataFrame,
+        versions: Versions,
+        pane: Numbers,
+        state: EarlySessionState,
+    ) -> None:
+        """Fire the withdrawals of panes whose sessions got another start."""
+        at = np.flatnonzero(versions.moved & (pane != NONE))
+        if not at.size:
+            return
+        row = versions.above[at] - versions.stored
+        facts = np.zeros(at.size, FACTS)
+        facts[START] = versions.start_ms[at]
+        facts[STANDS], facts[STANDS_END] = versions.shows[pane[at]], versions.shown_end_ms[pane[at]]
+        panes = self.inner.retractions(
+            rows[row].select(self.inner.key), facts, pl.Schema(self.inner.schema())
+        )
+        state.fired.append(panes.hstack([rows[row][ROW]]).sort(END, START))
+
+    def _held(
+        self, rows: pl.DataFrame, before: list[pl.DataFrame], versions: Versions, shown: Mask
+    ) -> tuple[Numbers, pl.DataFrame]:
+        """Return the versions that are shown or the last, and what a pane of each holds."""
+        ends = shown | versions.last
+        block_of = tops(np.where(ends, np.arange(ends.size), versions.above))
+        before = [part.with_columns(pl.Series(BLOCK, block_of[part[BLOCK]])) for part in before]
+        of_rows = rows.hstack([pl.Series(BLOCK, block_of[versions.stored :])])
+        parts = self.inner.aggregation.partials(of_rows, (BLOCK,), before).sort(BLOCK)
+        blocks, parts = np.flatnonzero(ends), parts.drop(BLOCK)
+        if self.inner.discarding:
+            return blocks, parts
+        above = block_of[versions.above[blocks]]
+        number = np.searchsorted(blocks, np.where(versions.last[blocks], blocks, above))
+        return blocks, self._added_up(number, versions.rows[blocks], parts)
+
+    def _added_up(self, above: Numbers, weight: Numbers, parts: pl.DataFrame) -> pl.DataFrame:
+        """Return for each block what it and all blocks below it hold."""
+        top, level = heavy_paths(above, weight)
+        every, made, nodes = parts.clear(), [], []
+        handed_on = np.empty(0, np.int64)  # where the sums in ``every`` go
+        for depth in range(int(level.max()), -1, -1):
+            at = np.flatnonzero(level == depth)
+            node = np.concatenate([handed_on, at])
+            own = np.arange(node.size) >= handed_on.size
+            order = np.lexsort((own, node, top[node]))
+            lines = stacked([every, parts[at]])[order]
+            sums = prefixes(self.inner.aggregation, lines, top[node[order]])
+            sums, at = sums[np.flatnonzero(own[order])], node[order][own[order]]
+            made.append(sums)
+            nodes.append(at)
+            hands_on = np.flatnonzero((top[at] == at) & (above[at] != at))
+            every, handed_on = sums[hands_on], above[at[hands_on]]
+        return stacked(made)[np.argsort(np.concatenate(nodes))]
+
+    def _fire(
+        self,
+        rows: pl.DataFrame,
+        versions: Versions,
+        at: Numbers,
+        held: pl.DataFrame,
+        state: EarlySessionState,
+    ) -> None:
+        """Fire the panes of versions that rows made."""
+        row = rows[at - versions.stored]
+        late = versions.end_ms[at] <= row[WATERMARK].to_numpy()
+        facts = np.zeros(at.size, FACTS)
+        facts[START], facts[END] = versions.start_ms[at], versions.end_ms[at]
+        facts[ROWS] = versions.rows[at]
+        state.fired.append(
+            self._panes(row.select(self.inner.key), facts, late, held, row[ROW].to_numpy())
+        )
+
+    def _panes(
+        self, keys: pl.DataFrame, facts: Facts, late: Mask, held: pl.DataFrame, row: Numbers
+    ) -> pl.DataFrame:
+        timing = timing_where(late, LATE, EARLY)
+        bounds = (facts[START], facts[END], facts[ROWS], timing)
+        values = self.inner.aggregation.values(held)
+        panes = framed(keys, *bounds, final=False).hstack(values)
+        return panes.select(*self.inner.schema()).hstack([pl.Series(ROW, row)])
+
+    def _stand(self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers) -> None:
+        """Write down which panes stand of the sessions that rows were folded into."""
+        some = np.flatnonzero(pane != NONE)
+        pane = pane[some]
+        for name in (STANDS, STANDS_END, SHOWN_EARLY):
+            facts[name] = 0
+        facts[STANDS][some] = versions.shows[pane]
+        facts[STANDS_END][some] = versions.shown_end_ms[pane]
+        shown_early = np.concatenate([stored[SHOWN_EARLY], np.full(pane.size, self._closes)])
+        facts[SHOWN_EARLY][some] = shown_early[np.minimum(pane, stored.size)]
+
+    def _note(self, facts: Facts, highest_ms: Numbers, state: EarlySessionState) -> None:
+        """Write down what panes go by later."""
+        names = facts.dtype.names or ()
+        if HIGHEST in names:
+            facts[HIGHEST] = highest_ms
+        if RECORDED in names:
+            facts[RECORDED] = state.now_ms
+
+    def publish(self, state: EarlySessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return what was fired, by rows in their order, then what the clock made due."""
+        due = self.inner.publish(state.sessions, before_ms, clock_ms)
+        fired = state.take_fired()
+        if not fired:
+            return due
+        columns = [frame.select(*self.inner.schema(), ROW) for frame in fired]
+        panes = pl.concat(columns, how="vertical_relaxed")
+        panes = panes.sort(ROW, ~pl.col(RETRACTED), maintain_order=True).drop(ROW)
+        final = (pl.col(TIMING) == LATE) & ~pl.col(RETRACTED)
+        final &= pl.col(END) + self.inner.allowed_lateness_ms <= clock_ms
+        return pl.concat([panes.with_columns(final.alias(FINAL)), due], how="vertical_relaxed")

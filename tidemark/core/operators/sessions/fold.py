@@ -1,0 +1,335 @@
+"""Which rows and stored sessions of a key become one session, and which rows are late.
+
+Only bounds and lateness are decided here; aggregates follow by the session numbers returned.  See
+docs/semantics.md, "Sessions".
+
+Theory of operation.  A row is a fragment [t, t + gap), with the gap of its own where rows have one;
+a stored session is a fragment [start, end).
+
+1. Fragments of a key that overlap, directly or through others, form a *component*.  A row can only
+   meet what is in its own component.
+2. A component is *plain* when the order of its rows cannot matter: no two of its stored sessions
+   overlap, and no row with W > t has W at or past the first end among its fragments.  Then each row
+   sees every session that it overlaps (a row with W <= t only overlaps ends after W; the others
+   have W before every end), none is late, and the component is one session.
+3. The rows of all other components are folded one by one in log order, by ``_Timeline``.
+
+With ``lateness="strict"`` late rows are gone before and every session that an accepted row overlaps
+is visible to it (end > t >= W - allowed lateness), so all components are plain.
+"""
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from tidemark.core.operators.sessions.history import taken_into
+from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+NONE = -1
+"""In place of a session number: the row is late, or the stored session was left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows in log order; ``key`` numbers their keys, ``end_ms`` is t + gap."""
+
+    key: Numbers
+    at_ms: Numbers
+    end_ms: Numbers
+    watermark_ms: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Live sessions of the keys that have rows."""
+
+    key: Numbers
+    start_ms: Numbers
+    end_ms: Numbers
+    late: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The sessions that rows were folded into, numbered from 0 in order of their key's number.
+
+    ``of_row`` and ``of_stored`` give the session of each row and stored session, or NONE.
+    ``first_row``, ``start_ms``, ``end_ms`` and ``late`` are per session.
+    """
+
+    of_row: Numbers
+    of_stored: Numbers
+    first_row: Numbers
+    start_ms: Numbers
+    end_ms: Numbers
+    late: Mask
+
+
+def merge(
+    rows: Rows,
+    stored: Stored,
+    allowed_lateness_ms: int,
+    strict: bool,
+    versions: Numbers | None = None,
+) -> Merged:
+    """Fold rows into sessions; with ``strict`` the rows hold no late one.
+
+    ``versions``: where to write which row made what a stored session or a row had made part of a
+    session that it met, or NONE; of stored sessions, then of rows (``session_history``).
+    """
+    laid, laid_end = _on_one_line(rows, stored)
+    component, size = _components(laid, laid_end)
+    of_row, of_stored = component[: rows.key.size].copy(), component[rows.key.size :].copy()
+    met = np.zeros(size, np.bool_)
+    met[of_row] = True
+    of_stored[~met[of_stored]] = NONE
+    behind = rows.watermark_ms > rows.at_ms
+    joined_late = behind if strict else np.zeros(behind.size, np.bool_)
+    ordered = np.zeros(size, np.bool_)
+    if not strict:
+        ordered = _ordered(component, size, rows, stored, behind)
+    if versions is not None:
+        # Stored sessions first, since they were there before any row.
+        nodes, laid, laid_end = (np.roll(of, stored.key.size) for of in (component, laid, laid_end))
+        plain = np.flatnonzero(met[nodes] & ~ordered[nodes])
+        into = taken_into(laid[plain], laid_end[plain])
+        versions[plain] = np.where(into == NONE, NONE, plain[into])
+    if ordered.any():
+        fold = _RowFold(allowed_lateness_ms, stored.key.size)
+        fold.run(rows, stored, of_row, of_stored, ordered, joined_late, versions)
+        size += fold.sessions
+    return _numbered(rows, stored, of_row, of_stored, joined_late, size)
+
+
+def _components(laid: Numbers, laid_end: Numbers) -> tuple[Numbers, int]:
+    """Number the components of rows, then stored sessions, in order of key; return their count."""
+    order = np.argsort(laid)
+    opens = np.ones(order.size, np.bool_)
+    opens[1:] = laid[order[1:]] >= np.maximum.accumulate(laid_end[order])[:-1]
+    component = np.empty(order.size, np.int64)
+    component[order] = np.cumsum(opens) - 1
+    return component, int(np.count_nonzero(opens))
+
+
+def _on_one_line(rows: Rows, stored: Stored) -> tuple[Numbers, Numbers]:
+    """Lay the times of all keys behind each other, so that different keys never overlap."""
+    key = np.concatenate((rows.key, stored.key))
+    times = np.concatenate((rows.at_ms, stored.start_ms, rows.end_ms, stored.end_ms))
+    first_ms, last_ms = int(times.min()), int(times.max())
+    keys = int(key.max()) + 1
+    if keys * (last_ms - first_ms + 1) > FOREVER_MS:
+        # Ranks are in the same order as times and always fit.
+        _, times = np.unique(times, return_inverse=True)
+        first_ms, last_ms = 0, times.size
+    laid = (times - first_ms).reshape(2, -1) + key * (last_ms - first_ms + 1)
+    return laid[0], laid[1]
+
+
+def _ordered(component: Numbers, size: int, rows: Rows, stored: Stored, behind: Mask) -> Mask:
+    """Return which components have to be folded row by row."""
+    of_row, of_stored = component[: rows.key.size], component[rows.key.size :]
+    ordered = np.zeros(size, np.bool_)
+    if behind.any():
+        first_end = np.full(size, FOREVER_MS)
+        np.minimum.at(first_end, of_row, rows.end_ms)
+        np.minimum.at(first_end, of_stored, stored.end_ms)
+        ordered[of_row[behind & (rows.watermark_ms >= first_end[of_row])]] = True
+    if np.bincount(of_stored, minlength=1).max() > 1:
+        ordered[_overlapping(of_stored, stored)] = True
+    return ordered
+
+
+def _overlapping(of_stored: Numbers, stored: Stored) -> Numbers:
+    """Return the components in which stored sessions overlap: then neighbours by start do."""
+    by_start = np.lexsort((stored.start_ms, of_stored))
+    component = of_stored[by_start]
+    overlap = stored.start_ms[by_start][1:] < stored.end_ms[by_start][:-1]
+    neighbours: Numbers = component[1:][overlap & (component[1:] == component[:-1])]
+    return neighbours
+
+
+def _numbered(
+    rows: Rows,
+    stored: Stored,
+    of_row: Numbers,
+    of_stored: Numbers,
+    joined_late: Mask,
+    size: int,
+) -> Merged:
+    """Close the gaps between session numbers, and find each session's bounds and timing."""
+    first_row = np.full(size + 1, NONE)
+    first_row[of_row[::-1]] = np.arange(of_row.size)[::-1]
+    first_row[NONE] = NONE
+    used = np.flatnonzero(first_row >= 0)
+    used = used[np.argsort(rows.key[first_row[used]], kind="stable")]
+    number = np.full(size + 1, NONE)
+    number[used] = np.arange(used.size)
+    of_row, of_stored = number[of_row], number[of_stored]
+    start_ms, end_ms = np.full(used.size, FOREVER_MS), np.full(used.size, NEVER_MS)
+    late = np.zeros(used.size, np.bool_)
+    accepted, touched = of_row >= 0, of_stored >= 0
+    for members, starts, ends in (
+        (of_row[accepted], rows.at_ms[accepted], rows.end_ms[accepted]),
+        (of_stored[touched], stored.start_ms[touched], stored.end_ms[touched]),
+    ):
+        np.minimum.at(start_ms, members, starts)
+        np.maximum.at(end_ms, members, ends)
+    late[of_row[accepted & joined_late]] = True
+    late[of_stored[touched & stored.late]] = True
+    return Merged(of_row, of_stored, first_row[used], start_ms, end_ms, late)
+
+
+@dataclass(slots=True, eq=False)
+class _Span:
+    """A session while rows are folded; ``into`` is the one that absorbed it.
+
+    ``node`` is its number in the history, and ``number`` that of the session that it became.
+    """
+
+    start_ms: int
+    end_ms: int
+    node: int
+    into: "_Span | None" = None
+    number: int = NONE
+
+    def absorb(self, other: "_Span") -> None:
+        """Take over what another one covers."""
+        self.start_ms = min(self.start_ms, other.start_ms)
+        self.end_ms = max(self.end_ms, other.end_ms)
+        other.into = self
+
+    def now(self) -> "_Span":
+        """Return the session that this one is part of by now, and remember the way."""
+        last = self
+        while last.into is not None:
+            last = last.into
+        span = self
+        while span.into is not None:
+            span.into, span = last, span.into
+        return last
+
+
+_START = attrgetter("start_ms")
+
+
+@dataclass(slots=True)
+class _Timeline:
+    """The sessions of one component in order of start, while its rows come in log order."""
+
+    allowed_lateness_ms: int
+    spans: list[_Span] = field(default_factory=list)
+    overlapping: bool = False  # some of the spans overlap: one is invisible to rows of another
+
+    def put(self, span: _Span) -> None:
+        """Add a stored session."""
+        insort(self.spans, span, key=_START)
+
+    def watch_overlaps(self) -> None:
+        """Note whether stored sessions overlap."""
+        pairs = zip(self.spans, self.spans[1:], strict=False)
+        self.overlapping = any(later.start_ms < span.end_ms for span, later in pairs)
+
+    def fold(
+        self, at_ms: int, end_ms: int, watermark_ms: int, node: int
+    ) -> tuple[_Span | None, bool]:
+        """Fold a row; return its session, None where it is late, and whether it came after an end.
+
+        That is its own end, or that of a session that it joined.
+        """
+        met = self._met(at_ms, end_ms)
+        first_seen_ms = watermark_ms - self.allowed_lateness_ms + 1
+        seen = [index for index in met if self.spans[index].end_ms >= first_seen_ms]
+        if not seen and end_ms + self.allowed_lateness_ms <= watermark_ms:
+            return None, False
+        self.overlapping |= len(seen) < len(met)
+        joined = _Span(at_ms, end_ms, node)
+        first_end_ms = end_ms
+        for index in seen:
+            first_end_ms = min(first_end_ms, self.spans[index].end_ms)
+            joined.absorb(self.spans.pop(index))
+        self.put(joined)
+        return joined, first_end_ms <= watermark_ms
+
+    def _met(self, at_ms: int, end_ms: int) -> list[int]:
+        """Return which spans overlap [at, end), last first: without overlaps, only neighbours."""
+        met = []
+        for index in range(bisect_left(self.spans, end_ms, key=_START) - 1, -1, -1):
+            if self.spans[index].end_ms > at_ms:
+                met.append(index)
+            elif not self.overlapping:
+                break
+        return met
+
+
+class _RowFold:
+    """Fold the rows of some components one by one, into sessions with numbers of their own."""
+
+    def __init__(self, allowed_lateness_ms: int, stored: int) -> None:
+        self.sessions = 0
+        self._stored = stored
+        self._timelines = defaultdict[int, _Timeline](lambda: _Timeline(allowed_lateness_ms))
+
+    def run(
+        self,
+        rows: Rows,
+        stored: Stored,
+        of_row: Numbers,
+        of_stored: Numbers,
+        ordered: Mask,
+        joined_late: Mask,
+        versions: Numbers | None,
+    ) -> None:
+        """Replace component numbers by session numbers, from the count of components on."""
+        ours = np.flatnonzero((of_stored >= 0) & ordered[of_stored])
+        stored_spans = self._load(stored, of_stored, ours)
+        which = np.flatnonzero(ordered[of_row])
+        spans, after_end = self._fold(rows, of_row, which)
+        joined_late[which] = after_end
+        if versions is not None:
+            made = [*stored_spans, *(span for span in spans if span is not None)]
+            versions[[span.node for span in made]] = [_node(span.into) for span in made]
+        of_row[which] = [self._number(span, ordered.size) for span in spans]
+        of_stored[ours] = [span.now().number for span in stored_spans]
+
+    def _load(self, stored: Stored, of_stored: Numbers, ours: Numbers) -> list[_Span]:
+        spans = []
+        columns = (of_stored[ours], stored.start_ms[ours], stored.end_ms[ours], ours)
+        for component, *span in zip(*(c.tolist() for c in columns), strict=True):
+            spans.append(_Span(*span))
+            self._timelines[component].put(spans[-1])
+        for timeline in self._timelines.values():
+            timeline.watch_overlaps()
+        return spans
+
+    def _fold(
+        self, rows: Rows, of_row: Numbers, which: Numbers
+    ) -> tuple[list[_Span | None], list[bool]]:
+        spans: list[_Span | None] = []
+        after_end: list[bool] = []
+        nodes = self._stored + which
+        columns = (c[which] for c in (of_row, rows.at_ms, rows.end_ms, rows.watermark_ms))
+        for component, *row in zip(*(c.tolist() for c in (*columns, nodes)), strict=True):
+            span, after = self._timelines[component].fold(*row)
+            spans.append(span)
+            after_end.append(after)
+        return spans, after_end
+
+    def _number(self, span: _Span | None, components: int) -> int:
+        if span is None:
+            return NONE
+        span = span.now()
+        if span.number == NONE:
+            span.number = components + self.sessions
+            self.sessions += 1
+        return span.number
+
+
+def _node(span: _Span | None) -> int:
+    return NONE if span is None else span.node

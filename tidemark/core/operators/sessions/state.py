@@ -1,0 +1,216 @@
+"""Keyed state of sessions: a table of live ones, what is due of them, and what became of them.
+
+A segment looks up its own keys, takes the sessions it merges with and puts the results.  When a
+session ends it is due; after that it waits to be dropped, unless more rows come.
+
+(key, start, end) identifies a live session.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import ROWS
+from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.sessions.facts import FACTS, RECORDED, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.due_index import DueIndex
+from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, joined
+from tidemark.core.state.line_table import Found, LineTable
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.pane import END, START
+
+REMOVED, PUBLISHED, PUT = "removed", "published", "put"
+"""Frames of the state's changes, in the order in which they apply."""
+
+
+class SessionState:
+    """Live sessions of one operator on one log partition.
+
+    A session lives until the clock has passed its end by the allowed lateness; it may live on
+    without being seen.
+    """
+
+    def __init__(
+        self,
+        key: tuple[str, ...],
+        allowed_lateness_ms: int,
+        store: BlockStore = IN_MEMORY,
+        facts: np.dtype[np.void] = FACTS,
+    ) -> None:
+        """Start empty; ``store``: where keys and partials lie; ``facts``: what else is known."""
+        self.key = key
+        self._facts = facts
+        self._store = store
+        self.allowed_lateness_ms = allowed_lateness_ms
+        self._withdrawn: list[Lines] = []
+        self._told: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
+        self._snapshot_taken = False
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        self.lines = LineTable(self._facts, self._store)
+        self._due = DueIndex()  # by end, until the clock has passed it
+        self._passed = DueIndex()  # by end, from then on
+
+    def find(self, keys: pl.DataFrame, hashes: Hashes) -> Found:
+        """Return the live sessions of different keys; fastest with hashes in order."""
+        return self.lines.find(keys, hashes)
+
+    def take(self, found: Found) -> pl.DataFrame:
+        """Remove sessions that were found; return their partials, in the order of ``found``."""
+        partials = self.lines.partials(found.slot)
+        self._tell(REMOVED, found.slot, found.keys)
+        self.lines.take(found.slot)
+        return partials
+
+    def _tell(self, what: str, slots: Numbers, keys: pl.DataFrame) -> None:
+        # Nobody needs to hear what became of a session that changes() and snapshot() never showed.
+        if not self._snapshot_taken and self.lines.fresh[slots].any():
+            told = np.flatnonzero(~self.lines.fresh[slots])
+            slots, keys = slots[told], keys[told]
+        if slots.size:
+            facts = self.lines.facts.take(slots)
+            bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
+            self._told[what].append(keys.hstack(bounds))
+
+    def unshown(self, end_ms: int, recorded_ms: int) -> Found | None:
+        """Return the live sessions that end after ``end_ms`` and have rows that no pane shows.
+
+        Their last ones were recorded before ``recorded_ms``.
+        """
+        facts = self.lines.facts
+        lacks = self.lines.alive & (facts[STANDS] < facts[ROWS]) & (facts[END] > end_ms)
+        slots = np.flatnonzero(lacks & (facts[RECORDED] < recorded_ms))
+        if not slots.size:
+            return None
+        return Found(slots, np.arange(slots.size), self.lines.keys(slots), facts.take(slots))
+
+    def replace(self, found: Found, facts: Facts) -> Lines:
+        """Put sessions that were found again, with other facts; return them as they were."""
+        lines = self.lines.lines(found.slot)
+        self.take(found)
+        self.put(replace(lines, facts=facts).in_order())
+        return lines
+
+    def put(self, sessions: Lines) -> None:
+        """Add sessions that are not there, in order of hash."""
+        self._add(sessions, fresh=True)
+
+    def _add(self, sessions: Lines, *, fresh: bool) -> None:
+        slots = self.lines.put(sessions, fresh=fresh)
+        self._due.put(slots, sessions.facts[END])
+
+    def withdraw(self, found: Found) -> None:
+        """Keep sessions that were found, whose panes are to be withdrawn in this segment."""
+        if found.slot.size:
+            self._withdrawn.append(self.lines.lines(found.slot))
+
+    def take_withdrawn(self) -> Lines | None:
+        """Return the sessions whose panes are to be withdrawn."""
+        withdrawn, self._withdrawn = self._withdrawn, []
+        return joined(withdrawn) if withdrawn else None
+
+    def publish(self, end_ms: int, clock_ms: int) -> Lines | None:
+        """Return the sessions with ends up to ``end_ms`` that lack a pane or rows in it.
+
+        They count as published; those that no row can reach any more are gone.
+        """
+        slots = self._ended(self._due, end_ms)
+        facts = self.lines.facts.take(slots)
+        lacks = (facts[STANDS] < facts[ROWS]) | facts[SHOWN_EARLY]
+        final = facts[END] + self.allowed_lateness_ms <= clock_ms
+        waits = ~(lacks & final)
+        self._passed.put(slots[waits], facts[END][waits])
+        if not lacks.any():
+            return None
+        due = self.lines.lines(slots[lacks])
+        self._leave(due, slots[lacks], final[lacks])
+        return due
+
+    def _ended(self, index: DueIndex, end_ms: int) -> Numbers:
+        """Return the live sessions of an index that ended up to ``end_ms``, once."""
+        slots = index.pass_due(end_ms)
+        slots = slots[self.lines.alive[slots]]
+        ends_ms = self.lines.facts.take(slots)[END]
+        grown = ends_ms > end_ms
+        index.put(slots[grown], ends_ms[grown])
+        return slots[~grown]
+
+    def _leave(self, due: Lines, slots: Numbers, final: Mask) -> None:
+        """Note that panes of sessions went out; remove the final ones."""
+        stay, go = np.flatnonzero(~final), np.flatnonzero(final)
+        self._tell(PUBLISHED, slots[stay], due.keys[stay])
+        self._mark_published(slots[stay])
+        self._tell(REMOVED, slots[go], due.keys[go])
+        self.lines.drop(slots[go])
+
+    def _mark_published(self, slots: Numbers) -> None:
+        facts = self.lines.facts
+        facts[STANDS][slots], facts[STANDS_END][slots] = facts[ROWS][slots], facts[END][slots]
+        facts[SHOWN_EARLY][slots] = False
+
+    def changes(self) -> Changes:
+        """Return what was removed, published and put since the last call."""
+        fresh = self.lines.take_fresh()
+        frames = {**self._told, PUT: [self.lines.lines(fresh).frame()] if fresh.size else []}
+        self._told = {REMOVED: [], PUBLISHED: []}
+        self._snapshot_taken = False
+        return {name: pl.concat(made, how="diagonal") for name, made in frames.items() if made}
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all live sessions."""
+        self._snapshot_taken = True
+        return ({PUT: lines} for lines in self.lines.snapshot())
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return self.lines.size_bytes()
+
+    def open_windows(self) -> int:
+        """Count the sessions."""
+        return self.lines.live
+
+    def apply(self, changes: Changes) -> None:
+        """Remove, mark, then put; a session that is put replaces itself."""
+        if REMOVED in changes:
+            self.lines.take(self._identified(changes[REMOVED]))
+        if PUBLISHED in changes:
+            self._mark_published(self._identified(changes[PUBLISHED]))
+        if PUT in changes:
+            self.lines.take(self._identified(changes[PUT]))
+            self._add(Lines.of_frame(changes[PUT], self.key, self._facts).in_order(), fresh=False)
+
+    def _identified(self, sessions: pl.DataFrame) -> Numbers:
+        """Return the slots of sessions by key, start and end, each once.
+
+        After a snapshot a session may be told of twice: taken, put back and removed again.
+        """
+        keys = sessions.select(self.key)
+        found = self.find(keys, hashes_of(keys))
+        same = np.ones(found.slot.size, np.bool_)
+        for name in (START, END):
+            same &= found.facts[name] == sessions[name].to_numpy()[found.key]
+        return np.unique(found.slot[same])
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the sessions that no row can reach any more; their panes went out."""
+        last_ms = max(NEVER_MS, clock_ms - self.allowed_lateness_ms)
+        self.lines.drop(self._ended(self._passed, last_ms))
+        self.lines.purge()
+        if not self.lines.live:
+            self._start_empty()
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        assert not self._withdrawn, "withdrawn panes were not published"
+        self.lines.validate()
+        self._due.validate()
+        self._passed.validate()
+        facts = self.lines.facts[self.lines.alive]
+        assert bool((facts[STANDS] <= facts[ROWS]).all()), "a pane has more rows than its session"
+        assert bool((facts[START] < facts[END]).all()), "a session ends before it starts"
+        live = [lines.select(*self.key, START, END) for lines in self.lines.snapshot()]
+        assert not live or not pl.concat(live).is_duplicated().any(), "a session is there twice"

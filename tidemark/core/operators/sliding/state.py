@@ -1,0 +1,146 @@
+"""Keyed state of sliding windows: partial aggregates by key and instant, held per slice of time.
+
+A line is one key at one event time: the key, EVENT_TIME, WATERMARK (the W of its rows, but never
+before their time) and partials.  Lines whose W is their own time are *ahead*: on time for every
+window that has them.  The others are *behind*.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.operator import Changes
+from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
+from tidemark.core.state.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.windows.window import Sliding, floor_to_grid
+
+LINES = "lines"
+"""Name of the only frame in the state's changes."""
+
+_MANY = 32
+"""Blocks of a slice that are merged into fewer, so that their number stays bounded."""
+
+_SLICES = 64
+"""Slices that the allowed lateness is cut into, where it is much longer than the windows."""
+
+_SLICE = "@slice"
+
+
+class SlidingState:
+    """Lines by slice, and what changed since it was last asked."""
+
+    def __init__(
+        self,
+        windows: Sliding,
+        aggregation: Aggregation,
+        key: tuple[str, ...],
+        allowed_lateness_ms: int,
+        store: BlockStore = IN_MEMORY,
+    ) -> None:
+        """Start empty; ``store``: where lines lie."""
+        self.aggregation = aggregation
+        self.by = (*key, EVENT_TIME, WATERMARK)
+        self._slice_ms = max(windows.longest_ms, allowed_lateness_ms // _SLICES)
+        # A line is looked at until the window after it (see ``sliding``) takes no more rows.
+        self._kept_ms = windows.longest_ms + 1 + allowed_lateness_ms
+        self._store = store
+        self._slices: dict[int, list[Block]] = {}
+        self._starts: list[int] = []
+        self._added: list[pl.DataFrame] = []
+        self._touched: list[pl.DataFrame] = []
+        self._purged_ms = NEVER_MS
+
+    def add(self, lines: pl.DataFrame) -> None:
+        """Add the lines of a segment's rows."""
+        self._added.append(lines)
+        behind = lines.filter(pl.col(WATERMARK) > pl.col(EVENT_TIME))
+        self._touched.append(behind)
+        self._keep(lines)
+
+    @property
+    def touched(self) -> list[pl.DataFrame]:
+        """Return the lines behind that were added since the last publication."""
+        return self._touched
+
+    def settle(self) -> None:
+        """End a publication."""
+        self._touched = []
+
+    def between(self, first_ms: int, last_ms: int) -> list[pl.DataFrame]:
+        """Return the lines with event times in [first_ms, last_ms]."""
+        low = bisect_right(self._starts, first_ms - self._slice_ms)
+        high = bisect_right(self._starts, last_ms)
+        inside = pl.col(EVENT_TIME).is_between(max(first_ms, NEVER_MS), last_ms)
+        blocks = (block for start in self._starts[low:high] for block in self._slices[start])
+        found = (block.frame().filter(inside) for block in blocks)
+        return [block for block in found if block.height]
+
+    def _keep(self, lines: pl.DataFrame) -> None:
+        starts = floor_to_grid(lines[EVENT_TIME].to_numpy(), self._slice_ms, 0)
+        sliced = lines.with_columns(pl.Series(_SLICE, starts))
+        for (start,), block in sliced.partition_by(_SLICE, as_dict=True, include_key=False).items():
+            blocks = self._slices.get(start)
+            if blocks is None:
+                blocks = self._slices[start] = []
+                insort(self._starts, start)
+            blocks.append(self._stored(start, block))
+            merge_newest(blocks, _MANY, partial(self._merged, start))
+
+    def _merged(self, start: int, blocks: list[pl.DataFrame]) -> Block:
+        return self._stored(start, self.aggregation.combine(blocks, self.by))
+
+    def _stored(self, start: int, lines: pl.DataFrame) -> Block:
+        return self._store.put(start + self._slice_ms + self._kept_ms, lines)
+
+    def changes(self) -> Changes:
+        """Return the lines added since the last call, less those purged meanwhile."""
+        added, self._added = self._added, []
+        kept = (block.filter(pl.col(EVENT_TIME) >= self._purged_ms) for block in added)
+        return _framed([block for block in kept if block.height])
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all lines."""
+        held = [block for start in self._starts for block in self._slices[start]]
+        return map(_framed, in_pieces(frames_of(held)))
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes a snapshot would have."""
+        return total_bytes(block for blocks in self._slices.values() for block in blocks)
+
+    def open_windows(self) -> int:
+        """Count the lines, at each of which a window ends."""
+        return sum(block.height for blocks in self._slices.values() for block in blocks)
+
+    def apply(self, changes: Changes) -> None:
+        """Add lines; those past their time stay invisible."""
+        if LINES in changes:
+            self._keep(changes[LINES])
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the slices whose lines no row can meet any more."""
+        gone = bisect_left(self._starts, clock_ms - self._kept_ms - self._slice_ms + 2)
+        if gone:
+            self._purged_ms = self._starts[gone - 1] + self._slice_ms
+        for start in self._starts[:gone]:
+            del self._slices[start]
+        del self._starts[:gone]
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        assert not self._touched, "rows behind were not published"
+        assert self._starts == sorted(self._slices), "slices and their order differ"
+        for start, blocks in self._slices.items():
+            assert blocks, f"slice {start} is empty"
+            for block in frames_of(blocks):
+                at_ms = block[EVENT_TIME]
+                assert (at_ms >= start).all(), f"slice {start}: a line before it"
+                assert (at_ms < start + self._slice_ms).all(), f"slice {start}: a line after it"
+                assert (block[WATERMARK] >= at_ms).all(), f"slice {start}: W before the line"
+
+
+def _framed(blocks: list[pl.DataFrame]) -> Changes:
+    return {LINES: stacked(blocks)} if blocks else {}

@@ -1,0 +1,212 @@
+"""Row functions: operators without state may look at one row only.
+
+See docs/semantics.md, "Stateless operators".
+
+An expression that looks at other rows would give results that depend on how ingest cut the topic
+into batches.  Types do not tell: polars' own word (``is_row_separable``) is trusted where it says
+no, but it says yes to ``a - a.mean()``.  So every expression is tried on a probe frame: as a whole,
+twice, cut in two and in small pieces, and reversed, and must agree to the bit.  A row on which an
+expression raises is left out: it may be a bad row, and becomes a dead letter at run time.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.rows.expression import (
+    Columns,
+    evaluated,
+    first_line,
+    output_types,
+    shown,
+    visible,
+)
+from tidemark.errors import PipelineError
+
+ROWS = 72
+_STRIDES = (1, 5, 7, 11, 13, 17, 19, 23, 25, 29, 31, 35)  # coprime to ROWS: other pairs per column
+
+_TEXTS = (
+    "a", "b", "", "a", "Ab c", "12", "-7", "3.5", "1e3", "true", "ß ñ 日本", "🜁", " x ", "a,b;c",
+    "a=b", "2024-02-29", "2024-02-29T12:30:45.678Z", "2024-02-29 12:30:45", "12:30", "[1,2]",
+    '{"a":1}', "0", "z" * 40, "NULL", "user-1", "user-2", "b",
+)  # fmt: skip
+_INTEGERS = (
+    0, 1, -1, 2, 3, 7, 7, 10, -10, 100, 127, 1000, -1000, 65_536, 86_400_000, 1_700_000_000_000,
+    -1, 2**31, 2**53 + 1, -(2**53), 5, 5, 0,
+)  # fmt: skip
+_FLOATS = (
+    0.0, -0.0, 1.0, -1.0, 0.1, 0.5, 2.5, -2.5, 1e-9, 1e16, -3.75, 7.25, 7.25, 100.0, 1 / 3, -1e3,
+    float("inf"), float("-inf"), float("nan"),
+)  # fmt: skip
+_BOOLEANS = (True, False, False, True, True)
+_LENGTHS = (2, 0, 1, 3, 2)
+
+_PIECES = (1, 2, 1, 3, 5)
+
+FAILURES = (Exception, pl.exceptions.PanicException)
+
+
+def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
+    """Raise PipelineError where an expression looks at other rows, or differs between two runs."""
+    if _says_no(expression):
+        raise _looks_at_other_rows(expression, what)
+    schema = visible([expression], columns)
+    names = list(output_types([expression], columns, what))
+    words = _words(expression)
+    for nulls in (True, False):
+        _try_on(probe_frame(schema, words, nulls=nulls), expression, names, what)
+
+
+def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> pl.DataFrame:
+    """Return ROWS rows of varied values, always the same: repeated ones, extremes, nulls.
+
+    ``words``: further values, as texts; those an expression compares with.
+    """
+    series = []
+    for index, (name, dtype) in enumerate(columns.items()):
+        values = _values(dtype, words, nulls=nulls)
+        stride = _STRIDES[index % len(_STRIDES)]
+        picked = [values[(row * stride % ROWS) % len(values)] for row in range(ROWS)]
+        series.append(pl.Series(name, picked, dtype, strict=False))
+    return pl.DataFrame(series)
+
+
+def _values(dtype: pl.DataType, words: Sequence[str], *, nulls: bool) -> list[Any]:
+    values = _plain_values(dtype, words)
+    return [*values[:3], None, *values[3:], None, None] if nulls else values
+
+
+def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
+    if isinstance(dtype, pl.List):
+        inner = _plain_values(_instance(dtype.inner), words)
+        return [
+            [inner[(row + item) % len(inner)] for item in range(_LENGTHS[row % len(_LENGTHS)])]
+            for row in range(len(inner))
+        ]
+    if isinstance(dtype, pl.Struct):
+        fields = {
+            field.name: _plain_values(_instance(field.dtype), words) for field in dtype.fields
+        }
+        return [
+            {name: values[(row * 3) % len(values)] for name, values in fields.items()}
+            for row in range(len(_TEXTS))
+        ]
+    if dtype.is_integer():
+        fitting = pl.Series([*_whole(words), *_INTEGERS], dtype=pl.Int64)
+        return fitting.cast(dtype, strict=False).drop_nulls().to_list()
+    if dtype.is_numeric():
+        return [*_whole(words), *_FLOATS]
+    if dtype.is_temporal():
+        days = pl.Series(_INTEGERS[:13], dtype=pl.Int32)
+        return days.cast(dtype, strict=False).drop_nulls().to_list()
+    if dtype == pl.Boolean:
+        return list(_BOOLEANS)
+    return [*words, *_TEXTS]
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    instance: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return instance
+
+
+def _whole(words: Sequence[str]) -> list[int]:
+    """Return the words that are numbers, and their neighbours, for comparisons to go both ways."""
+    numbers = [int(word) for word in words if re.fullmatch(r"-?[0-9]{1,15}", word)]
+    return [near for number in numbers for near in (number, number + 1, number - 1)]
+
+
+def _words(expression: pl.Expr) -> list[str]:
+    """Return texts and numbers that occur in an expression, so that the probe meets them."""
+    text = str(expression)
+    texts = re.findall(r'"([^"\\]*)"', text)
+    return list(dict.fromkeys(texts + re.findall(r"-?\b[0-9]+\b", text)))[:24]
+
+
+def _says_no(expression: pl.Expr) -> bool:
+    try:
+        return not expression.meta.is_row_separable()
+    except FAILURES:  # it cannot tell without a schema, as for Python functions
+        return False
+
+
+def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what: str) -> None:
+    good = _without_bad_rows(rows, expression, what)
+    if good.is_empty():
+        _refuse_wrong_type(rows[:1], expression, what)
+        return
+    expected: list[str] = []
+    for parts, reverse in _arrangements(good):
+        try:
+            results = [evaluated([expression], names, part) for part in parts]
+        except FAILURES as error:  # although each row alone is good
+            raise _looks_at_other_rows(expression, what) from error
+        lines = [line for result in results for line in _bits(result)]
+        expected = expected or lines
+        if (lines[::-1] if reverse else lines) != expected:
+            raise _looks_at_other_rows(expression, what)
+
+
+def _without_bad_rows(rows: pl.DataFrame, expression: pl.Expr, what: str) -> pl.DataFrame:
+    """Drop the rows on which an expression raises even alone."""
+    try:
+        made = rows.select(expression).height
+    except FAILURES:  # a bad row may raise anything, a polars panic too
+        if rows.height <= 1:
+            return rows.clear()
+        half = rows.height // 2
+        return pl.concat(
+            [_without_bad_rows(part, expression, what) for part in (rows[:half], rows[half:])]
+        )
+    if made not in (rows.height, 1):
+        raise PipelineError(
+            f"{what}: {shown(expression)} made {made} rows of {rows.height}; only flat_map and "
+            "explode change the number of rows"
+        )
+    return rows
+
+
+def _arrangements(rows: pl.DataFrame) -> Iterator[tuple[list[pl.DataFrame], bool]]:
+    """Yield the probe as whole, again, cut in two, in small pieces, and reversed."""
+    yield [rows], False
+    yield [rows], False
+    for cut in sorted({1, rows.height // 3, rows.height // 2, rows.height - 1} - {0, rows.height}):
+        yield [rows[:cut], rows[cut:]], False
+    yield _pieces(rows), False
+    yield [rows.reverse()], True
+
+
+def _pieces(rows: pl.DataFrame) -> list[pl.DataFrame]:
+    pieces: list[pl.DataFrame] = []
+    start = 0
+    for length in itertools.cycle(_PIECES):
+        if start >= rows.height:
+            return pieces
+        pieces.append(rows[start : start + length])
+        start += length
+    return pieces
+
+
+def _bits(result: pl.DataFrame) -> list[str]:
+    """Return each row so that equal text means equal bits: -0.0 is not 0.0, NaN is NaN."""
+    return [repr(row) for row in result.select(pl.all().to_physical()).rows()]
+
+
+def _refuse_wrong_type(row: pl.DataFrame, expression: pl.Expr, what: str) -> None:
+    """Tell a Python function of a wrong ``return_dtype`` from one that no probe row suits."""
+    try:
+        row.select(expression)
+    except pl.exceptions.SchemaError as error:
+        raise PipelineError(f"{what}: {shown(expression)}: {first_line(error)}") from error
+    except FAILURES:
+        return
+
+
+def _looks_at_other_rows(expression: pl.Expr, what: str) -> PipelineError:
+    return PipelineError(
+        f"{what}: {shown(expression)} looks at other rows, or differs between two runs; a "
+        "stateless operator sees one row at a time, so use a window's aggregate instead"
+    )

@@ -1,0 +1,51 @@
+"""Values from Python functions of a user: exactly of the type a column has, or refused.
+
+Nothing is converted but int to float; a bool is no int, text is no number.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.rows.expression import Columns
+
+
+def conform(row: object, types: Columns) -> tuple[Any, ...]:
+    """Return a row's values in the order of ``types``.
+
+    Raises:
+        TypeError: not a dict of just these columns, or a value of another type; null is of all.
+        OverflowError: an integer that does not fit.
+    """
+    if not isinstance(row, Mapping):
+        raise TypeError(f"gave a {type(row).__name__}, not a dict of columns")
+    if row.keys() != types.keys():
+        missing = [name for name in types if name not in row]
+        unknown = [name for name in row if name not in types]
+        raise TypeError(f"columns missing: {missing}, not declared: {unknown}")
+    return tuple(_value(row[name], dtype, name) for name, dtype in types.items())
+
+
+def _value(value: Any, dtype: pl.DataType, name: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(dtype, pl.List):
+        if not isinstance(value, list | tuple):
+            raise _differs(value, dtype, name)
+        inner = dtype.inner
+        return [_value(item, inner() if isinstance(inner, type) else inner, name) for item in value]
+    kind = type(value)
+    if dtype == pl.Int64 and kind is int:
+        if not -(2**63) <= value < 2**63:
+            raise OverflowError(f"column {name!r}: {value} is beyond 64 bits")
+        return value
+    if dtype == pl.Float64 and kind in (float, int):
+        return float(value)
+    if (dtype == pl.String and isinstance(value, str)) or (dtype == pl.Boolean and kind is bool):
+        return value
+    raise _differs(value, dtype, name)
+
+
+def _differs(value: object, dtype: pl.DataType, name: str) -> TypeError:
+    return TypeError(f"column {name!r}: {value!r:.100} is a {type(value).__name__}, not {dtype}")

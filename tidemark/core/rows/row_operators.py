@@ -1,0 +1,213 @@
+"""What the steps of a stateless graph do with rows: filter, compute, call Python, explode.
+
+Each is a frozen value and a function of one row; ``columns`` are the value columns it is given.
+Where a Python function fails on a row, that row is reported; where an expression does, ``run``
+raises, since polars does not say for which row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.rows.expression import Columns, evaluated, first_line, shown
+from tidemark.core.rows.python_value import conform
+from tidemark.core.rows.row_size import MAX_RECORD_BYTES, item_counts, row_bytes, too_large
+from tidemark.core.rows.stateless import RECORD, Made, carried, with_metadata
+
+RowFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""A Python function of one row, given and giving a dict of columns."""
+
+RowsFunction = Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]]
+"""A Python function of one row that gives any number of rows."""
+
+_KEEP = "@keep"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Keep the rows for which the predicate is true; null is not true."""
+
+    columns: Columns
+    predicate: pl.Expr
+    label: str
+
+    @property
+    def expressions(self) -> tuple[pl.Expr, ...]:
+        """The predicate."""
+        return (self.predicate,)
+
+    def run(self, rows: pl.DataFrame) -> Made:
+        """Filter the rows."""
+        keep = _results(rows, self.columns, [self.predicate.alias(_KEEP)], {_KEEP: pl.Boolean()})
+        return Made(rows.filter(keep[_KEEP]))
+
+
+@dataclass(frozen=True)
+class WithColumns:
+    """Add or replace the columns ``types`` by expressions."""
+
+    columns: Columns
+    expressions: tuple[pl.Expr, ...]
+    types: Columns
+
+    @property
+    def label(self) -> str:
+        """How errors and plans call it."""
+        return f"with_columns({_assigned(self.expressions)})"
+
+    def run(self, rows: pl.DataFrame) -> Made:
+        """Compute the columns."""
+        return Made(rows.with_columns(_results(rows, self.columns, self.expressions, self.types)))
+
+
+@dataclass(frozen=True)
+class Select:
+    """Replace all columns by ``types``, made by expressions."""
+
+    columns: Columns
+    expressions: tuple[pl.Expr, ...]
+    types: Columns
+
+    @property
+    def label(self) -> str:
+        """How errors and plans call it."""
+        return f"select({_assigned(self.expressions)})"
+
+    def run(self, rows: pl.DataFrame) -> Made:
+        """Compute the columns."""
+        values = _results(rows, self.columns, self.expressions, self.types)
+        return Made(carried(rows, self.columns).hstack(values))
+
+
+@dataclass(frozen=True)
+class Explode:
+    """One row per item of a list column; an empty or null list gives none."""
+
+    columns: Columns
+    column: str
+
+    @property
+    def label(self) -> str:
+        """How errors and plans call it."""
+        return f"explode({self.column})"
+
+    @property
+    def expressions(self) -> tuple[pl.Expr, ...]:
+        """None."""
+        return ()
+
+    def run(self, rows: pl.DataFrame) -> Made:
+        """Repeat each row for the items of its list, where there is room for that."""
+        items = rows[self.column]
+        others = row_bytes((rows[n] for n in self.columns if n != self.column), rows.height)
+        sizes = others * item_counts(items) + row_bytes([items], rows.height)
+        bad = []
+        if sizes.max(initial=0) > MAX_RECORD_BYTES:
+            fits = sizes <= MAX_RECORD_BYTES
+            large = zip(rows[RECORD].filter(~fits), sizes[~fits].tolist(), strict=True)
+            bad = [(record, too_large(size)) for record, size in large]
+            rows = rows.filter(fits)
+        return Made(rows.explode(self.column, empty_as_null=False, keep_nulls=False), bad)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Add or replace the columns ``types`` by a Python function of a row."""
+
+    columns: Columns
+    function: RowFunction
+    types: Columns
+
+    @property
+    def label(self) -> str:
+        """How errors and plans call it."""
+        return f"apply({_name(self.function)})"
+
+    @property
+    def expressions(self) -> tuple[pl.Expr, ...]:
+        """None: the function is given the value columns."""
+        return ()
+
+    def run(self, rows: pl.DataFrame) -> Made:
+        """Call the function for every row."""
+        good, results, bad = [], [], []
+        for position, (record, row) in enumerate(_python_rows(rows, self.columns)):
+            try:
+                results.append(conform(self.function(row), self.types))
+                good.append(position)
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                bad.append((record, _reason(error)))
+        values = pl.DataFrame(results, schema=dict(self.types), orient="row")
+        return Made(rows[good].with_columns(values), bad)
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """Replace each row by those a Python function makes of it, with the columns ``types``."""
+
+    columns: Columns
+    function: RowsFunction
+    types: Columns
+
+    @property
+    def label(self) -> str:
+        """How errors and plans call it."""
+        return f"flat_map({_name(self.function)})"
+
+    @property
+    def expressions(self) -> tuple[pl.Expr, ...]:
+        """None: the function is given the value columns."""
+        return ()
+
+    def run(self, rows: pl.DataFrame) -> Made:
+        """Call the function for every row; a failure drops all that it made of the row."""
+        origins: list[int] = []
+        results: list[tuple[Any, ...]] = []
+        bad = []
+        for position, (record, row) in enumerate(_python_rows(rows, self.columns)):
+            try:
+                fresh = [conform(item, self.types) for item in _items(self.function(row))]
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                bad.append((record, _reason(error)))
+                continue
+            results.extend(fresh)
+            origins.extend([position] * len(fresh))
+        values = pl.DataFrame(results, schema=dict(self.types), orient="row")
+        return Made(carried(rows, self.columns)[origins].hstack(values), bad)
+
+
+def _results(
+    rows: pl.DataFrame, columns: Columns, expressions: Iterable[pl.Expr], types: Columns
+) -> pl.DataFrame:
+    """Return the columns ``types`` that expressions make; raise where the types differ."""
+    used = list(expressions)
+    seen = with_metadata(rows, columns, used)
+    made = evaluated(used, list(types), seen)
+    for name, dtype in types.items():
+        if made.schema[name] != dtype:
+            raise TypeError(f"column {name!r} became {made.schema[name]}, not {dtype}")
+    return made
+
+
+def _python_rows(rows: pl.DataFrame, columns: Columns) -> Iterable[tuple[int, dict[str, Any]]]:
+    return zip(rows[RECORD], rows.select(*columns).iter_rows(named=True), strict=True)
+
+
+def _items(made: object) -> Iterable[object]:
+    if isinstance(made, Mapping | str | bytes) or not isinstance(made, Iterable):
+        raise TypeError(f"gave a {type(made).__name__}, not an iterable of dicts")
+    return made
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _assigned(expressions: Iterable[pl.Expr]) -> str:
+    return ", ".join(shown(expression) for expression in expressions)

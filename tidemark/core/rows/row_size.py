@@ -1,0 +1,61 @@
+"""How much room the rows of one record take: a function of their values alone.
+
+A text takes its UTF-8 bytes, a list or struct what is in it, all else eight, and so does null.
+What a record may take is bounded, so that a segment that holds nothing else still fits a message of
+the log, and no record can fill the memory by being multiplied.  See docs/semantics.md, "Raw
+records".
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidemark.core.columns import without_nulls
+
+MAX_RECORD_BYTES = 4 * 2**20
+"""Most that all rows of a record may take, in all streams together."""
+
+_VALUE_BYTES = 8
+
+Sizes = npt.NDArray[np.int64]
+
+
+def too_large(size_bytes: int) -> str:
+    """Return the reason of a record that takes too much."""
+    return f"rows of {size_bytes:,} bytes, at most {MAX_RECORD_BYTES:,} are possible"
+
+
+def row_bytes(columns: Iterable[pl.Series], height: int) -> Sizes:
+    """Return what each of ``height`` rows takes."""
+    sizes = np.zeros(height, np.int64)
+    for column in columns:
+        taken = _value_bytes(column)
+        if column.null_count():
+            taken = np.where(column.is_null().to_numpy(), _VALUE_BYTES, taken)
+        sizes += taken
+    return sizes
+
+
+def _value_bytes(column: pl.Series) -> Sizes | int:
+    """Return what values take that are not null."""
+    dtype = column.dtype
+    if isinstance(dtype, pl.String):
+        texts: Sizes = without_nulls(column.str.len_bytes()).to_numpy().astype(np.int64)
+        return texts
+    if isinstance(dtype, pl.List):
+        ends = item_counts(column).cumsum()
+        items = column.explode(empty_as_null=False, keep_nulls=False)
+        taken = np.concatenate(([0], row_bytes([items], len(items)).cumsum()))
+        taken = np.concatenate(([0], taken[ends]))
+        return taken[1:] - taken[:-1]
+    if isinstance(dtype, pl.Struct):
+        return row_bytes((column.struct.field(field.name) for field in dtype.fields), len(column))
+    return _VALUE_BYTES
+
+
+def item_counts(column: pl.Series) -> Sizes:
+    """Return the number of items of each list; a null list has none."""
+    counts: Sizes = column.list.len().fill_null(0).to_numpy().astype(np.int64)
+    return counts

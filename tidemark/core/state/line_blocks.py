@@ -1,0 +1,209 @@
+"""Where keys and partial aggregates of lines lie: immutable blocks, named by slots.
+
+A slot is the number of a line for as long as it lives.  Lines come as blocks; they die one by one
+and move when blocks are merged, which nobody sees: a slot is all that others know.  Merges only
+copy what lives and never make a block larger than a bound, so none takes long.  They are rare: a
+block is copied when many are of similar size, or when more than half of it is dead.
+
+The store says how large a frame may be; of one that is larger, a look-up would bring back too much.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.state.block_store import Block, BlockStore
+from tidemark.core.state.blocks import crowd, in_one_chunk, lines_at, stacked
+from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys, stretches_of
+from tidemark.core.time.segment import FOREVER_MS
+
+_MANY = 8
+"""Blocks of similar size that are merged."""
+
+_FEW = 4_096
+"""Lines; blocks with fewer are merged at once."""
+
+_LARGE = 1 << 18
+"""Lines; no merge makes a larger block."""
+
+_GONE = -1
+
+
+@dataclass(slots=True, eq=False)
+class LineBlock:
+    """Lines at places from ``first`` on; ``live`` of them live.
+
+    ``is_full``: as large as the store wants it, so not merged as long as most of it lives.
+    """
+
+    keys: Block
+    partials: Block
+    slots: Numbers
+    first: int
+    live: int
+    is_full: bool
+
+    @property
+    def size(self) -> int:
+        """Count the lines, alive or not."""
+        return self.slots.size
+
+    def keys_at(self, at: Numbers) -> pl.DataFrame:
+        """Return the keys of some lines, by their places in the block."""
+        return lines_at(self.keys.frame(), at)
+
+    def partials_at(self, at: Numbers) -> pl.DataFrame:
+        """Return the partials of some lines, by their places in the block."""
+        return lines_at(self.partials.frame(), at)
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes the live lines have."""
+        held_bytes = self.keys.size_bytes + self.partials.size_bytes
+        return held_bytes * self.live // self.size
+
+
+class LineBlocks:
+    """Keys and partials of lines by slot."""
+
+    def __init__(self, store: BlockStore) -> None:
+        """Start empty; ``store``: where frames lie."""
+        self._store = store
+        self._blocks: list[LineBlock] = []  # by first place
+        self._place = np.empty(0, np.int64)  # by slot; no place is used twice
+        self._next = 0
+
+    def put(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
+        """Keep lines under slots that have none."""
+        if not slots.size:
+            return
+        if int(slots.max()) >= self._place.size:
+            more = np.full(max(int(slots.max()) + 1, self._place.size // 2), _GONE, np.int64)
+            self._place = np.concatenate([self._place, more])
+        self._append(slots, keys, partials)
+        self._merge()
+
+    def _append(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
+        """Add lines as one block, or as several where the store wants no larger ones.
+
+        Lines of one key that lie behind each other stay together, as snapshots need them.
+        """
+        bounds = [(0, slots.size)]
+        if self._store.frame_bytes is not None:
+            size_bytes = int(keys.estimated_size() + partials.estimated_size())
+            lines = -(-slots.size // (size_bytes // self._store.frame_bytes + 1))
+            bounds = stretches_of(np.append(True, ~same_keys(keys[1:], keys[:-1])), lines)
+        for low, high in bounds:
+            part = slice(low, high)
+            self._append_block(slots[part], keys[part], partials[part])
+
+    def _append_block(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
+        put, most_bytes = self._store.put, self._store.frame_bytes
+        block = LineBlock(
+            put(FOREVER_MS, keys),
+            put(FOREVER_MS, partials),
+            slots,
+            self._next,
+            slots.size,
+            is_full=False,
+        )
+        block.is_full = most_bytes is not None and block.size_bytes() * 2 > most_bytes
+        self._blocks.append(block)
+        self._place[slots] = np.arange(block.first, block.first + block.size)
+        self._next += block.size
+
+    def _located(self, slots: Numbers) -> Numbers:
+        """Return the number of the block of each slot."""
+        firsts = [block.first for block in self._blocks]
+        number: Numbers = np.searchsorted(firsts, self._place[slots], "right") - 1
+        return number
+
+    def ordered(self, slots: Numbers) -> Numbers:
+        """Return the order in which slots are read fastest."""
+        return np.argsort(self._place[slots])
+
+    def keys(self, slots: Numbers) -> pl.DataFrame:
+        """Return the keys of lines, in the order of slots."""
+        return self._read(slots, LineBlock.keys_at)
+
+    def partials(self, slots: Numbers) -> pl.DataFrame:
+        """Return the partials of lines, in the order of slots."""
+        return self._read(slots, LineBlock.partials_at)
+
+    def _read(
+        self, slots: Numbers, part_of: Callable[[LineBlock, Numbers], pl.DataFrame]
+    ) -> pl.DataFrame:
+        number = self._located(slots)
+        in_order = bool((number[1:] >= number[:-1]).all())
+        order = np.arange(slots.size) if in_order else self.ordered(slots)
+        number, place = number[order], self._place[slots[order]]
+        used = np.unique(number)
+        bounds = [*np.searchsorted(number, used).tolist(), number.size]
+        parts = [
+            part_of(block, place[low:high] - block.first)
+            for block, low, high in zip(
+                (self._blocks[index] for index in used.tolist()),
+                bounds[:-1],
+                bounds[1:],
+                strict=True,
+            )
+        ]
+        read = in_one_chunk(stacked(parts)) if len(parts) > 1 else parts[0]
+        return read if in_order else lines_at(read, np.argsort(order))
+
+    def drop(self, slots: Numbers) -> None:
+        """Let lines go."""
+        gone = np.bincount(self._located(slots), minlength=len(self._blocks)).tolist()
+        for block, count in zip(self._blocks, gone, strict=True):
+            block.live -= count
+        self._place[slots] = _GONE
+        if any(gone):
+            self._blocks = [block for block in self._blocks if block.live]
+
+    def _lives(self, block: LineBlock) -> Mask:
+        place = self._place[block.slots]
+        lives: Mask = place == np.arange(block.first, block.first + block.size)
+        return lives
+
+    def _merge(self) -> None:
+        """Copy what lives in blocks that are small, half dead or many of similar size."""
+        merged = [block for block in self._blocks if block.live < _FEW and not block.is_full]
+        if len(merged) > 1:
+            self._copy(merged)
+        half_dead = [block for block in self._blocks if block.live * 2 < block.size]
+        if half_dead:
+            self._copy(half_dead)
+        by_size = sorted(self._blocks, key=lambda block: block.live, reverse=True)
+        by_size = [block for block in by_size if block.live < _LARGE // 2 and not block.is_full]
+        begin = crowd([block.live for block in by_size], _MANY, _FEW)
+        if begin is not None:
+            self._copy(by_size[begin : begin + _MANY])
+
+    def _copy(self, blocks: list[LineBlock]) -> None:
+        """Put one block in place of some, of the smallest only where all were too large."""
+        blocks = sorted(blocks, key=lambda block: block.live)
+        lines = np.add.accumulate([block.live for block in blocks])
+        blocks = blocks[: max(1, int(np.searchsorted(lines, _LARGE, "right")))]
+        at = [np.flatnonzero(self._lives(block)) for block in blocks]
+        slots = np.concatenate([b.slots[live] for b, live in zip(blocks, at, strict=True)])
+        keys = [block.keys_at(live) for block, live in zip(blocks, at, strict=True)]
+        partials = [block.partials_at(live) for block, live in zip(blocks, at, strict=True)]
+        self._blocks = [block for block in self._blocks if block not in blocks]
+        self._append(slots, in_one_chunk(stacked(keys)), in_one_chunk(stacked(partials)))
+
+    def held(self) -> list[tuple[LineBlock, Numbers]]:
+        """Return the blocks, and where in each the lines are that live; neither changes later."""
+        return [(block, np.flatnonzero(self._lives(block))) for block in self._blocks]
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes the live lines have."""
+        return sum(block.size_bytes() for block in self._blocks)
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        for block in self._blocks:
+            assert block.live == np.count_nonzero(self._lives(block)), "live lines miscounted"
+            assert block.keys.height == block.partials.height == block.size, "uneven block"
+        live = sum(block.live for block in self._blocks)
+        assert live == np.count_nonzero(self._place != _GONE), "a slot has no line"

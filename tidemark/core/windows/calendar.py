@@ -1,0 +1,155 @@
+"""Calendar windows: the days, weeks or months of a time zone, as long as its clocks make them.
+
+See docs/semantics.md, "Calendar".  A period begins at the first instant at which local time has
+reached its first midnight.  So periods touch and never overlap, whatever the clocks do there:
+
+* a day with a change of the clocks has 23 or 25 hours;
+* a midnight that the clocks skip begins at the skip, one that they repeat at the first of the two;
+* a date that a zone left out altogether is no window.
+
+The zone's rules are those of the time zone database that polars is built with.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidemark.core.rows.options import require_zone
+from tidemark.core.windows.window import Times
+from tidemark.errors import PipelineError
+
+PERIODS = ("day", "week", "month")
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+Days = npt.NDArray[np.int64]
+"""Dates as days since 1970-01-01."""
+
+_DAY_MS = 86_400_000
+
+# Watermarks may lie far outside the years of event times; polars' calendar is larger than that.
+_FIRST_MS, _LAST_MS = -100_000 * 366 * _DAY_MS, 100_000 * 366 * _DAY_MS
+
+# A local date is at most this many days from that of UTC, also where a zone moved over the date
+# line.
+_APART = 2
+
+_EPOCH_WEEKDAY = WEEKDAYS.index("thursday")
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """Every ``period`` of ``zone`` is a window; weeks begin on ``week_start``."""
+
+    period: str
+    zone: str
+    week_start: str = "monday"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calendar."""
+        if self.period not in PERIODS:
+            raise PipelineError(f"calendar: {self.period!r} is not one of {', '.join(PERIODS)}")
+        if self.week_start not in WEEKDAYS:
+            raise PipelineError(
+                f"calendar: week_start {self.week_start!r} is not one of {', '.join(WEEKDAYS)}"
+            )
+        require_zone(self.zone, "calendar")
+
+    @property
+    def label(self) -> str:
+        """The windows as a user writes them."""
+        start = f", from {self.week_start}" if self.period == "week" else ""
+        return f"calendar({self.period}, {self.zone}{start})"
+
+    @property
+    def longest_ms(self) -> int:
+        """No window is longer: a zone that crosses the date line repeats a day."""
+        return {"day": 2, "week": 8, "month": 32}[self.period] * _DAY_MS
+
+    def slice_start(self, at_ms: Times) -> Times:
+        """Return the start of the window that each time is in."""
+        return self._bounds(at_ms)[0]
+
+    def end_until(self, at_ms: Times) -> Times:
+        """Return the last window end at or before each time: windows touch."""
+        return self._bounds(at_ms)[0]
+
+    def last_end(self, at_ms: Times) -> Times:
+        """Return the end of the window that each time is in."""
+        return self._bounds(at_ms)[1]
+
+    def ends_of(self, slice_start_ms: Times) -> Times:
+        """Return the end of each window that has a slice, as the only column."""
+        return self.last_end(slice_start_ms)[:, None]
+
+    def start_of(self, end_ms: Times) -> Times:
+        """Return the starts of windows by their ends."""
+        return self.slice_start(end_ms - 1)
+
+    def _bounds(self, at_ms: Times) -> tuple[Times, Times]:
+        """Return start and end of the window that each time is in.
+
+        The rules of the zone are asked only for the few dates around the times.
+        """
+        at_ms = np.clip(at_ms, _FIRST_MS, _LAST_MS)
+        near = np.arange(-_APART, _APART + 1)
+        days = np.unique(np.unique(at_ms // _DAY_MS)[:, None] + near)
+        first = self._first_day(days)
+        dates = np.unique(np.concatenate((first, self._next_first_day(first))))
+        starts = np.unique(_midnights(dates, self.zone))
+        after = np.searchsorted(starts, at_ms, "right")
+        return starts[after - 1], starts[after]
+
+    def _first_day(self, days: Days) -> Days:
+        """Return the first day of the period of each date."""
+        if self.period == "week":
+            return days - (days + _EPOCH_WEEKDAY - WEEKDAYS.index(self.week_start)) % 7
+        if self.period == "month":
+            return _days_of(days.astype("datetime64[D]").astype("datetime64[M]"))
+        return days
+
+    def _next_first_day(self, first: Days) -> Days:
+        """Return the first day of the next period."""
+        if self.period == "month":
+            months = first.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+            return _days_of((months + 1).astype("datetime64[M]"))
+        return first + (7 if self.period == "week" else 1)
+
+
+def _days_of(months: npt.NDArray[np.datetime64]) -> Days:
+    return months.astype("datetime64[D]").astype(np.int64)
+
+
+def _local(at_ms: Times, zone: str) -> Times:
+    """Return local times, as ms that would be UTC."""
+    instants = pl.Series(at_ms).cast(pl.Datetime("ms", "UTC"))
+    local = instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+    return local.cast(pl.Int64).to_numpy()
+
+
+def _midnights(days: Days, zone: str) -> Times:
+    """Return the first instant at which local time has reached each date."""
+    wanted = days * _DAY_MS
+    found = (
+        pl.Series(wanted)
+        .cast(pl.Datetime("ms"))
+        .dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        .cast(pl.Int64)
+    )
+    instants: Times = found.fill_null(0).to_numpy().copy()
+    skipped = found.is_null().to_numpy()
+    if skipped.any():
+        instants[skipped] = _skips(wanted[skipped], zone)
+    return instants
+
+
+def _skips(wanted: Times, zone: str) -> Times:
+    """Return when the clocks skipped local times, by halving the time in which they did."""
+    before, after = wanted - _APART * _DAY_MS, wanted + _APART * _DAY_MS
+    while (after - before > 1).any():
+        middle = (before + after) // 2
+        reached = _local(middle, zone) >= wanted
+        before, after = np.where(reached, before, middle), np.where(reached, middle, after)
+    return after

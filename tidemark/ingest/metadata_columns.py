@@ -1,0 +1,73 @@
+"""Columns of the Kafka record itself: ``_key``, ``_timestamp``, ... (expression.METADATA).
+
+They are made only where the pipeline names them: a key that is no text kills a record only of a
+pipeline that looks at keys.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidemark.core.rows.expression import METADATA
+from tidemark.serde.records import Headers, RecordBatch
+
+Indices = npt.NDArray[np.intp]
+Kill = Callable[[int, str, str], None]
+
+
+def with_metadata(
+    names: Sequence[str], records: Indices, rows: pl.DataFrame, batch: RecordBatch, kill: Kill
+) -> tuple[Indices, pl.DataFrame]:
+    """Add the columns ``names`` to ``rows``, the rows of the batch's ``records``.
+
+    Records whose key or headers are no UTF-8 are told to ``kill`` (index, stage, reason) and left
+    out.
+    """
+    if not names:
+        return records, rows
+    made: dict[str, list[Any]] = {name: [] for name in names if name in _TEXTS}
+    kept = np.ones(len(records), np.bool_)
+    for name, values in made.items():
+        for position, index in enumerate(records.tolist()):
+            try:
+                values.append(_TEXTS[name](batch, index))
+            except UnicodeDecodeError as error:
+                kept[position] = False
+                values.append(None)
+                kill(index, name, f"{name} is not UTF-8 (byte {error.start})")
+    columns = [_column(name, made, records, batch) for name in names]
+    rows = rows.with_columns(columns)
+    return (records, rows) if kept.all() else (records[kept], rows.filter(pl.Series(kept)))
+
+
+def _column(
+    name: str, made: dict[str, list[Any]], records: Indices, batch: RecordBatch
+) -> pl.Series | pl.Expr:
+    if name in made:
+        return pl.Series(name, made[name], METADATA[name])
+    if name == "_timestamp":
+        stamps = pl.Series(name, batch.timestamp_column()[records])
+        return stamps.set(stamps < 0, None)
+    if name == "_offset":
+        return pl.Series(name, batch.offsets[records])
+    value = batch.partition if name == "_partition" else batch.topic
+    return pl.lit(value, METADATA[name]).alias(name)
+
+
+def _key(batch: RecordBatch, index: int) -> str | None:
+    key = batch.keys[index]
+    return None if key is None else key.decode()
+
+
+def _headers(batch: RecordBatch, index: int) -> list[dict[str, str | None]]:
+    headers: Headers = batch.headers[index]
+    return [
+        {"name": name, "value": None if value is None else value.decode()}
+        for name, value in headers or ()
+    ]
+
+
+_TEXTS: dict[str, Callable[[RecordBatch, int], Any]] = {"_key": _key, "_headers": _headers}

@@ -1,0 +1,149 @@
+"""What one ingest commit writes to a log: for each partition the rows of its keys, all marks.
+
+Every log partition is told the marks of all its sources, so each reader has the whole clock.  A
+segment too large for a message is cut between two records (Segment.split), which changes nothing
+downstream; a single record larger than that stays whole.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.rows.keys import partitions_of
+from tidemark.core.state.blocks import in_one_chunk, lines_at
+from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, Segment, SourceMark
+from tidemark.ingest.ingest import Taken
+from tidemark.plan.physical import LogPlan, StreamPlan
+
+MAX_BYTES = 4 * 2**20
+"""Largest segment, uncompressed; the topics of a log take messages four times as large."""
+
+
+class SegmentBuilder:
+    """Collects what ingest took from its sources since the last commit."""
+
+    def __init__(self, epoch: int, max_bytes: int = MAX_BYTES) -> None:
+        """Start with nothing taken; ``epoch`` is the life of the log."""
+        self._epoch = epoch
+        self._max_bytes = max_bytes
+        self._taken: dict[str, list[Taken]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was taken since the last commit."""
+        return not self._taken
+
+    def add(self, taken: Taken) -> None:
+        """Add a batch; those of one source come in order."""
+        batches = self._taken.setdefault(taken.mark.source, [])
+        if batches:
+            ended, begins = batches[-1].mark.next_offset, taken.mark.first_offset
+            assert ended == begins, f"{taken.mark.source}: batch from {begins} after {ended}"
+        batches.append(taken)
+
+    def clear(self) -> None:
+        """Forget everything, once all logs are built and committed."""
+        self._taken.clear()
+
+    def build(
+        self,
+        log: LogPlan,
+        now_ms: int,
+        partitions: Mapping[str, int],
+        marks: Iterable[SourceMark] = (),
+    ) -> list[list[Segment]]:
+        """Return the segments of each partition of a log, in the order to write them.
+
+        ``partitions``: of each raw topic, as known now.  ``marks``: words of sources beyond what
+        they gave rows for: idleness, or that they are there.  Without any mark there is nothing
+        to write, and each list is empty.
+        """
+        said = self._marks(log, marks)
+        if not said:
+            return [[] for _ in range(log.partitions)]
+        whole = Segment(
+            epoch=self._epoch,
+            part=0,
+            sources=tuple(said),
+            partitions={topic: partitions[topic] for topic in sorted(log.topics)},
+            ingested_at_ms=now_ms,
+            streams={},
+        )
+        frames = {stream.name: self._split(stream, log.partitions, said) for stream in log.streams}
+        return [
+            _sized(replace(whole, streams=_filled(frames, partition)), self._max_bytes)
+            for partition in range(log.partitions)
+        ]
+
+    def _marks(self, log: LogPlan, marks: Iterable[SourceMark]) -> list[SourceMark]:
+        """Return one mark per source that spoke, sorted by source."""
+        said = {source: _joined(batches) for source, batches in self._taken.items()}
+        for mark in marks:
+            read = said.get(mark.source)
+            said[mark.source] = (
+                mark if read is None else replace(read, idle=mark.idle, silence_ms=mark.silence_ms)
+            )
+        mine = [mark for mark in said.values() if mark.topic in log.topics]
+        return sorted(mine, key=lambda mark: (mark.topic, int(mark.source.rpartition("/")[2])))
+
+    def _split(
+        self, stream: StreamPlan, partitions: int, marks: Sequence[SourceMark]
+    ) -> list[pl.DataFrame]:
+        """Return a stream's rows by log partition, in log order."""
+        frames = [
+            _marked(taken.streams[stream.name], index)
+            for index, mark in enumerate(marks)
+            for taken in self._taken.get(mark.source, ())
+            if stream.name in taken.streams
+        ]
+        if not frames:
+            return [pl.DataFrame()] * partitions
+        rows = in_one_chunk(pl.concat(frames)[[*ROW_COLUMNS, *stream.columns]])
+        numbers = partitions_of(rows, stream.key, partitions)
+        rows = lines_at(rows, np.argsort(numbers, kind="stable"))
+        ends = np.bincount(numbers, minlength=partitions).cumsum().tolist()
+        return [rows[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _marked(rows: pl.DataFrame, source: int) -> pl.DataFrame:
+    """Say of which source rows are, by its place among the marks."""
+    return rows.hstack([pl.Series(SOURCE, np.full(rows.height, source, np.uint16))])
+
+
+def _joined(batches: Sequence[Taken]) -> SourceMark:
+    first, last = batches[0].mark, batches[-1].mark
+    return replace(
+        last, first_offset=first.first_offset, watermark_before_ms=first.watermark_before_ms
+    )
+
+
+def _filled(
+    frames: Mapping[str, Sequence[pl.DataFrame]], partition: int
+) -> dict[str, pl.DataFrame]:
+    rows = {name: split[partition] for name, split in frames.items()}
+    return {name: frame for name, frame in rows.items() if frame.height}
+
+
+def _sized(segment: Segment, max_bytes: int) -> list[Segment]:
+    """Cut a segment until each part fits; number the parts."""
+    fitting: list[Segment] = []
+    waiting = [segment]
+    while waiting:
+        part = waiting.pop()
+        halves = _halves(part) if _size(part) > max_bytes else (part,)
+        if len(halves) > 1:
+            waiting += reversed(halves)
+        else:
+            fitting.append(part)
+    return [replace(part, part=number) for number, part in enumerate(fitting)]
+
+
+def _size(segment: Segment) -> int:
+    return sum(int(frame.estimated_size()) for frame in segment.streams.values())
+
+
+def _halves(segment: Segment) -> Sequence[Segment]:
+    halves = segment.split(segment.height // 2)
+    return halves if len(halves) > 1 else segment.split(1)

@@ -1,0 +1,181 @@
+"""The time of one source's records: event time, quarantine, and the watermark before each.
+
+1. Time looks at few columns.  It sees them of every record that is good, and of those dead only
+   for another column: these move time as well.
+2. A record whose event time is missing or out of range, on which an expression of time fails, or
+   which is dated too far in the future, is dead and moves no time.
+3. The watermark before each record is that of all records before it that move time, whatever
+   becomes of them later.
+
+See docs/semantics.md, "Sources, event time, watermarks".
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.rows.expression import metadata_used, output_types
+from tidemark.core.rows.row_values import row_values
+from tidemark.core.time.assigners import ColumnTime, ExpressionTime, IngestTime, RecordTime
+from tidemark.core.time.event_time import (
+    MISSING,
+    REASONS,
+    EventTimes,
+    column_times,
+    record_times,
+    value_times,
+)
+from tidemark.core.time.iso8601 import Mask, Times
+from tidemark.core.time.watermark import (
+    Dated,
+    FromExpression,
+    Punctuated,
+    delay_ms,
+    future,
+    largest_of,
+    watermark_of,
+    watermarks_before,
+)
+from tidemark.ingest.metadata_columns import Kill, with_metadata
+from tidemark.plan.physical import SourcePlan
+from tidemark.serde.json_records import Indices, Parsed
+from tidemark.serde.records import RecordBatch
+
+FUTURE = "future timestamp"
+
+_NO_TIME = REASONS.index(MISSING)
+_RECORD = "@record"  # keeps the height of a frame in which time looks at no column
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Time of each record of a batch: ``moves`` are those with an event time, not quarantined."""
+
+    ms: Times
+    moves: Mask
+    watermarks: Times  # before each record
+    watermark_ms: int  # after all
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The records of a batch that time sees, in order, and what it sees of them."""
+
+    records: Indices
+    rows: pl.DataFrame
+    height: int  # of the whole batch
+
+    def values(self, expression: pl.Expr, dtype: pl.DataType) -> tuple[pl.Series, dict[int, str]]:
+        """Return what an expression makes of the rows, and why it fails, by record."""
+        values, faults = row_values(expression, self.rows, dtype)
+        return values, {int(self.records[row]): reason for row, reason in faults.items()}
+
+    def spread(self, mask: Mask) -> Mask:
+        """Return a mask of the rows as one of all records; the others' is false."""
+        spread = np.zeros(self.height, np.bool_)
+        spread[self.records] = mask
+        return spread
+
+
+class SourceTime:
+    """Event time and watermarks of one raw topic, as its source declares them."""
+
+    def __init__(self, plan: SourcePlan) -> None:
+        """Find out which columns time looks at."""
+        self._plan = plan
+        self._delay_ms, self._min_ms = delay_ms(plan.watermark), plan.min_time_ms
+        expressions = list(_expressions(plan))
+        roots = {name for expression in expressions for name in expression.meta.root_names()}
+        if isinstance(plan.event_time, ColumnTime):
+            roots.add(plan.event_time.column)
+        self.columns = [name for name in plan.schema if name in roots]
+        self._metadata = metadata_used(expressions)
+        self._dtypes = [
+            next(iter(output_types([expression], plan.schema, plan.topic).values()))
+            for expression in expressions
+        ]
+
+    def of(self, batch: RecordBatch, parsed: Parsed, watermark_ms: int, kill: Kill) -> Timed:
+        """Return the time of a batch's records; ``watermark_ms`` is that before it."""
+        largest_ms = largest_of(watermark_ms, self._delay_ms)
+        seen = self._seen(batch, parsed, kill)
+        times = self._times(batch, parsed, seen, largest_ms, kill).not_before(self._min_ms)
+        candidates, counts, failed = self._candidates(seen, times)
+        for index, reason in failed.items():
+            kill(index, "watermark", reason)
+        known = times.known
+        known[list(failed)] = False
+        counts &= known
+        future_ms = self._plan.max_future_ms
+        if future_ms is not None and not isinstance(self._plan.event_time, IngestTime):
+            latest = np.where(counts, np.maximum(times.ms, candidates), times.ms)
+            dated = Dated(latest, known, candidates, counts, batch.timestamp_column())
+            ahead = future(dated, largest_ms, future_ms)
+            known, counts = known & ~ahead, counts & ~ahead
+        self._kill_timeless(parsed.good[~known[parsed.good]], times, kill)
+        watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)
+        return Timed(times.ms, known, watermarks, watermark_of(largest_ms, self._delay_ms))
+
+    def _seen(self, batch: RecordBatch, parsed: Parsed, kill: Kill) -> _Seen:
+        records = parsed.good
+        rows = pl.DataFrame([parsed.columns[name] for name in self.columns])
+        if len(parsed.timed):
+            records = np.concatenate([records, parsed.timed])
+            order = np.argsort(records)
+            records, rows = records[order], pl.concat([rows, parsed.times])[order]
+        rows = pl.DataFrame([pl.Series(_RECORD, records), *rows.get_columns()])
+        records, rows = with_metadata(self._metadata, records, rows, batch, kill)
+        return _Seen(records, rows, len(batch))
+
+    def _times(
+        self, batch: RecordBatch, parsed: Parsed, seen: _Seen, largest_ms: int, kill: Kill
+    ) -> EventTimes:
+        """Return the event time of every record; blank ones have none."""
+        spec, height = self._plan.event_time, len(batch)
+        if isinstance(spec, ColumnTime):
+            return column_times(spec, seen.rows[spec.column]).spread(seen.records, height)
+        if isinstance(spec, ExpressionTime):
+            values, failed = seen.values(spec.expression, self._dtypes[0])
+            for index, reason in failed.items():
+                kill(index, "event time", reason)
+            return value_times(values).spread(seen.records, height)
+        if isinstance(spec, RecordTime):
+            times = record_times(batch.timestamp_column())
+        else:
+            now_ms = max(batch.received_at_ms, largest_ms)
+            times = record_times(np.full(height, now_ms, np.int64))
+        times.reason[list(parsed.blank)] = _NO_TIME
+        return times
+
+    def _candidates(self, seen: _Seen, times: EventTimes) -> tuple[Times, Mask, dict[int, str]]:
+        """Return the watermark candidates, who has one, and why it fails, by record."""
+        watermark = self._plan.watermark
+        if isinstance(watermark, Punctuated):
+            marked, failed = seen.values(watermark.when, pl.Boolean())
+            return times.ms, seen.spread(marked.fill_null(value=False).to_numpy()), failed
+        if isinstance(watermark, FromExpression):
+            values, failed = seen.values(watermark.candidate, self._dtypes[-1])
+            made = value_times(values).not_before(self._min_ms)
+            for row in np.flatnonzero((made.reason != 0) & (made.reason != _NO_TIME)).tolist():
+                failed[int(seen.records[row])] = f"watermark: {made.why(row, self._min_ms)}"
+            made = made.spread(seen.records, seen.height)
+            return made.ms, made.known, failed
+        return times.ms, times.known, {}
+
+    def _kill_timeless(self, records: Indices, times: EventTimes, kill: Kill) -> None:
+        spec = self._plan.event_time
+        what = f"event time {spec.column}" if isinstance(spec, ColumnTime) else "event time"
+        for index in records.tolist():
+            reason = times.why(index, self._min_ms)
+            kill(index, "event time", f"{what}: {reason}" if reason else FUTURE)
+
+
+def _expressions(plan: SourcePlan) -> Iterator[pl.Expr]:
+    if isinstance(plan.event_time, ExpressionTime):
+        yield plan.event_time.expression
+    if isinstance(plan.watermark, Punctuated):
+        yield plan.watermark.when
+    if isinstance(plan.watermark, FromExpression):
+        yield plan.watermark.candidate

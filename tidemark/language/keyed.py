@@ -1,0 +1,216 @@
+"""Keyed streams: windows over the rows of each key, their aggregates, and where panes go."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from tidemark.core.aggregates.aggregate import Aggregation, Kind
+from tidemark.core.rows.options import require_boolean
+from tidemark.core.time.duration import Duration, duration_ms
+from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.pane import START, WINDOW
+from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
+from tidemark.core.windows.window import Hopping, Session
+from tidemark.errors import PipelineError
+from tidemark.language.arrival_windows import (
+    InArrivalOrder,
+    discarding,
+    global_window,
+    require_published,
+    windows_on,
+)
+from tidemark.language.session_gap import with_gap
+from tidemark.language.windows import ProcessingTime, SessionOf
+from tidemark.plan.logical import (
+    Accumulation,
+    Dataflow,
+    Format,
+    Node,
+    Output,
+    SessionLateness,
+    Window,
+    Windowed,
+    output_topics,
+)
+from tidemark.plan.names import require_late_fields_free, require_topic, require_values
+from tidemark.serde.avro_results import AvroResults
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedStream:
+    """A stream whose state is kept apart for each value of ``key``."""
+
+    dataflow: Dataflow
+    node: Node
+    key: tuple[str, ...]
+
+    def window(
+        self,
+        window: Window | SessionOf | ProcessingTime | InArrivalOrder,
+        *,
+        allowed_lateness: Duration = 0,
+        trigger: Trigger | None = None,
+        lateness: SessionLateness | None = None,
+        accumulation: Accumulation = "accumulating",
+        empty: bool = False,
+    ) -> "WindowedStream":
+        """Group each key's rows in windows.
+
+        ``allowed_lateness``: how long after its end a window takes rows.  ``trigger``: when panes
+        are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
+        judged ``"after_merging"`` or ``"strict"``, by its own time.  ``accumulation``: whether each
+        pane of a window holds all its rows, or ``"discarding"``, those since the pane before.
+        ``empty``: publish windows without rows too, between the first and last one of each key.
+        """
+        require_late_fields_free(self.node.columns, "window")
+        by_processing_time = isinstance(window, ProcessingTime)
+        if isinstance(window, ProcessingTime):
+            _require_no_lateness(allowed_lateness, lateness)
+            window = window.window
+        _require_trigger(trigger)
+        require_boolean(empty, "window(empty)")
+        if empty:
+            _require_filled(window, trigger)
+        if isinstance(window, InArrivalOrder):
+            _require_no_lateness(allowed_lateness, lateness)
+            _require_choice(accumulation, Accumulation, "window(accumulation)")
+            return self._in_arrival_order(window, trigger, accumulation)
+        node, window = self._windows_on(window)
+        lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
+        if lateness_ms < 0:
+            raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
+        _require_choice(accumulation, Accumulation, "window(accumulation)")
+        _require_lateness(window, lateness)
+        return WindowedStream(
+            self.dataflow,
+            Windowed(
+                node,
+                self.key,
+                window,
+                lateness_ms,
+                trigger or OnClose(),
+                lateness or "after_merging",
+                accumulation,
+                by_processing_time,
+                empty,
+            ),
+        )
+
+    def _windows_on(self, window: Window | SessionOf) -> tuple[Node, Window]:
+        """Return windows, and the stream that has what they look at."""
+        if isinstance(window, SessionOf):
+            return with_gap(self.node, window)
+        if not isinstance(window, Window):
+            raise PipelineError(
+                f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
+                "sliding(), session(), processing_time(), count_window(), delta(), punctuation() "
+                "or global_window()"
+            )
+        return self.node, window
+
+    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
+        """Compute running values of each key, over all its rows so far: one pane for each row."""
+        require_late_fields_free(self.node.columns, "aggregate")
+        return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
+
+    def _in_arrival_order(
+        self,
+        window: InArrivalOrder,
+        trigger: Trigger | None,
+        accumulation: Accumulation = "accumulating",
+    ) -> "WindowedStream":
+        used = trigger or OnClose()
+        node, windows = windows_on(self.node, window)
+        require_published(windows, used)
+        if accumulation == "discarding":
+            windows, used, accumulation = discarding(windows, used)
+        windowed = Windowed(node, self.key, windows, 0, used, "after_merging", accumulation)
+        return WindowedStream(self.dataflow, windowed)
+
+
+def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
+    """Refuse lateness where no row is ever late."""
+    if allowed_lateness != 0 or lateness is not None:
+        raise PipelineError(
+            "window(allowed_lateness, lateness): no row is late for a window in order of arrival "
+            "or of processing time; leave them out"
+        )
+
+
+def _require_trigger(trigger: object) -> None:
+    if trigger is not None and not isinstance(trigger, Trigger):
+        raise PipelineError(
+            f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
+            "on_update() or every()"
+        )
+
+
+def _require_filled(window: object, trigger: Trigger | None) -> None:
+    if not isinstance(window, Hopping | Calendar):
+        raise PipelineError(
+            "window(empty): only tumbling(), hopping() and calendar() windows follow each other "
+            "without rows"
+        )
+    if not isinstance(trigger or OnClose(), OnClose | OnFinal):
+        raise PipelineError(f"window(empty): windows are not published at their close {trigger}")
+
+
+def _require_choice(value: object, choices: object, what: str) -> None:
+    if value not in get_args(choices):
+        raise PipelineError(f"{what}: {value!r} is not one of {get_args(choices)}")
+
+
+def _require_lateness(window: Window, lateness: object) -> None:
+    if lateness is None:
+        return
+    if not isinstance(window, Session):
+        raise PipelineError(f"window(lateness): {lateness!r} is a choice of sessions only")
+    _require_choice(lateness, SessionLateness, "window(lateness)")
+
+
+@dataclass(frozen=True, eq=False)
+class WindowedStream:
+    """A keyed stream in windows."""
+
+    dataflow: Dataflow
+    windowed: Windowed
+
+    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
+        """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
+        for name, aggregate in aggregates.items():
+            if not callable(getattr(aggregate, "parts", None)):
+                raise PipelineError(
+                    f"aggregate({name}): {aggregate!r} is no aggregate; use count(), "
+                    "sum('column') or another aggregate of tidemark"
+                )
+        require_values(list(aggregates), self.windowed.key, "aggregate")
+        return AggregatedStream(
+            self.dataflow, self.windowed, Aggregation(aggregates, self.windowed.node.columns)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AggregatedStream:
+    """The panes of a windowed stream, which go nowhere until ``to`` names them."""
+
+    dataflow: Dataflow
+    windowed: Windowed
+    aggregation: Aggregation
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish the panes on topic ``<pipeline>.<name>``, late rows on ``...<name>.late``."""
+        require_topic(name, "to(name)")
+        for topic in output_topics(self.dataflow.name, name):
+            require_topic(topic, f"to({name!r})")
+        if format not in get_args(Format):
+            raise PipelineError(f"to({name!r}): format {format!r} is not one of {get_args(Format)}")
+        if format == "avro":
+            self._require_avro(f"{self.dataflow.name}.{name}")
+        self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))
+
+    def _require_avro(self, topic: str) -> None:
+        """Make the schemas once, which refuses names and types that Avro does not know."""
+        columns = self.windowed.node.columns
+        key = {name: columns[name] for name in self.windowed.key}
+        identity = WINDOW if isinstance(self.windowed.window, Arrival) else START
+        AvroResults(topic, key, self.aggregation.types, columns, identity)

@@ -1,0 +1,84 @@
+"""Find the pipeline that a module defines, the same in every process."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from tidemark.errors import PipelineError
+from tidemark.language.pipeline import Pipeline
+
+
+def load_pipeline(path: str) -> Pipeline:
+    """Return the pipeline of ``examples.game``, ``examples/game.py`` or ``module:attribute``.
+
+    Raises:
+        PipelineError: no such module, or not exactly one pipeline in it; says what was found.
+    """
+    module_path, _, attribute = path.partition(":")
+    module = pipeline_module(module_path)
+    return _attribute(module, attribute) if attribute else _only_pipeline(module)
+
+
+def pipeline_module(path: str) -> ModuleType:
+    """Return the module of ``examples.game``, ``examples/game.py`` or ``module:attribute``."""
+    path, _, _ = path.partition(":")
+    name = _module_name(path)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise PipelineError(f"pipeline {path!r}: no module {name!r} in {folder}") from error
+        raise
+
+
+def _module_name(path: str) -> str:
+    """Return the dotted name of a module; a file's is relative to the working directory."""
+    if not path.endswith(".py"):
+        return path
+    file = Path(path)
+    if not file.is_file():
+        raise PipelineError(f"pipeline {path!r}: no such file in {Path.cwd()}")
+    try:
+        parts = file.resolve().relative_to(Path.cwd().resolve()).with_suffix("").parts
+    except ValueError:
+        if str(file.resolve().parent) not in sys.path:
+            sys.path.insert(0, str(file.resolve().parent))
+        return file.stem
+    if not all(part.isidentifier() for part in parts):
+        raise PipelineError(f"pipeline {path!r}: {'.'.join(parts)!r} is no name of a module")
+    return ".".join(parts)
+
+
+def _attribute(module: ModuleType, attribute: str) -> Pipeline:
+    if not hasattr(module, attribute):
+        raise PipelineError(
+            f"module {module.__name__!r} has no {attribute!r}; its pipelines: {_listed(module)}"
+        )
+    found = getattr(module, attribute)
+    if not isinstance(found, Pipeline):
+        raise PipelineError(
+            f"{module.__name__}:{attribute} is a {type(found).__name__}, not a Pipeline"
+        )
+    return found
+
+
+def _only_pipeline(module: ModuleType) -> Pipeline:
+    found = {id(pipeline): pipeline for pipeline in _pipelines(module).values()}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    hint = f"; name one, as {module.__name__}:NAME" if found else ""
+    raise PipelineError(
+        f"module {module.__name__!r} defines {len(found)} pipelines: {_listed(module)}{hint}"
+    )
+
+
+def _pipelines(module: ModuleType) -> dict[str, Pipeline]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, Pipeline)}
+
+
+def _listed(module: ModuleType) -> str:
+    return ", ".join(_pipelines(module)) or "none"

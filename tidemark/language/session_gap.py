@@ -1,0 +1,38 @@
+"""Sessions whose gap is a value of the row: the step that a stream needs for them."""
+
+import polars as pl
+
+from tidemark.core.rows.expression import output_types, require_column
+from tidemark.core.rows.probe import require_row_wise
+from tidemark.core.rows.session_gap import GAP_COLUMN, SessionGap
+from tidemark.core.windows.window import Session
+from tidemark.errors import PipelineError
+from tidemark.language.windows import SessionOf
+from tidemark.plan.logical import Node
+
+
+def with_gap(node: Node, window: SessionOf) -> tuple[Node, Session]:
+    """Return a stream whose rows all have a gap, and the sessions that look at it.
+
+    Raises:
+        PipelineError: the gap is no column or expression of whole numbers.
+    """
+    gap = window.gap
+    if isinstance(gap, str):
+        require_column(gap, node.columns, f"session(gap): {gap!r} is no duration")
+        column, expression = gap, pl.col(gap)
+    else:
+        column, expression = GAP_COLUMN, gap
+        if column in node.columns:
+            raise PipelineError(
+                f"session(gap): the stream has a column {column!r} already; give its name as gap, "
+                "or leave it out by select()"
+            )
+    kind = SessionGap(node.columns, expression, column, window.longest_ms)
+    types = list(output_types([expression], node.columns, kind.label).values())
+    if types != [pl.Int64()]:
+        found = ", ".join(map(str, types))
+        raise PipelineError(f"{kind.label}: the gap is {found}, not Int64 (milliseconds)")
+    require_row_wise(expression, node.columns, kind.label)
+    columns = {**node.columns, column: pl.Int64()}
+    return Node(columns, (node,), kind), Session(window.longest_ms, column)

@@ -1,0 +1,119 @@
+"""What a source declares about time, checked where it is written."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from tidemark.core.rows.expression import output_types, require_column, require_expression, shown
+from tidemark.core.rows.options import require_zone
+from tidemark.core.rows.probe import require_row_wise
+from tidemark.core.time.assigners import (
+    UNITS,
+    ColumnTime,
+    EventTime,
+    ExpressionTime,
+    IngestTime,
+    RecordTime,
+)
+from tidemark.core.time.duration import Duration, duration_ms
+from tidemark.core.time.event_time import column_times
+from tidemark.core.time.watermark import Bounded, FromExpression, Punctuated, Watermark
+from tidemark.errors import PipelineError
+
+Columns = Mapping[str, pl.DataType]
+
+WhenSilent: TypeAlias = Literal["advance", "wait"]
+
+
+def assigner(
+    event_time: object, unit: str, zone: str | None, columns: Columns, what: str
+) -> EventTime:
+    """Return the event-time assigner that the options of a source describe."""
+    if isinstance(event_time, RecordTime | IngestTime | pl.Expr):
+        if unit != "ms" or zone is not None:
+            raise PipelineError(f"{what}: unit {unit!r}, zone {zone!r}: only of a column's time")
+        if not isinstance(event_time, pl.Expr):
+            return event_time
+        _require_time(event_time, columns, f"{what}: event_time")
+        return ExpressionTime(event_time)
+    require_column(event_time, columns, f"{what}: event_time")
+    assert isinstance(event_time, str)
+    if unit not in UNITS:
+        raise PipelineError(f"{what}: unit {unit!r} is not one of {', '.join(UNITS)}")
+    if zone is not None:
+        require_zone(zone, what)
+    _require_unit(event_time, unit, columns[event_time], what)
+    return ColumnTime(event_time, unit, zone)
+
+
+def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None:
+    """Refuse what is no watermark over the columns of a source."""
+    if isinstance(watermark, Punctuated):
+        name = f"{what}: watermark punctuated()"
+        dtype = _one(watermark.when, columns, name)
+        if dtype != pl.Boolean:
+            raise PipelineError(f"{name}: {shown(watermark.when)} gives {dtype}, not Boolean")
+    elif isinstance(watermark, FromExpression):
+        _require_time(watermark.candidate, columns, f"{what}: watermark from_expression()")
+    elif not isinstance(watermark, Bounded):
+        raise PipelineError(
+            f"{what}: watermark {watermark!r} is none; use bounded('2s'), monotonic(), "
+            "punctuated() or from_expression()"
+        )
+
+
+def instant_ms(value: object, what: str) -> int:
+    """Return an instant given as ISO 8601 text or datetime, with an offset."""
+    text = value.isoformat() if isinstance(value, datetime) else value
+    if isinstance(text, str):
+        times = column_times(ColumnTime("", "iso8601"), pl.Series([text]))
+        if times.known[0]:
+            return int(times.ms[0])
+    raise PipelineError(f"{what}: {value!r} is no instant such as '2000-01-01T00:00:00Z'")
+
+
+def positive_ms(value: Duration, what: str) -> int:
+    """Return a duration that must be longer than 0."""
+    ms = duration_ms(value, what)
+    if ms <= 0:
+        raise PipelineError(f"{what}: {value!r} is not longer than 0")
+    return ms
+
+
+def waits(when_silent: WhenSilent, what: str) -> bool:
+    """Return whether the clock stands still while all sources are silent."""
+    if when_silent not in ("advance", "wait"):
+        raise PipelineError(f"{what}: when_silent {when_silent!r} is not 'advance' or 'wait'")
+    return when_silent == "wait"
+
+
+def _require_unit(column: str, unit: str, dtype: pl.DataType, what: str) -> None:
+    needed = pl.String() if unit == "iso8601" else pl.Int64()
+    if dtype == needed or (unit == "s" and dtype == pl.Float64()):
+        return
+    alternative = " or Float64" if unit == "s" else ""
+    raise PipelineError(
+        f"{what}: event_time column {column!r} is {dtype}, but unit {unit!r} needs {needed}"
+        f"{alternative}"
+    )
+
+
+def _require_time(expression: pl.Expr, columns: Columns, what: str) -> None:
+    dtype = _one(expression, columns, what)
+    if dtype == pl.Int64 or (isinstance(dtype, pl.Datetime) and dtype.time_zone is not None):
+        return
+    raise PipelineError(
+        f"{what}: {shown(expression)} gives {dtype}, not Int64 (ms) or a Datetime with a zone"
+    )
+
+
+def _one(expression: object, columns: Columns, what: str) -> pl.DataType:
+    """Return the type of an expression that must make one column, of one record alone."""
+    used = require_expression(expression, what)
+    if used.meta.has_multiple_outputs():
+        raise PipelineError(f"{what}: {shown(used)} does not name its columns")
+    (dtype,) = output_types([used], columns, what).values()
+    require_row_wise(used, columns, what)
+    return dtype

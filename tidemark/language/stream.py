@@ -1,0 +1,197 @@
+"""Streams: immutable values that describe what happens to a source's rows, checked at once.
+
+Nothing is computed here but types, and expressions on a probe frame (core/rows/probe.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import polars as pl
+
+from tidemark.core.rows.expression import output_types, require_column, require_expression, shown
+from tidemark.core.rows.probe import require_row_wise
+from tidemark.core.rows.row_operators import (
+    Apply,
+    Explode,
+    Filter,
+    FlatMap,
+    RowFunction,
+    RowsFunction,
+    Select,
+    WithColumns,
+)
+from tidemark.core.rows.stateless import Kind
+from tidemark.errors import PipelineError
+from tidemark.language.keyed import KeyedStream
+from tidemark.plan.logical import Dataflow, Node
+from tidemark.plan.names import column_types, require_key, require_new_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows of one or several sources, each with event time; operators see one row at a time."""
+
+    dataflow: Dataflow
+    node: Node
+
+    @property
+    def columns(self) -> dict[str, pl.DataType]:
+        """The value columns and their types."""
+        return dict(self.node.columns)
+
+    def filter(self, predicate: pl.Expr) -> "Stream":
+        """Keep the rows for which the predicate is true; null is not true."""
+        label = self._checked(predicate, "filter")
+        return self._then(Filter(self.node.columns, predicate, label), self.columns)
+
+    def with_columns(self, *expressions: pl.Expr, **named: pl.Expr) -> "Stream":
+        """Add or replace columns by expressions, which all see the row as it was."""
+        used = _aliased(expressions, named, "with_columns")
+        types = self._made(used, "with_columns")
+        return self._then(
+            WithColumns(self.node.columns, used, types), {**self.node.columns, **types}
+        )
+
+    def select(self, *expressions: str | pl.Expr, **named: pl.Expr) -> "Stream":
+        """Replace all columns by those of expressions; text names a column to keep."""
+        for name in expressions:
+            if isinstance(name, str):
+                require_column(name, self.node.columns, "select")
+        plain = [pl.col(name) if isinstance(name, str) else name for name in expressions]
+        used = _aliased(plain, named, "select")
+        types = self._made(used, "select")
+        return self._then(Select(self.node.columns, used, types), types)
+
+    def apply(self, function: RowFunction, columns: Mapping[str, Any]) -> "Stream":
+        """Add or replace ``columns`` by a Python function from a row's dict to a dict of them.
+
+        ``columns`` gives their types.  The function is called once for each row, alone, and must
+        depend on nothing else; metadata columns must be made values first (``with_columns``).
+        """
+        what = f"apply({getattr(function, '__name__', function)})"
+        types = self._declared(function, columns, what)
+        return self._then(Apply(self.node.columns, function, types), {**self.node.columns, **types})
+
+    def flat_map(self, function: RowsFunction, columns: Mapping[str, Any]) -> "Stream":
+        """Replace each row by those that a Python function makes of its dict, as dicts.
+
+        The new rows have exactly the columns ``columns``, which gives their types.
+        """
+        what = f"flat_map({getattr(function, '__name__', function)})"
+        types = self._declared(function, columns, what)
+        return self._then(FlatMap(self.node.columns, function, types), types)
+
+    def explode(self, column: str) -> "Stream":
+        """Make one row for each item of a list column; an empty or null list gives none."""
+        require_column(column, self.node.columns, "explode")
+        dtype = self.node.columns[column]
+        if not isinstance(dtype, pl.List):
+            raise PipelineError(f"explode: column {column!r} is {dtype}, not a list")
+        inner = dtype.inner
+        item = inner() if isinstance(inner, type) else inner
+        return self._then(Explode(self.node.columns, column), {**self.node.columns, column: item})
+
+    def split(self, **predicates: pl.Expr) -> dict[str, "Stream"]:
+        """Send each row to the first stream whose predicate is true; rows of none are filtered.
+
+        ``rest=lit(True)`` as the last one takes what is left.
+        """
+        if not predicates:
+            raise PipelineError("split: no predicates; give them as name=predicate")
+        branches: dict[str, Stream] = {}
+        earlier = pl.lit(value=False)
+        for name, predicate in predicates.items():
+            label = self._checked(predicate, f"split {name}")
+            mine = predicate.fill_null(value=False)
+            kind = Filter(self.node.columns, mine & ~earlier, label)
+            branches[name] = self._then(kind, self.columns)
+            earlier = earlier | mine
+        return branches
+
+    def union(self, *others: "Stream") -> "Stream":
+        """Join streams with the same columns; a row in several of them is several rows."""
+        if not others:
+            raise PipelineError("union: no other stream")
+        for other in others:
+            self._require_same(other)
+        parents = (self.node, *(other.node for other in others))
+        return Stream(self.dataflow, Node(self.columns, parents))
+
+    def key_by(self, *columns: str) -> KeyedStream:
+        """Choose the columns whose values own the state; a row with a null in them is dead."""
+        what = f"key_by({', '.join(map(str, columns))})"
+        if not columns:
+            raise PipelineError("key_by: no column")
+        for column in columns:
+            require_column(column, self.node.columns, what)
+        if len(set(columns)) < len(columns):
+            raise PipelineError(f"{what}: a column is named twice")
+        require_key(columns, self.node.columns, what)
+        return KeyedStream(self.dataflow, self.node, columns)
+
+    def window(self, *window: object, **options: object) -> NoReturn:
+        """Refuse: windows are kept per key."""
+        raise PipelineError(f"window({_arguments(window, options)}): no key; call key_by() first")
+
+    def _then(self, kind: Kind, columns: Mapping[str, pl.DataType]) -> "Stream":
+        return Stream(self.dataflow, Node(dict(columns), (self.node,), kind))
+
+    def _made(self, expressions: tuple[pl.Expr, ...], operator: str) -> dict[str, pl.DataType]:
+        types = output_types(expressions, self.node.columns, operator)
+        require_new_columns(list(types), operator)
+        for expression in expressions:
+            require_row_wise(expression, self.node.columns, operator)
+        return types
+
+    def _checked(self, predicate: pl.Expr, operator: str) -> str:
+        """Refuse what is no predicate of one row; return what to call the filter."""
+        label = f"{operator}({shown(require_expression(predicate, operator))})"
+        types = list(output_types([predicate], self.node.columns, label).values())
+        if types != [pl.Boolean()]:
+            found = ", ".join(map(str, types))
+            raise PipelineError(f"{label}: the predicate gives {found}, not one Boolean")
+        require_row_wise(predicate, self.node.columns, operator)
+        return label
+
+    def _declared(
+        self, function: object, columns: Mapping[str, Any], what: str
+    ) -> dict[str, pl.DataType]:
+        if not callable(function):
+            raise PipelineError(f"{what}: {function!r} is no function")
+        return column_types(columns, f"{what} columns")
+
+    def _require_same(self, other: "Stream") -> None:
+        if not isinstance(other, Stream):
+            raise PipelineError(f"union: {other!r} is a {type(other).__name__}, not a stream")
+        if other.dataflow is not self.dataflow:
+            raise PipelineError(
+                f"union: the streams belong to two pipelines, {self.dataflow.name!r} and "
+                f"{other.dataflow.name!r}"
+            )
+        mine, theirs = self.node.columns, other.node.columns
+        for name in {**mine, **theirs}:
+            if mine.get(name) != theirs.get(name):
+                raise PipelineError(
+                    f"union: column {name!r} is {mine.get(name, 'missing')} in one stream and "
+                    f"{theirs.get(name, 'missing')} in another"
+                )
+
+
+def _aliased(
+    expressions: "tuple[pl.Expr, ...] | list[pl.Expr]", named: Mapping[str, pl.Expr], what: str
+) -> tuple[pl.Expr, ...]:
+    plain = [require_expression(expression, what) for expression in expressions]
+    aliased = [
+        require_expression(expression, f"{what}({name})").alias(name)
+        for name, expression in named.items()
+    ]
+    if not plain and not aliased:
+        raise PipelineError(f"{what}: no expressions")
+    return (*plain, *aliased)
+
+
+def _arguments(window: tuple[object, ...], options: Mapping[str, object]) -> str:
+    return ", ".join(
+        [*map(repr, window), *(f"{name}={value!r}" for name, value in options.items())]
+    )

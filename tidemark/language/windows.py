@@ -1,0 +1,99 @@
+"""Windows as users write them: ``tumbling("1m")``, ``calendar("day", "Europe/Berlin")``."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core.time.duration import Duration, duration_ms, is_duration
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.window import Hopping, Session, Sliding
+from tidemark.errors import PipelineError
+
+
+def tumbling(size: Duration, offset: Duration = 0) -> Hopping:
+    """Cut time into windows of ``size`` that touch; they start at ``offset`` after 1970."""
+    size_ms = _positive_ms(size, "tumbling(size)")
+    return _hopping(size_ms, size_ms, offset, f"tumbling({size!r})")
+
+
+def hopping(size: Duration, slide: Duration, offset: Duration = 0) -> Hopping:
+    """Start a window of ``size`` every ``slide``: an event is in ``size / slide`` windows."""
+    size_ms = _positive_ms(size, "hopping(size)")
+    slide_ms = _positive_ms(slide, "hopping(slide)")
+    if slide_ms > size_ms:
+        raise PipelineError(
+            f"hopping(slide): {slide!r} is longer than the size {size!r}: events between two "
+            "windows would be in none"
+        )
+    return _hopping(size_ms, slide_ms, offset, f"hopping({size!r}, {slide!r})")
+
+
+def sliding(size: Duration) -> Sliding:
+    """Let a window of ``size`` end with every row of a key, and another begin just after it.
+
+    Both ends are included: the window of a row at t holds what is in ``[t - size, t]``.
+    """
+    return Sliding(_positive_ms(size, "sliding(size)"))
+
+
+def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
+    """Make each ``"day"``, ``"week"`` or ``"month"`` of a time zone a window.
+
+    Days on which the clocks change have 23 or 25 hours.
+    """
+    return Calendar(period, zone, week_start)
+
+
+@dataclass(frozen=True)
+class SessionOf:
+    """Sessions whose gap is a value of each row; the stream that they are made on has it."""
+
+    gap: str | pl.Expr
+    longest_ms: int
+
+
+def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | SessionOf:
+    """Join events of a key that are less than ``gap`` apart.
+
+    ``gap`` may be a column or an expression with each row's own gap, in ms: a row then lasts until
+    its time + gap.  Rows whose gap is longer than ``max_gap`` are dead letters: nobody could tell
+    how long a window may stay open.
+    """
+    longest_ms = _positive_ms(max_gap, "session(max_gap)")
+    if isinstance(gap, pl.Expr) or (isinstance(gap, str) and not is_duration(gap)):
+        return SessionOf(gap, longest_ms)
+    return Session(_positive_ms(gap, "session(gap)"))
+
+
+@dataclass(frozen=True)
+class ProcessingTime:
+    """Windows over the time at which ingest recorded rows, not over that of their events."""
+
+    window: Hopping | Calendar | Session | SessionOf
+
+
+def processing_time(window: Hopping | Calendar | Session | SessionOf) -> ProcessingTime:
+    """Let windows go by the wall clock, as ingest recorded it in the log.
+
+    No row is ever late, and a replay gives the same panes.
+    """
+    if not isinstance(window, Hopping | Calendar | Session | SessionOf):
+        raise PipelineError(
+            f"processing_time: {window!r} is none of tumbling(), hopping(), calendar() and "
+            "session()"
+        )
+    return ProcessingTime(window)
+
+
+def _hopping(size_ms: int, slide_ms: int, offset: Duration, what: str) -> Hopping:
+    offset_ms = duration_ms(offset, f"{what}: offset")
+    if abs(offset_ms) >= slide_ms:
+        raise PipelineError(f"{what}: offset {offset!r} is not shorter than the slide")
+    return Hopping(size_ms, slide_ms, offset_ms)
+
+
+def _positive_ms(value: Duration, what: str) -> int:
+    ms = duration_ms(value, what)
+    if ms <= 0:
+        raise PipelineError(f"{what}: {value!r} is not longer than 0")
+    return ms

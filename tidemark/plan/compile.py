@@ -1,0 +1,278 @@
+"""From the logical graph to the physical plan: topics, graphs of stateless operators, operators.
+
+Names are made of what the user wrote, in the order in which it was written, so that every process
+makes the same plan, and an output added at the end renames nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from tidemark.core.operators.aligned.gap_filled import GapFilled
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.arrival.discarding import DiscardingArrival
+from tidemark.core.operators.arrival.operator import ArrivalAggregate
+from tidemark.core.operators.early import EarlyAggregate
+from tidemark.core.operators.operator import Body, Operator
+from tidemark.core.operators.sessions.early import EarlySessionAggregate
+from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.rows.stateless import Keyed, StatelessGraph, Step
+from tidemark.core.time.duration import duration_text
+from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.pane import START, WINDOW
+from tidemark.core.windows.trigger import OnClose, OnFinal
+from tidemark.core.windows.window import Session, Sliding
+from tidemark.errors import PipelineError
+from tidemark.plan.logical import Dataflow, Node, Output, Windowed, output_topics
+from tidemark.plan.names import require_topic, topic_part
+from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan, StreamPlan
+
+_RECORDED_WITHIN_MS = 60_000
+"""A row's processing time is that of its commit: at most this long after ingest read it.
+
+Silence is counted from the reading, so it is told for so much longer than windows are open.
+"""
+
+KeyedNode = tuple[Node, tuple[str, ...]]
+
+
+def compile_plan(dataflow: Dataflow) -> Plan:
+    """Return the plan of a pipeline.
+
+    Raises:
+        PipelineError: no outputs, a source that feeds none, or topics with the same name.
+    """
+    if not dataflow.outputs:
+        raise PipelineError(
+            f"pipeline {dataflow.name!r} has no outputs; end a stream with .to('name')"
+        )
+    streams = _streams(dataflow.outputs)
+    logs, log_of = _logs(dataflow, streams)
+    operators = tuple(_operator(dataflow, output, streams, log_of) for output in dataflow.outputs)
+    numbers = _numbers(dataflow, streams)
+    recorded = frozenset(name for each in operators for name in _recorded(each))
+    sources = tuple(_source(node, streams, numbers, recorded) for node in dataflow.sources)
+    _require_distinct(dataflow, [log.topic for log in logs])
+    return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
+
+
+def _streams(outputs: Sequence[Output]) -> dict[KeyedNode, StreamPlan]:
+    """Name the keyed streams by their topics; the second of the same topics is numbered 2."""
+    streams: dict[KeyedNode, StreamPlan] = {}
+    counts: dict[str, int] = {}
+    for output in outputs:
+        node, key = output.windowed.node, output.windowed.key
+        if (node, key) in streams:
+            continue
+        topics = node.topics()
+        base = "+".join(sorted(topics))
+        counts[base] = counts.get(base, 0) + 1
+        name = base if counts[base] == 1 else f"{base}#{counts[base]}"
+        streams[node, key] = StreamPlan(name, key, node.columns, topics)
+    return streams
+
+
+def _logs(
+    dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]
+) -> tuple[tuple[LogPlan, ...], dict[str, str]]:
+    """Give each key domain a log; return them, and the topic of each stream's."""
+    domains: dict[tuple[tuple[str, pl.DataType], ...], list[StreamPlan]] = {}
+    for stream in streams.values():
+        domain = tuple((name, stream.columns[name]) for name in stream.key)
+        domains.setdefault(domain, []).append(stream)
+    logs: list[LogPlan] = []
+    for domain, members in domains.items():
+        topic = _log_topic(dataflow.name, domain, {log.topic for log in logs})
+        logs.append(LogPlan(topic, dataflow.partitions, tuple(members)))
+    return tuple(logs), {stream.name: log.topic for log in logs for stream in log.streams}
+
+
+def _log_topic(pipeline: str, domain: Sequence[tuple[str, pl.DataType]], taken: set[str]) -> str:
+    """Name a log by its key; where another key is spelt alike, by its types and a number too."""
+    name = f"{pipeline}.by-{topic_part('-'.join(column for column, _ in domain))}"
+    if f"{name}.log" in taken:
+        name = f"{name}.{topic_part('-'.join(str(dtype).lower() for _, dtype in domain))}"
+    plain, number = name, 1
+    while f"{name}.log" in taken:
+        number += 1
+        name = f"{plain}.{number}"
+    return require_topic(f"{name}.log", "the log of a key")
+
+
+def _numbers(dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]) -> dict[Node, int]:
+    """Number the nodes of the logical graph, sources first."""
+    numbers = {node: index for index, node in enumerate(dataflow.sources)}
+    for end, _ in streams:
+        for node in end.ancestors():
+            numbers.setdefault(node, len(numbers))
+    return numbers
+
+
+def _source(
+    source: Node,
+    streams: Mapping[KeyedNode, StreamPlan],
+    numbers: Mapping[Node, int],
+    recorded: frozenset[str],
+) -> SourcePlan:
+    assert source.source is not None
+    spec = source.source
+    graph = _graph(source, streams, numbers)
+    if not graph.streams:
+        raise PipelineError(f"source({spec.topic!r}) feeds no output")
+    return SourcePlan(
+        spec.topic,
+        source.columns,
+        spec.event_time,
+        spec.watermark,
+        spec.idle_after_ms,
+        spec.max_future_ms,
+        graph,
+        spec.min_time_ms,
+        spec.waits,
+        spec.max_drift_ms,
+        recorded=not recorded.isdisjoint(graph.streams),
+    )
+
+
+def _recorded(plan: OperatorPlan) -> tuple[str, ...]:
+    """Return the streams of an operator that goes by processing time."""
+    return plan.operator.streams if plan.operator.by_processing_time else ()
+
+
+def _graph(
+    source: Node, streams: Mapping[KeyedNode, StreamPlan], numbers: Mapping[Node, int]
+) -> StatelessGraph:
+    """Return the part of the logical graph that rows of one source pass."""
+    steps: list[Step] = [Step(None, (), source.columns, numbers[source])]
+    position: dict[Node, int] = {source: 0}
+    keyed: dict[str, Keyed] = {}
+    for (end, key), stream in streams.items():
+        for node in end.ancestors():
+            inputs = tuple(position[parent] for parent in node.parents if parent in position)
+            if node in position or not inputs:
+                continue
+            position[node] = len(steps)
+            steps.append(Step(node.kind, inputs, node.columns, numbers[node]))
+        if end in position:
+            keyed[stream.name] = Keyed(position[end], key)
+    return StatelessGraph(tuple(steps), keyed)
+
+
+def _operator(
+    dataflow: Dataflow,
+    output: Output,
+    streams: Mapping[KeyedNode, StreamPlan],
+    log_of: Mapping[str, str],
+) -> OperatorPlan:
+    windowed = output.windowed
+    stream = streams[windowed.node, windowed.key]
+    results, late, changelog = output_topics(dataflow.name, output.name)
+    is_session = isinstance(windowed.window, Session)
+    return OperatorPlan(
+        service="sessions" if is_session else "windowing",
+        log=log_of[stream.name],
+        operator=Operator(
+            output.name,
+            (stream.name,),
+            stream.topics,
+            stream.key,
+            stream.columns,
+            _body(output),
+            advances=not any(source.waits for source in windowed.node.sources()),
+            by_arrival=output.aggregation.by_arrival,
+            by_processing_time=windowed.by_processing_time,
+        ),
+        format=output.format,
+        results=results,
+        late=late,
+        changelog=changelog,
+        dead_letters=dataflow.dead_letters,
+        values=output.aggregation.types,
+        horizon_ms=_horizon_ms(windowed),
+        description=_described(output),
+        parts=_parts(output, stream),
+        identity=WINDOW if isinstance(windowed.window, Arrival) else START,
+        discarding=windowed.accumulation == "discarding",
+    )
+
+
+def _horizon_ms(windowed: Windowed) -> int:
+    horizon_ms = windowed.window.longest_ms + windowed.allowed_lateness_ms
+    return horizon_ms + (_RECORDED_WITHIN_MS if windowed.by_processing_time else 0)
+
+
+def _body(output: Output) -> Body:
+    windowed = output.windowed
+    if isinstance(windowed.window, Arrival):
+        return _arrival_body(output, windowed.window)
+    common = (
+        output.aggregation,
+        windowed.key,
+        windowed.node.columns,
+        windowed.allowed_lateness_ms,
+        windowed.trigger,
+    )
+    discarding = windowed.accumulation == "discarding"
+    late_only = windowed.trigger in (OnClose(), OnFinal())
+    if isinstance(windowed.window, Session):
+        sessions = SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
+        return sessions if late_only else EarlySessionAggregate(sessions)
+    if isinstance(windowed.window, Sliding):
+        sliding = SlidingAggregate(windowed.window, *common, discarding)
+        return sliding if late_only else EarlyAggregate(sliding)
+    windows = WindowAggregate(windowed.window, *common, discarding)
+    body = windows if late_only else EarlyAggregate(windows)
+    return GapFilled(body) if windowed.empty else body
+
+
+def _arrival_body(output: Output, windows: Arrival) -> Body:
+    windowed = output.windowed
+    trigger = windowed.trigger
+    every = trigger.early if isinstance(trigger, OnClose) else trigger
+    if isinstance(every, OnFinal):
+        every = None  # a window that is closed is final
+    discards = windowed.accumulation == "discarding" and every is not None
+    body = DiscardingArrival if discards else ArrivalAggregate
+    return body(windows, output.aggregation, windowed.key, windowed.node.columns, every)
+
+
+def _described(output: Output) -> str:
+    return f"{_aggregates_text(output)} in {_windows_text(output.windowed)}"
+
+
+def _parts(output: Output, stream: StreamPlan) -> dict[str, str]:
+    """Return what state depends on; not the other columns of the stream, which may come and go."""
+    return {
+        "stream": stream.name,
+        "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
+        "windows": _windows_text(output.windowed),
+        "aggregates": _aggregates_text(output),
+        "types": ", ".join(f"{name}: {dtype}" for name, dtype in output.aggregation.types.items()),
+    }
+
+
+def _aggregates_text(output: Output) -> str:
+    return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
+
+
+def _windows_text(windowed: Windowed) -> str:
+    text = windowed.window.label
+    if windowed.by_processing_time:
+        text = f"processing_time({text})"
+    if windowed.allowed_lateness_ms:
+        text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
+    if windowed.trigger != OnClose():
+        text += f", {windowed.trigger}"
+    if windowed.accumulation == "discarding":
+        text += ", discarding"
+    if windowed.empty:
+        text += ", empty ones too"
+    return f"{text}, strict" if windowed.lateness == "strict" else text
+
+
+def _require_distinct(dataflow: Dataflow, logs: Sequence[str]) -> None:
+    taken = dataflow.topics()
+    for topic in logs:
+        if topic in taken:
+            raise PipelineError(f"topic {topic!r} is the log of a key; choose another name")

@@ -1,0 +1,200 @@
+"""A plan for people: the logical graph and the physical plan, as text and as a Mermaid diagram."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tidemark.core.rows.expression import shown
+from tidemark.core.time.assigners import ColumnTime, ExpressionTime, RecordTime
+from tidemark.core.time.duration import duration_text
+from tidemark.core.time.event_time import instant_text
+from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
+from tidemark.plan.physical import Plan, SourcePlan
+
+
+@dataclass
+class _Graph:
+    """The logical graph: labels and inputs by name of a node, in topological order."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def add(self, node: str, label: str, inputs: Iterable[str] = ()) -> None:
+        """Add a node, or further inputs of one."""
+        self.labels.setdefault(node, label)
+        self.inputs.setdefault(node, {}).update(dict.fromkeys(inputs))
+
+
+def render_text(plan: Plan) -> str:
+    """Return the logical graph, then services, topics and tasks, as text."""
+    return "\n".join(
+        [
+            f"pipeline {plan.pipeline}",
+            "",
+            "logical graph",
+            *_graph_lines(_logical(plan)),
+            "",
+            "physical plan",
+            *_table(("service", "reads", "writes", "tasks"), _service_rows(plan)),
+            "",
+            *_table(("topic", "partitions", "what"), _topic_rows(plan)),
+            "",
+            f"  a silent source is reported for {duration_text(plan.horizon_ms)}",
+            f"  fingerprint {plan.fingerprint}",
+        ]
+    )
+
+
+def render_mermaid(plan: Plan) -> str:
+    """Return the logical graph and the physical plan as one Mermaid flowchart."""
+    graph = _logical(plan)
+    return "\n".join(
+        [
+            "flowchart LR",
+            '  subgraph logical["logical graph"]',
+            *(f'    {node}["{_escaped(label)}"]' for node, label in graph.labels.items()),
+            *(
+                f"    {source} --> {node}"
+                for node, sources in graph.inputs.items()
+                for source in sources
+            ),
+            "  end",
+            '  subgraph physical["physical plan"]',
+            *_mermaid_services(plan),
+            "  end",
+        ]
+    )
+
+
+def _logical(plan: Plan) -> _Graph:
+    graph = _Graph()
+    ends: dict[str, list[str]] = {}
+    for source in plan.sources:
+        steps = source.graph.steps
+        for step in steps:
+            label = step.label if step.inputs else _source_text(source)
+            graph.add(f"n{step.number}", label, (f"n{steps[i].number}" for i in step.inputs))
+        for name, keyed in source.graph.streams.items():
+            ends.setdefault(name, []).append(f"n{steps[keyed.step].number}")
+    # After a union a node may have been met before one of its inputs.
+    graph.labels = dict(sorted(graph.labels.items(), key=lambda item: int(item[0][1:])))
+    streams = [stream for log in plan.logs for stream in log.streams]
+    for index, stream in enumerate(streams):
+        graph.add(f"k{index}", f"key_by({', '.join(stream.key)})", ends[stream.name])
+    number = {stream.name: index for index, stream in enumerate(streams)}
+    for index, operator in enumerate(plan.operators):
+        keyed_by = [f"k{number[name]}" for name in operator.operator.streams]
+        graph.add(f"o{index}", operator.description, keyed_by)
+        graph.add(f"t{index}", f"to {operator.operator.name} ({operator.format})", [f"o{index}"])
+    return graph
+
+
+def _source_text(source: SourcePlan) -> str:
+    columns = ", ".join(f"{name} {dtype}" for name, dtype in source.schema.items())
+    parts = [
+        f"source {source.topic} ({columns})",
+        f"event time {_time_text(source)}",
+        f"watermark {_watermark_text(source.watermark)}",
+        f"idle after {duration_text(source.idle_after_ms)}",
+    ]
+    if source.waits:
+        parts.append("waits when silent")
+    if source.min_time_ms is not None:
+        parts.append(f"min time {instant_text(source.min_time_ms)}")
+    if source.max_future_ms is not None:
+        parts.append(f"max future {duration_text(source.max_future_ms)}")
+    if source.max_drift_ms is not None:
+        parts.append(f"max drift {duration_text(source.max_drift_ms)}")
+    return ", ".join(parts)
+
+
+def _time_text(source: SourcePlan) -> str:
+    time = source.event_time
+    if isinstance(time, ColumnTime):
+        return f"{time.column} ({' '.join(filter(None, (time.unit, time.zone)))})"
+    if isinstance(time, ExpressionTime):
+        return shown(time.expression)
+    return "of the record" if isinstance(time, RecordTime) else "of ingest"
+
+
+def _watermark_text(watermark: Watermark) -> str:
+    if isinstance(watermark, Punctuated):
+        return f"punctuated({shown(watermark.when)})"
+    if not isinstance(watermark, Bounded):
+        return f"from_expression({shown(watermark.candidate)})"
+    delay_ms = watermark.delay_ms
+    return f"bounded({duration_text(delay_ms)})" if delay_ms else "monotonic()"
+
+
+def _graph_lines(graph: _Graph) -> list[str]:
+    number = {node: index for index, node in enumerate(graph.labels, 1)}
+    lines = []
+    for node, label in graph.labels.items():
+        inputs = ", ".join(str(number[source]) for source in graph.inputs[node])
+        lines.append(f"  {number[node]:>3}  {label}{f'  <- {inputs}' if inputs else ''}")
+    return lines
+
+
+def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
+    logs = ", ".join(log.topic for log in plan.logs)
+    raw = ", ".join(source.topic for source in plan.sources)
+    rows: list[tuple[str, ...]] = [
+        ("ingest", raw, f"{logs}, {plan.dead_letters}", "1 per raw partition")
+    ]
+    partitions = {log.topic: log.partitions for log in plan.logs}
+    for service in plan.services():
+        operators = plan.of_service(service)
+        if operators:
+            read = list(dict.fromkeys(operator.log for operator in operators))
+            tasks = sum(partitions[topic] for topic in read)
+            written = ", ".join(operator.results for operator in operators)
+            rows.append((service, ", ".join(read), written, f"{tasks}, 1 per log partition"))
+    return rows
+
+
+def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [(source.topic, "as it is", "raw") for source in plan.sources]
+    partitions = {log.topic: str(log.partitions) for log in plan.logs}
+    rows += [(topic, count, "log") for topic, count in partitions.items()]
+    for operator in plan.operators:
+        count = partitions[operator.log]
+        rows.append((operator.results, count, f"results, {operator.format}"))
+        rows.append((operator.late, count, "late rows"))
+        rows.append((operator.changelog, count, "state"))
+    return [*rows, (plan.dead_letters, "1", "dead letters"), (plan.stats, "1", "stats")]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [
+        "  "
+        + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (heads, *rows)
+    ]
+
+
+def _mermaid_services(plan: Plan) -> list[str]:
+    names: dict[str, str] = {}
+
+    def topic(name: str) -> str:
+        known = name in names
+        node = names.setdefault(name, f"p{len(names)}")
+        return node if known else f'{node}[("{_escaped(name)}")]'
+
+    lines = [f"    {topic(source.topic)} --> ingest" for source in plan.sources]
+    lines += [f"    ingest --> {topic(log.topic)}" for log in plan.logs]
+    lines.append(f"    ingest --> {topic(plan.dead_letters)}")
+    for service in plan.services():
+        operators = plan.of_service(service)
+        logs = dict.fromkeys(operator.log for operator in operators)
+        lines += [f"    {topic(log)} --> {service}" for log in logs]
+        for operator in operators:
+            lines.append(f"    {service} --> {topic(operator.results)}")
+            lines.append(f"    {service} --> {topic(operator.late)}")
+            lines.append(f"    {service} <--> {topic(operator.changelog)}")
+    return lines
+
+
+def _escaped(text: str) -> str:
+    """Write what Mermaid would read as syntax as entity codes."""
+    codes = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
+    return "".join(codes.get(character, character) for character in text)

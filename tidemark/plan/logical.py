@@ -1,0 +1,146 @@
+"""The logical graph of a pipeline: sources, operators and outputs, as the user wrote them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.rows.expression import Columns
+from tidemark.core.rows.stateless import Kind
+from tidemark.core.time.assigners import EventTime
+from tidemark.core.time.watermark import Watermark
+from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.trigger import Trigger
+from tidemark.core.windows.window import Hopping, Session, Sliding
+from tidemark.errors import PipelineError
+from tidemark.plan.names import stats_topic
+
+Format = Literal["json", "avro"]
+SessionLateness = Literal["after_merging", "strict"]
+Accumulation = Literal["accumulating", "discarding"]
+Window = Hopping | Calendar | Sliding | Session
+
+
+@dataclass(frozen=True)
+class Source:
+    """A raw topic, and how its records become rows with time."""
+
+    topic: str
+    event_time: EventTime
+    watermark: Watermark
+    idle_after_ms: int
+    max_future_ms: int | None = None
+    min_time_ms: int | None = None
+    waits: bool = False
+    max_drift_ms: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A stream: a source, or what an operator makes of others; a union has neither of both."""
+
+    columns: Columns
+    parents: tuple["Node", ...] = ()
+    kind: Kind | None = None
+    source: Source | None = None
+
+    def ancestors(self) -> Iterator["Node"]:
+        """Yield the nodes this one is made of and then itself, each once, parents first."""
+        seen: set[Node] = set()
+        pending: list[tuple[Node, bool]] = [(self, False)]
+        while pending:
+            node, expanded = pending.pop()
+            if expanded:
+                yield node
+            elif node not in seen:
+                seen.add(node)
+                pending.append((node, True))
+                pending.extend((parent, False) for parent in reversed(node.parents))
+
+    def topics(self) -> frozenset[str]:
+        """Return the raw topics behind the stream."""
+        return frozenset(source.topic for source in self.sources())
+
+    def sources(self) -> Iterator[Source]:
+        """Yield the sources behind the stream."""
+        return (node.source for node in self.ancestors() if node.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed:
+    """A keyed stream in windows, and when and how their panes are published."""
+
+    node: Node
+    key: tuple[str, ...]
+    window: Window | Arrival
+    allowed_lateness_ms: int
+    trigger: Trigger
+    lateness: SessionLateness
+    accumulation: Accumulation = "accumulating"
+    by_processing_time: bool = False
+    empty: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A named result of the pipeline."""
+
+    name: str
+    format: Format
+    windowed: Windowed
+    aggregation: Aggregation
+
+
+@dataclass
+class Dataflow:
+    """All that was declared of a pipeline so far, in order."""
+
+    name: str
+    partitions: int
+    sources: list[Node] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of bad records."""
+        return f"{self.name}.dead-letters"
+
+    @property
+    def stats(self) -> str:
+        """The topic of what services say of themselves."""
+        return stats_topic(self.name)
+
+    def add_source(self, node: Node) -> None:
+        """Add a source; a raw topic can be read once."""
+        assert node.source is not None
+        topic = node.source.topic
+        if topic in self.topics():
+            raise PipelineError(
+                f"source({topic!r}): the pipeline already has this topic; use the stream you have"
+            )
+        self.sources.append(node)
+
+    def add_output(self, output: Output) -> None:
+        """Add an output, whose topics must be new."""
+        taken = self.topics()
+        for topic in output_topics(self.name, output.name):
+            if topic in taken:
+                raise PipelineError(
+                    f"to({output.name!r}): the pipeline already has topic {topic!r}"
+                )
+        self.outputs.append(output)
+
+    def topics(self) -> set[str]:
+        """Return the topics declared so far: raw ones, those of outputs, dead letters, stats."""
+        topics = {topic for node in self.sources for topic in node.topics()}
+        topics |= {self.dead_letters, self.stats}
+        for output in self.outputs:
+            topics.update(output_topics(self.name, output.name))
+        return topics
+
+
+def output_topics(pipeline: str, name: str) -> tuple[str, str, str]:
+    """Return the topics of an output: results, late rows, changelog."""
+    results = f"{pipeline}.{name}"
+    return results, f"{results}.late", f"{results}.changelog"

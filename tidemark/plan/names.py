@@ -1,0 +1,125 @@
+"""Names a user chooses: columns, outputs, pipelines; and the topics made of them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+import polars as pl
+
+from tidemark.core.operators.operator import LATE_BY
+from tidemark.core.rows.expression import METADATA, Columns
+from tidemark.core.windows.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
+from tidemark.errors import PipelineError
+
+LONGEST_TOPIC = 249
+
+PANE_FIELDS = (WINDOW, *PANE_COLUMNS, END_OF_INPUT)
+"""Fields of result records, beside the key and the values."""
+
+LATE_FIELDS = (START, END, LATE_BY)
+"""Fields of every late record, beside the columns of its row."""
+
+KEY_TYPES = (
+    pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64,
+    pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
+)  # fmt: skip
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+_PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+_TYPES: dict[Any, pl.DataType] = {
+    str: pl.String(),
+    int: pl.Int64(),
+    float: pl.Float64(),
+    bool: pl.Boolean(),
+}
+
+
+def require_topic(name: object, what: str) -> str:
+    """Return a legal Kafka topic name; ``what`` names it in the error."""
+    if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise PipelineError(
+            f"{what}: {name!r} is no legal topic name; use letters, digits, '.', '_' and '-'"
+        )
+    if len(name) > LONGEST_TOPIC:
+        raise PipelineError(f"{what}: {name!r} is longer than {LONGEST_TOPIC} characters")
+    return name
+
+
+def stats_topic(pipeline: str) -> str:
+    """Return the topic of what a pipeline's services say of themselves."""
+    return f"{pipeline}.stats"
+
+
+def topic_part(text: str) -> str:
+    """Return text with all that is illegal in a topic name replaced by ``_``."""
+    return re.sub(r"[^a-zA-Z0-9._-]", "_", text)
+
+
+def require_new_columns(names: Sequence[str], what: str) -> None:
+    """Refuse column names that are reserved, or none at all."""
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise PipelineError(f"{what}: {name!r} is no column name")
+        if _PATTERN.fullmatch(name) or _ESCAPED.search(name):
+            raise PipelineError(
+                f"{what}: column {name!r}: '*' and '^...$' mean several columns to polars, and "
+                "quotes, backslashes and control characters have no place in a name"
+            )
+        if name.startswith("@"):
+            raise PipelineError(f"{what}: column {name!r}: names that begin with '@' are reserved")
+        if name in METADATA:
+            raise PipelineError(
+                f"{what}: column {name!r} is the Kafka record's; choose another name"
+            )
+
+
+def column_types(schema: object, what: str) -> dict[str, pl.DataType]:
+    """Return a schema of Python types as columns' types."""
+    if not isinstance(schema, Mapping) or not schema:
+        raise PipelineError(f"{what}: {schema!r} is no dict of column names and types")
+    require_new_columns(list(schema), what)
+    return {name: _type(kind, f"{what}: column {name!r}") for name, kind in schema.items()}
+
+
+def _type(kind: object, what: str) -> pl.DataType:
+    if isinstance(kind, type) and kind in _TYPES:
+        return _TYPES[kind]
+    if get_origin(kind) is list:
+        return pl.List(_type(get_args(kind)[0], what))
+    raise PipelineError(f"{what}: {kind!r} is no type; use str, int, float, bool or list[...]")
+
+
+def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
+    """Refuse key columns that do not compare and print the same everywhere."""
+    for name in key:
+        dtype = columns[name]
+        if not isinstance(dtype, KEY_TYPES):
+            hint = " (0.0 and -0.0 are equal, NaN is not)" if dtype.is_float() else ""
+            raise PipelineError(
+                f"{what}: column {name!r} is {dtype}, which is no type of a key{hint}; use a "
+                "String, an integer or a Boolean"
+            )
+        if name in PANE_FIELDS:
+            raise PipelineError(f"{what}: column {name!r} clashes with a field of every pane")
+
+
+def require_late_fields_free(columns: Columns, what: str) -> None:
+    """Refuse columns that a late record could not show beside its own fields."""
+    for name in LATE_FIELDS:
+        if name in columns:
+            raise PipelineError(
+                f"{what}: column {name!r} clashes with a field of every late row; rename it by "
+                f"select(), or leave it out"
+            )
+
+
+def require_values(names: Sequence[str], key: Sequence[str], what: str) -> None:
+    """Refuse names of aggregates that clash with other fields of a pane."""
+    require_new_columns(names, what)
+    for name in names:
+        if name in PANE_FIELDS:
+            raise PipelineError(f"{what}: {name!r} clashes with a field of every pane")
+        for column in key:
+            if column == name or column.startswith(f"{name}."):
+                raise PipelineError(f"{what}: {name!r} clashes with key column {column!r}")

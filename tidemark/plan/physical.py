@@ -1,0 +1,187 @@
+"""The physical plan: what a pipeline becomes as topics, services, tasks.  Frozen values only."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.operators.operator import Operator
+from tidemark.core.rows.stateless import StatelessGraph
+from tidemark.core.time.assigners import EventTime
+from tidemark.core.time.watermark import Bounded, Watermark, delay_ms
+from tidemark.core.windows.pane import START
+from tidemark.plan.names import stats_topic
+
+SERVICES = ("ingest", "windowing", "sessions")
+"""Every service a plan may need, in the order in which records pass them."""
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """One raw topic: how its records become rows with time, and the rows of keyed streams.
+
+    ``waits``: the clock stands still while all sources are silent.  ``max_drift_ms``: how far ahead
+    of the slowest a partition may read.  ``recorded``: some operator goes by processing time.
+    """
+
+    topic: str
+    schema: Mapping[str, pl.DataType]
+    event_time: EventTime
+    watermark: Watermark
+    idle_after_ms: int
+    max_future_ms: int | None
+    graph: StatelessGraph
+    min_time_ms: int | None = None
+    waits: bool = False
+    max_drift_ms: int | None = None
+    recorded: bool = False
+
+    def reports_silence(self, told_ms: int, silence_ms: int, horizon_ms: int) -> bool:
+        """Whether the log must be told of a longer silence than it knows, 0 being none.
+
+        Silence moves the clock, and each word of it processing time, until no window can be open.
+        A watermark that is not bounded may be any time behind the rows, so it is told for ever,
+        each time after twice as long.
+        """
+        if told_ms == 0:
+            return True
+        if self.waits and not self.recorded:
+            return False
+        unbounded = not isinstance(self.watermark, Bounded)
+        return told_ms < horizon_ms or (unbounded and silence_ms >= 2 * told_ms)
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """A keyed stream as it stands in a log: its key, columns, and the raw topics it comes from."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True)
+class LogPlan:
+    """One log topic: the streams that share a key domain, that is its names and types."""
+
+    topic: str
+    partitions: int
+    streams: tuple[StreamPlan, ...]
+
+    @property
+    def key(self) -> dict[str, pl.DataType]:
+        """The key columns and their types."""
+        stream = self.streams[0]
+        return {name: stream.columns[name] for name in stream.key}
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The raw topics that feed the log."""
+        return frozenset().union(*(stream.topics for stream in self.streams))
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """One operator, the service that runs it, and its topics.
+
+    ``horizon_ms``: how long after a row its last pane may still be due, in event time.
+    ``description``: the operator in words.  ``parts``: by name, what its state depends on: state
+    that was made with others does not fit.  ``identity``: the column of its panes that, with the
+    key, says which window a pane is of.  ``discarding``: whether a pane holds only what came since
+    the one before, so that all of them are wanted.
+    """
+
+    service: str  # "windowing" | "sessions"
+    log: str
+    operator: Operator
+    format: str  # "json" | "avro"
+    results: str
+    late: str
+    changelog: str
+    dead_letters: str
+    values: Mapping[str, pl.DataType]
+    horizon_ms: int
+    description: str
+    parts: Mapping[str, str]
+    identity: str = START
+    discarding: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything services, Spark and the in-process runner need to know of a pipeline."""
+
+    pipeline: str
+    sources: tuple[SourcePlan, ...]
+    logs: tuple[LogPlan, ...]
+    operators: tuple[OperatorPlan, ...]
+    dead_letters: str
+
+    @property
+    def stats(self) -> str:
+        """The topic of what services say of themselves once a second."""
+        return stats_topic(self.pipeline)
+
+    def services(self) -> tuple[str, ...]:
+        """Return the services the pipeline needs, in the order in which records pass them."""
+        used = {operator.service for operator in self.operators}
+        return tuple(name for name in SERVICES if name == "ingest" or name in used)
+
+    def keyed_services(self) -> tuple[str, ...]:
+        """Return the services that run operators."""
+        return tuple(dict.fromkeys(operator.service for operator in self.operators))
+
+    def group(self, service: str) -> str:
+        """Return the consumer group of a service."""
+        return f"{self.pipeline}.{service}"
+
+    def of_service(self, service: str) -> tuple[OperatorPlan, ...]:
+        """Return the operators that a service runs."""
+        return tuple(operator for operator in self.operators if operator.service == service)
+
+    @property
+    def horizon_ms(self) -> int:
+        """How long a silent source must be reported as silent, so that every window closes."""
+        delays_ms = (delay_ms(source.watermark) for source in self.sources)
+        return max(delays_ms) + max(operator.horizon_ms for operator in self.operators)
+
+    def description(self) -> str:
+        """Return the plan as text, the same in every process: what ``fingerprint`` is taken of."""
+        lines = [f"pipeline {self.pipeline}, dead letters {self.dead_letters}"]
+        for source in self.sources:
+            lines.append(
+                f"source {source.topic} {_types(source.schema)} {source.event_time} "
+                f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
+                f"{_time_options(source)}"
+            )
+            lines += [
+                f"  {index} {step.text} <- {step.inputs} {_types(step.columns)}"
+                for index, step in enumerate(source.graph.steps)
+            ]
+            lines += [f"  {name}: {keyed}" for name, keyed in source.graph.streams.items()]
+        for log in self.logs:
+            lines.append(f"log {log.topic} {log.partitions} {_types(log.key)}")
+        for operator in self.operators:
+            lines.append(
+                f"{operator.service} {operator.log} -> {operator.results} {operator.format} "
+                f"{operator.operator.streams} {operator.description} {_types(operator.values)}"
+            )
+        return "\n".join(lines)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that change with the meaning of the plan."""
+        return hashlib.sha256(self.description().encode()).hexdigest()[:16]
+
+
+def _time_options(source: SourcePlan) -> str:
+    """Return the options that change what the log holds; alignment does not."""
+    parts = [f" min {source.min_time_ms}"] if source.min_time_ms is not None else []
+    return "".join([*parts, " waits" if source.waits else ""])
+
+
+def _types(columns: Mapping[str, Any]) -> str:
+    return "(" + ", ".join(f"{name}: {dtype}" for name, dtype in columns.items()) + ")"

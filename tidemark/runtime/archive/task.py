@@ -1,0 +1,154 @@
+"""The archive service: log topics in, files out (runtime/archive/archive.py).
+
+The files say how far it got; offsets committed in Kafka follow them and show the lag.  So a crash
+between a file and its commit repeats nothing, and one before the file is complete leaves nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from confluent_kafka import Message, TopicPartition
+
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.archive.archive import Archive, Archived
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.service.process import Process
+from tidemark.runtime.service.stats import Account
+from tidemark.runtime.wall_clock import now_ms
+
+_MOST_HELD_BYTES = 64 * 2**20
+
+
+@dataclass
+class _Log:
+    """One log partition that this process owns; ``reached``: where the next file begins."""
+
+    topic_id: str
+    reached: int
+    held: list[Archived] = field(default_factory=list)
+    committed: int = -1
+
+
+@dataclass
+class ArchiveTask:
+    """The work of an archive service."""
+
+    process: Process
+    archive: Archive
+    batch: int = 64
+    gathers: bool = True
+    _logs: dict[Partition, _Log] = field(default_factory=dict)
+    _held_bytes: int = 0
+    _segments: int = 0
+
+    def __post_init__(self) -> None:
+        self._ends = Ends(self.process.admin)
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Go on where the files end; where there are none, where the log begins."""
+        topics = {start.partition.topic for start in starts}
+        ids = topic_ids(self.process.admin, topics)
+        files = [file for topic in topics for file in self.archive.files(topic)]
+        begun = []
+        for start in starts:
+            at, topic_id = start.partition, ids[start.partition.topic]
+            mine = [file for file in files if file.at == at]
+            offset = start.offset if start.metadata is None else 0
+            if mine:
+                last = max(mine, key=lambda file: file.end)
+                offset = last.end
+                if self.archive.topic_id(last) != topic_id:
+                    raise StateError(
+                        f"{at}: the topic was made anew since {last.path} was written; take "
+                        "another TIDEMARK_ARCHIVE for its new life"
+                    )
+            self._logs[at] = _Log(topic_id, offset)
+            begun.append(Start(at, offset, start.metadata))
+        return begun
+
+    def assigned(self, _starts: Sequence[Start]) -> None:
+        """Do nothing: all is known from ``starting``."""
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Forget partitions that others own now."""
+        for partition in partitions:
+            self._logs.pop(partition, None)
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Hold segments until there is a file of them."""
+        for message in messages:
+            value = message.value() or b""
+            segment = Archived(message.offset() or 0, message.timestamp()[1], value)
+            self._logs[Partition(message.topic() or "", message.partition() or 0)].held.append(
+                segment
+            )
+            self._held_bytes += len(value)
+
+    def tick(self) -> None:
+        """Write early what would become too much."""
+        if self._held_bytes > _MOST_HELD_BYTES:
+            self.process.settle()
+        if self._logs and self._ends.poll(self._logs, now_ms()) is not None:
+            self.process.member.refresh_positions()
+
+    def checkpoint(self) -> Sequence[TopicPartition]:
+        """Write files; return the offsets behind them."""
+        for at, log in self._logs.items():
+            for day in _days(log.held):
+                end = day[-1].offset + 1
+                self.archive.write(at, log.reached, end, log.topic_id, day)
+                self._segments += len(day)
+                log.reached = end
+            log.held = []
+        self._held_bytes = 0
+        return [*self._moved()]
+
+    def _moved(self) -> Iterator[TopicPartition]:
+        for at, log in self._logs.items():
+            position = self.process.member.positions[at]
+            if position > log.committed:
+                log.committed = position
+                yield TopicPartition(*at, position)
+
+    def waits(self) -> Sequence[str]:
+        """Return nothing: it never waits."""
+        return ()
+
+    def figures(self) -> Mapping[str, object]:
+        """Return counts since the start, and the lag."""
+        return {
+            "segments": self._segments,
+            "lag": self._ends.lag(self.process.member.positions),
+        }
+
+    def account(self, _now_ms: int) -> Account:
+        """Return counts since the start."""
+        return Account(self._segments, self._segments, self._ends.known)
+
+
+def _days(segments: Sequence[Archived]) -> Iterator[list[Archived]]:
+    """Split segments where the date changes."""
+    for _, day in groupby(segments, lambda each: each.date):
+        yield list(day)
+
+
+def run(config: Config, plan: Plan) -> None:
+    """Archive the logs of a pipeline until told to stop."""
+    archive = Archive(config.archive)
+    interval_ms = config.archive_interval_ms
+    own = config.model_copy(
+        update={
+            "guarantee": "at-least-once",  # offsets follow the files, and never say more
+            "commit_interval_ms": interval_ms,
+            "commit_interval_max_ms": interval_ms,
+        }
+    )
+    process = Process(own, plan.pipeline, "archive", [log.topic for log in plan.logs])
+    ensure(process.admin, own_topics(plan), config.replication_factor)
+    process.run(ArchiveTask(process, archive))

@@ -1,0 +1,247 @@
+"""A member of a consumer group: what it was given, where each partition starts, how far it read.
+
+Poll and commit happen on one thread.  Offsets to commit are the positions as they stood when
+``consume`` returned, never those asked for inside a rebalance: the client may by then have counted
+messages that it will drop instead of handing them over.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tidemark.errors import InfrastructureError, StateError
+from tidemark.partition import Partition
+from tidemark.runtime.client.callbacks import Callbacks
+from tidemark.runtime.client.clients import when_known
+
+_log = logging.getLogger("tidemark")
+
+EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_STEP_S = 5.0
+_UNSETTLED = "waiting for a transaction of the previous owner to end"
+_PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a partition starts; ``metadata`` is that of the committed offset, None without one."""
+
+    partition: Partition
+    offset: int
+    metadata: str | None
+
+
+class PartitionsLostError(InfrastructureError):
+    """The group went on without this member: nothing it holds may be committed any more."""
+
+
+class Owner(Protocol):
+    """Who is told of a member's assignments, always from inside ``consume`` or ``leave``."""
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Return where partitions start, given what the group has committed."""
+
+    def settle(self) -> None:
+        """Commit everything taken so far: the group is about to change or to wait."""
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        """Take new partitions."""
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Forget partitions that are settled and gone."""
+
+    def waiting(self, reason: str) -> None:
+        """Hear, every few seconds, why a call takes long; raise to end it."""
+
+
+class Member:
+    """A consumer that joined a group."""
+
+    def __init__(self, consumer: Consumer, admin: AdminClient, owner: Owner) -> None:
+        """``admin`` must live as long as the member."""
+        self.consumer = consumer
+        self._admin = admin
+        self._owner = owner
+        self._positions: dict[Partition, int] = {}
+        self._callbacks = Callbacks()
+        self._leaving = False
+        self.joined = False
+        """Whether the group has assigned anything yet, be it nothing."""
+
+    def join(self, topics: Iterable[str]) -> None:
+        """Join the group; partitions arrive inside ``consume``."""
+        self.consumer.subscribe(
+            list(topics),
+            on_assign=self._callbacks.safe(self._on_assign),
+            on_revoke=self._callbacks.safe(self._on_revoke),
+            on_lost=self._callbacks.safe(self._on_lost),
+        )
+
+    def consume(self, count: int, timeout_s: float) -> list[Message]:
+        """Return up to ``count`` messages; waits for that many or the timeout."""
+        messages: list[Message] = self._callbacks.during(
+            lambda: self.consumer.consume(count, timeout_s)
+        )
+        if any(map(Message.error, messages)):
+            messages = [message for message in messages if not _failed(message)]
+        if messages:
+            self._note_positions()
+        return messages
+
+    def _note_positions(self) -> None:
+        assigned = [TopicPartition(*partition) for partition in self._positions]
+        for position in self.consumer.position(assigned):
+            if position.offset >= 0:  # else nothing was delivered yet: the start stands
+                self._positions[Partition(position.topic, position.partition)] = position.offset
+
+    @property
+    def positions(self) -> dict[Partition, int]:
+        """Return the next offset to read of each partition owned."""
+        return self._positions
+
+    def refresh_positions(self) -> None:
+        """Step over records that only the broker sees, such as the ends of transactions."""
+        if self._positions:
+            self._note_positions()
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Stop the flow of partitions; costs a third of a second once they flow again."""
+        self.consumer.pause([TopicPartition(*partition) for partition in partitions])
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """Let partitions flow again."""
+        self.consumer.resume([TopicPartition(*partition) for partition in partitions])
+
+    def leave(self) -> None:
+        """Settle, and leave the group so that others need not wait for the session to end."""
+        self._leaving = True
+        self._callbacks.during(self.consumer.close)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.joined = True
+        if not partitions:
+            return
+        if self._leaving:  # they came too late: a client that closes never learns their offsets
+            consumer.incremental_assign(partitions)
+            return
+        self._owner.settle()  # the wait below may be long, and must not hold a transaction
+        committed = self._committed(consumer, partitions)
+        asked = [Partition(tp.topic, tp.partition) for tp in partitions]
+        low, high = (offsets(self._admin, asked, which) for which in (EARLIEST, LATEST))
+        starts = self._owner.starting([_start(tp, low) for tp in committed])
+        for start in starts:
+            _require_kept(start, low[start.partition], high[start.partition])
+        self._positions |= {start.partition: start.offset for start in starts}
+        consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
+        try:
+            self._owner.assigned(starts)
+        except BaseException:
+            # A client would wait for ever in its close for messages that have come meanwhile.
+            consumer.incremental_unassign(partitions)
+            raise
+
+    def _committed(
+        self, consumer: Consumer, partitions: list[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return committed offsets; waits for transactions of a previous owner to end."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._TIMED_OUT:
+                    raise
+                if time.monotonic() > deadline_s:
+                    raise _stuck(partitions) from error
+                _log.warning(_UNSETTLED)
+                self._owner.waiting(_UNSETTLED)
+            else:
+                return committed
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = [Partition(tp.topic, tp.partition) for tp in partitions]
+        self._owner.settle()
+        self._owner.dropped(gone)
+        for partition in gone:
+            self._positions.pop(partition, None)
+        consumer.incremental_unassign(partitions)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
+        raise PartitionsLostError(
+            f"the group took {names} away: this process was too slow, or no broker answered"
+        )
+
+
+def _stuck(partitions: Sequence[TopicPartition]) -> InfrastructureError:
+    names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
+    return InfrastructureError(
+        f"{names}: no committed offsets for {_PATIENCE_S:.0f} s: where a broker answers, it has "
+        "lost the end of a transaction; see 'kafka-transactions.sh find-hanging' and "
+        "docs/decisions/0004"
+    )
+
+
+def _start(committed: TopicPartition, low: Mapping[Partition, int]) -> Start:
+    partition = Partition(committed.topic, committed.partition)
+    if committed.offset < 0:
+        return Start(partition, low[partition], None)
+    return Start(partition, committed.offset, committed.metadata or "")
+
+
+def _require_kept(start: Start, low: int, high: int) -> None:
+    if not low <= start.offset <= high:
+        raise StateError(
+            f"{start.partition}: the committed offset {start.offset} is outside of the topic's "
+            f"{low} to {high}; records are gone, start afresh with 'tidemark reset'"
+        )
+
+
+def offsets(
+    admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
+) -> dict[Partition, int]:
+    """Return one kind of offset per partition; the latest counts transactions still open."""
+    wanted = list(partitions)
+
+    def ask() -> dict[Partition, int]:
+        asked = ask_offsets(admin, wanted, which)
+        return {partition: future.result().offset for partition, future in asked.items()}
+
+    return when_known(ask)
+
+
+def ask_offsets(
+    admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
+) -> "dict[Partition, Future[Any]]":
+    """Ask for offsets without waiting for the answer."""
+    futures = admin.list_offsets(
+        {TopicPartition(*partition): which for partition in partitions},
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        request_timeout=_STEP_S,
+    )
+    return {Partition(tp.topic, tp.partition): future for tp, future in futures.items()}
+
+
+def _failed(message: Message) -> bool:
+    """Whether a message is an error event; one that cannot pass by itself is raised."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == KafkaError._PARTITION_EOF or (error.retriable() and not error.fatal()):
+        return True
+    raise KafkaException(error)

@@ -1,0 +1,103 @@
+"""Groups looked at and committed for by somebody who is no member, as resets and hand-overs do.
+
+Offsets with metadata and the changelog records that belong to them become visible together, in one
+transaction.  The group must be empty: a member would not hear of it, and commit what it had.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import ConfigurationError
+from tidemark.partition import Partition
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.producer import Record, send
+from tidemark.runtime.config import Config
+
+_WAIT_S = 60.0
+_ANSWER_S = 10.0
+
+
+def ask_committed(
+    config: Config, group: str, wanted: Iterable[Partition], timeout_s: float
+) -> list[TopicPartition]:
+    """Return what a group has committed, once no commit is under way.
+
+    A consumer is asked: the admin client's own call can end the process when it times out.
+
+    Raises:
+        KafkaException: there was no answer in time.
+    """
+    consumer = clients.plain_consumer(config, group)
+    try:
+        return consumer.committed([TopicPartition(*at) for at in wanted], timeout=timeout_s)
+    finally:
+        consumer.close()
+
+
+def delete_records(admin: AdminClient, ends: Mapping[Partition, int]) -> None:
+    """Delete the records of partitions up to some offsets."""
+    wanted = [TopicPartition(*at, end) for at, end in ends.items() if end]
+    for deleted in admin.delete_records(wanted).values() if wanted else ():
+        deleted.result()
+
+
+def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:
+    """Stop where a group has members.
+
+    Raises:
+        ConfigurationError: names the group and its members.
+    """
+    for group in groups:
+        members = _members(admin, group)
+        if members:
+            raise ConfigurationError(
+                f"group {group} has members: {', '.join(members)}; stop the service first"
+            )
+
+
+def _members(admin: AdminClient, group: str) -> list[str]:
+    """Return the members of a group by client and host.
+
+    A broker that never had a group makes the topic of offsets first, and names no coordinator.
+    """
+
+    def ask() -> list[str]:
+        asked = admin.describe_consumer_groups([group], request_timeout=_ANSWER_S)
+        try:
+            described = asked[group].result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise
+        return [f"{member.client_id} at {member.host}" for member in described.members]
+
+    return clients.when_known(ask)
+
+
+def commit_outside(
+    config: Config,
+    admin: AdminClient,
+    name: str,
+    writes: Mapping[Partition, Sequence[Record]],
+    commits: Mapping[str, list[TopicPartition]],
+) -> None:
+    """Write records and commit offsets by group, in one transaction of the id ``name``."""
+    producer = clients.transactional_producer(config, name)
+    producer.init_transactions(_WAIT_S)
+    producer.begin_transaction()
+    try:
+        for at, records in writes.items():
+            keys, values = [key for key, _ in records], [value for _, value in records]
+            send(producer, at.topic, at.number, keys, values)
+        require_empty(admin, commits)  # a supervisor may have started one
+        for group, each in commits.items():
+            outsider = clients.group_consumer(config, group, name)
+            member = outsider.consumer_group_metadata()
+            producer.send_offsets_to_transaction(each, member, _WAIT_S)
+            outsider.close()
+    except BaseException:
+        producer.abort_transaction(_WAIT_S)
+        raise
+    producer.commit_transaction(_WAIT_S)

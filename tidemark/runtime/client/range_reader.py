@@ -1,0 +1,127 @@
+"""Reading ranges of topics outside of any group, to a given end."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.runtime.client.clients import plain_consumer
+from tidemark.runtime.config import Config
+
+_log = logging.getLogger("tidemark")
+
+_BATCH = 500
+_WAIT_S = 0.2
+_QUIET_S = 5.0
+_HANGING_S = 120.0  # beyond a transaction's own timeout: the broker looks every 10 s, and may pause
+_ANSWER_S = 5.0
+
+Range = tuple[int, int]
+
+
+class RangeReader:
+    """Committed records of partitions, each from one offset to another.
+
+    The ends must be uncommitted ones: reading up to them waits for transactions that are open or
+    whose end is not visible yet; committed ends would silently leave those out.
+    """
+
+    def __init__(
+        self, config: Config, ranges: Mapping[Partition, Range], patience_s: float | None = None
+    ) -> None:
+        """``ranges``: first offset and end of each partition.
+
+        ``patience_s``: how long nothing may come; by default as long as a transaction may live.
+        """
+        self._ends = {at: end for at, (_, end) in ranges.items()}
+        self._positions = {at: begin for at, (begin, _) in ranges.items()}
+        self._consumer = plain_consumer(config)
+        self._consumer.assign([TopicPartition(*at, begin) for at, begin in self._positions.items()])
+        self._moved_s = self._warned_s = time.monotonic()
+        longest_s = config.transaction_timeout_ms / 1000 + _HANGING_S
+        self._patience_s = longest_s if patience_s is None else patience_s
+        self.waits_for: list[Partition] = []
+        """Partitions with a transaction of another process that has been open for seconds."""
+
+    @property
+    def left_of(self) -> dict[Partition, int]:
+        """Return how many offsets of each partition are still to be read."""
+        return {at: max(0, end - self._positions[at]) for at, end in self._ends.items()}
+
+    @property
+    def left(self) -> int:
+        """Count the offsets still to be read."""
+        return sum(self.left_of.values())
+
+    def read(self, timeout_s: float) -> list[Message]:
+        """Return the next records, none when nothing came in time."""
+        messages = []
+        for message in self._consumer.consume(_BATCH, timeout_s):
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+        self._note_positions()
+        return [message for message in messages if self._is_wanted(message)]
+
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """Read no more of some partitions."""
+        gone = [at for at in partitions if self._ends.pop(at, None) is not None]
+        for at in gone:
+            del self._positions[at]
+        if gone:
+            self._consumer.incremental_unassign([TopicPartition(*at) for at in gone])
+
+    def _note_positions(self) -> None:
+        before = self.left
+        for position in self._consumer.position([TopicPartition(*at) for at in self._positions]):
+            if position.offset >= 0:
+                self._positions[Partition(position.topic, position.partition)] = position.offset
+        now_s = time.monotonic()
+        if self.left < before:
+            self._moved_s = self._warned_s = now_s
+            self.waits_for = []
+        elif now_s - self._warned_s > _QUIET_S:
+            self._warned_s = now_s
+            self.waits_for = [at for at, left in self.left_of.items() if left]
+            self._report(self.waits_for, now_s - self._moved_s)
+
+    def _report(self, behind: Sequence[Partition], quiet_s: float) -> None:
+        """Say what is waited for; stop where no transaction can be that old.
+
+        A broker killed in the middle of a commit may forget to end it on some partitions, while
+        the offsets of the same commit are there (docs/decisions/0004).
+        """
+        names = ", ".join(map(str, behind))
+        if quiet_s < self._patience_s:
+            _log.warning("waiting for an open transaction of another process on %s", names)
+            return
+        # Raises where the broker is away: then it is not the transaction that is stuck.
+        self._consumer.get_watermark_offsets(TopicPartition(*behind[0]), timeout=_ANSWER_S)
+        raise StateError(
+            f"{names}: a transaction is open for {quiet_s:.0f} s, longer than any may be: the "
+            "broker has lost its end. 'kafka-transactions.sh find-hanging' names it; what it "
+            "wrote cannot be trusted: abort it, and start the pipeline afresh from its raw topics"
+        )
+
+    def _is_wanted(self, message: Message) -> bool:
+        at = Partition(message.topic() or "", message.partition() or 0)
+        return (message.offset() or 0) < self._ends.get(at, 0)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+
+def read(config: Config, ranges: Mapping[Partition, Range]) -> Iterator[Message]:
+    """Yield the committed records of ranges; those of a partition are in order."""
+    reader = RangeReader(config, ranges)
+    try:
+        while reader.left:
+            yield from reader.read(_WAIT_S)
+    finally:
+        reader.close()

@@ -1,0 +1,259 @@
+"""Tidemark's own topics: created with the settings its guarantees need, verified when they exist.
+
+* LogAppendTime everywhere: an event time far in the future, used as a record's timestamp, makes the
+  broker refuse the whole batch, and one in the past makes it delete the segment file at once.
+* 16 MiB messages: a dead letter or a late row may be larger than the record it came from.
+* A changelog that is really compacted: under the defaults the active segment file, 1 GiB, never is.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from tidemark.errors import ConfigurationError
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES, when_known
+
+_DAY_MS = 24 * 3_600_000
+_WEEK_MS = 7 * _DAY_MS
+_UNLIMITED = -1
+_log = logging.getLogger("tidemark")
+_TIMEOUT_S = 30.0
+
+_ALWAYS = {
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+}
+_KEPT = {**_ALWAYS, "cleanup.policy": "delete", "retention.ms": str(_UNLIMITED)}
+_CHANGELOG = {
+    **_ALWAYS,
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 2**20),
+    "segment.ms": "60000",
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.compaction.lag.ms": "60000",
+    "delete.retention.ms": "600000",
+}
+TABLE_SETTINGS = {name: value for name, value in _CHANGELOG.items() if name not in _ALWAYS}
+"""Settings under which the changelog of a table that is written every second stays small."""
+
+# Of no worth when they are old, and outside of all guarantees.
+_STATS = {
+    **_ALWAYS,
+    "cleanup.policy": "delete",
+    "retention.ms": str(_DAY_MS),
+    "retention.bytes": str(256 * 2**20),
+    "segment.bytes": str(16 * 2**20),
+}
+# Raw records keep the producer's timestamps, which may be event times of any year.
+_RAW = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+    "retention.ms": str(_UNLIMITED),
+}
+
+# Segments are split to fit, so a log may be made with the broker's default.
+LEAST_LOG_BYTES = 2**20
+
+_EXACT = ("message.timestamp.type", "cleanup.policy")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it must be."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+    least_message_bytes: int = MAX_MESSAGE_BYTES
+    least_retention_ms: int = _WEEK_MS
+
+
+def own_topics(plan: Plan) -> tuple[Topic, ...]:
+    """Return the topics that Tidemark creates for a pipeline and writes alone."""
+    partitions = {log.topic: log.partitions for log in plan.logs}
+    topics = [Topic(name, count, _KEPT, LEAST_LOG_BYTES) for name, count in partitions.items()]
+    for operator in plan.operators:
+        count = partitions[operator.log]
+        topics += [
+            Topic(operator.results, count, _KEPT),
+            Topic(operator.late, count, _KEPT),
+            Topic(operator.changelog, count, _CHANGELOG),
+        ]
+    return (*topics, Topic(plan.dead_letters, 1, _KEPT))
+
+
+def stats_topic(name: str) -> Topic:
+    """Return the topic of what services say of themselves, which each of them creates if it can."""
+    return Topic(name, 1, _STATS, least_message_bytes=0, least_retention_ms=0)
+
+
+def raw_topics(plan: Plan) -> tuple[Topic, ...]:
+    """Return the pipeline's raw topics, as they are best created where nobody has made them."""
+    partitions = max((log.partitions for log in plan.logs), default=1)
+    names = dict.fromkeys(source.topic for source in plan.sources)
+    return tuple(Topic(name, partitions, _RAW) for name in names)
+
+
+def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
+    """Create what is missing, verify the rest; return the names of the topics created."""
+    there = partition_counts(admin)
+    missing = [topic for topic in topics if topic.name not in there]
+    created = _create(admin, missing, replication_factor)
+    _verify(admin, [topic for topic in topics if topic.name not in created])
+    _await_leaders(admin, {topic.name for topic in topics})
+    return created
+
+
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    """Return the number of partitions of every topic of the cluster."""
+    topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def require(admin: AdminClient, names: Iterable[str], user: str = "this client") -> dict[str, int]:
+    """Return the partition counts of topics that must exist, and ``user`` must see."""
+    there = partition_counts(admin)
+    for name in names:
+        if name not in there:
+            raise ConfigurationError(
+                f"topic {name} does not exist, or {user} may not see it: create it, for example "
+                "with 'tidemark topics'"
+            )
+    return {name: there[name] for name in names}
+
+
+def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:
+    """Return the size of the largest message that all of some topics take."""
+    found = when_known(lambda: _settings(admin, names))
+    return min(int(each["max.message.bytes"]) for each in found.values())
+
+
+def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
+    """Say of which raw topics the broker deletes records by a timestamp that may be an event time.
+
+    It is no reason to stop: producers that stamp records with the time of sending are the rule,
+    and it is not known here which they are.
+    """
+    for name, found in when_known(lambda: _settings(admin, names)).items():
+        kept_ms = int(found["retention.ms"])
+        deletes = "delete" in found["cleanup.policy"] and kept_ms != _UNLIMITED
+        if deletes and found["message.timestamp.type"] == "CreateTime":
+            _log.warning(
+                "raw topic %s: the broker deletes records whose own timestamp is %.1f days old, "
+                "read or not; if producers set it to the event time, late ones are lost: set "
+                "retention.ms=-1 or message.timestamp.type=LogAppendTime",
+                name,
+                kept_ms / _DAY_MS,
+            )
+
+
+def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
+    """Return the broker's id of each topic: a topic deleted and made again has a new one."""
+    wanted = TopicCollection(list(names))
+
+    def ask() -> dict[str, str]:
+        described = admin.describe_topics(wanted, request_timeout=_TIMEOUT_S)
+        return {name: str(future.result().topic_id) for name, future in described.items()}
+
+    return when_known(ask)
+
+
+def _create(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
+    if not topics:
+        return []
+    futures = _asked_to_create(admin, topics, replication_factor)
+    return [name for name, future in futures.items() if _was_created(name, future)]
+
+
+def begin_to_create(admin: AdminClient, topic: Topic, replication_factor: int) -> "Future[Any]":
+    """Ask for a topic without waiting; the answer fails where it exists."""
+    return _asked_to_create(admin, [topic], replication_factor)[topic.name]
+
+
+def _asked_to_create(
+    admin: AdminClient, topics: Sequence[Topic], replication_factor: int
+) -> "dict[str, Future[Any]]":
+    new = [
+        NewTopic(topic.name, topic.partitions, replication_factor, config=dict(topic.settings))
+        for topic in topics
+    ]
+    futures: dict[str, Future[Any]] = admin.create_topics(new, request_timeout=_TIMEOUT_S)
+    return futures
+
+
+def _was_created(name: str, future: "Future[Any]") -> bool:
+    try:
+        future.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False  # another service was quicker
+        hint = (
+            "; set TIDEMARK_REPLICATION_FACTOR"
+            if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
+            else ""
+        )
+        raise ConfigurationError(
+            f"topic {name} cannot be created: {error.args[0].str()}{hint}"
+        ) from None
+    return True
+
+
+def _verify(admin: AdminClient, topics: Sequence[Topic]) -> None:
+    if not topics:
+        return
+    names = [topic.name for topic in topics]
+    actual = when_known(lambda: _settings(admin, names))
+    counts = partition_counts(admin)
+    for topic in topics:
+        faults = _faults(topic, counts[topic.name], actual[topic.name])
+        if faults:
+            raise ConfigurationError(f"topic {topic.name} exists with " + "; ".join(faults))
+
+
+def _settings(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    return {
+        resource.name: {name: entry.value for name, entry in future.result().items()}
+        for resource, future in futures.items()
+    }
+
+
+def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str]:
+    faults = []
+    if partitions != topic.partitions:
+        faults.append(f"{partitions} partitions where the pipeline needs {topic.partitions}")
+    for name in _EXACT:
+        if name in topic.settings and found[name] != topic.settings[name]:
+            faults.append(f"{name}={found[name]}, needed is {topic.settings[name]}")
+    at_least = {
+        "max.message.bytes": topic.least_message_bytes,
+        "retention.ms": topic.least_retention_ms,
+    }
+    for name, least in at_least.items():
+        if name in topic.settings and _UNLIMITED < int(found[name]) < least:
+            faults.append(f"{name}={found[name]}, needed is at least {least}")
+    return faults
+
+
+def _await_leaders(admin: AdminClient, names: set[str]) -> None:
+    """Wait until every partition has a leader: just after creation some have none."""
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+        if all(name in topics and _has_leaders(topics[name]) for name in names):
+            return
+        time.sleep(0.1)
+    raise ConfigurationError(f"no leader after {_TIMEOUT_S:.0f} s for topics {sorted(names)}")
+
+
+def _has_leaders(topic: Any) -> bool:
+    return bool(topic.partitions) and all(p.leader >= 0 for p in topic.partitions.values())

@@ -1,0 +1,160 @@
+"""Alignment: no source is read far ahead of the slowest in event time (``max_drift``).
+
+Records of a source that is more than ``max_drift`` ahead of the slowest awake one are held back, in
+order, until that has caught up.  What is held is neither work done nor committed, so it changes no
+result; it bounds what the operators must keep open.
+
+Holding costs memory and pausing a partition a third of a second, so:
+
+1. a short excess is only held;
+2. a source that holds FULL_BYTES or FULL_RECORDS is paused, and flows again once nothing of it is
+   held and it is less than half of ``max_drift`` ahead;
+3. partitions are paused or resumed at most once a second, but for one that holds far too much.
+
+A process sees its own partitions alone: those of other replicas hold nothing back here.
+See docs/semantics.md, "Alignment".
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Message
+
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.partition import Partition
+
+CHUNK = 2_000
+"""Records taken between two looks at the watermarks: a source may overshoot by so many."""
+
+FULL_RECORDS = 20_000
+FULL_BYTES = 8 * 2**20
+_MOST_BYTES = 8 * FULL_BYTES
+_TOGGLE_EVERY_MS = 1_000
+
+
+@dataclass
+class _Held:
+    """Records of a source that wait, in order."""
+
+    messages: deque[Message] = field(default_factory=deque)
+    size: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= FULL_BYTES or len(self.messages) >= FULL_RECORDS
+
+    def add(self, messages: Sequence[Message]) -> None:
+        self.messages.extend(messages)
+        self.size += sum(map(len, messages))
+
+    def chunk(self) -> list[Message]:
+        taken = [self.messages.popleft() for _ in range(min(CHUNK, len(self.messages)))]
+        self.size -= sum(map(len, taken))
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Toggle:
+    """Partitions to pause and to resume."""
+
+    pause: frozenset[Partition] = frozenset()
+    resume: frozenset[Partition] = frozenset()
+
+
+class Alignment:
+    """What waits for whom; ``max_drift_ms`` by raw topic, for those that take part."""
+
+    def __init__(self, max_drift_ms: Mapping[str, int]) -> None:
+        """Start with nothing held and nothing paused."""
+        self._max_drift_ms = max_drift_ms
+        self._held: dict[Partition, _Held] = {}
+        self._toggled_ms = 0
+        self.paused: frozenset[Partition] = frozenset()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any source takes part."""
+        return bool(self._max_drift_ms)
+
+    def covers(self, topic: str) -> bool:
+        """Whether the sources of a topic take part."""
+        return topic in self._max_drift_ms
+
+    def hold(self, partition: Partition, messages: Sequence[Message]) -> None:
+        """Add the next records of a source behind those that wait already."""
+        self._held.setdefault(partition, _Held()).add(messages)
+
+    def first(self, partition: Partition) -> Message | None:
+        """Return the first record of a source that waits."""
+        held = self._held.get(partition)
+        return held.messages[0] if held else None
+
+    def withholds(self, partition: Partition) -> bool:
+        """Whether records of a source wait here, or may wait at the broker."""
+        return partition in self._held or partition in self.paused
+
+    @property
+    def records(self) -> int:
+        """Count the records that wait."""
+        return sum(len(held.messages) for held in self._held.values())
+
+    def next(self, watermarks: Mapping[Partition, int]) -> tuple[Partition, list[Message]] | None:
+        """Return the next records to take, of the slowest source first; None if all must wait.
+
+        ``watermarks``: of the sources that are awake, and of all that have records waiting.
+        """
+        slowest_ms = self._slowest_ms(watermarks)
+        for partition in sorted(self._held, key=lambda held: (watermarks[held], held)):
+            if self._is_within(partition, watermarks[partition], slowest_ms, 1):
+                held = self._held[partition]
+                chunk = held.chunk()
+                if not held.messages:
+                    del self._held[partition]
+                return partition, chunk
+        return None
+
+    def allows(self, partition: Partition, watermarks: Mapping[Partition, int]) -> bool:
+        """Whether a source may be read on; ``watermarks``: of it, and of those that are awake."""
+        slowest_ms = self._slowest_ms(watermarks)
+        return self._is_within(partition, watermarks[partition], slowest_ms, 1)
+
+    def toggle(self, watermarks: Mapping[Partition, int], now_ms: int) -> Toggle:
+        """Decide what to pause and resume now; it counts as done.
+
+        ``watermarks``: as for ``next``, and of the paused ones.
+        """
+        full = {at for at, held in self._held.items() if held.is_full and at not in self.paused}
+        if now_ms - self._toggled_ms < _TOGGLE_EVERY_MS:
+            full = {at for at in full if self._held[at].size >= _MOST_BYTES}
+            caught_up: set[Partition] = set()
+        else:
+            slowest_ms = self._slowest_ms(watermarks)
+            caught_up = {
+                at
+                for at in self.paused
+                if at not in self._held and self._is_within(at, watermarks[at], slowest_ms, 2)
+            }
+        if full or caught_up:
+            self._toggled_ms = now_ms
+            self.paused = self.paused - caught_up | full
+        return Toggle(frozenset(full), frozenset(caught_up))
+
+    def drop(self, partition: Partition) -> None:
+        """Forget a source: its next owner reads again what waits here."""
+        self._held.pop(partition, None)
+        self.paused -= {partition}
+
+    def _slowest_ms(self, watermarks: Mapping[Partition, int]) -> int:
+        return min(
+            (ms for partition, ms in watermarks.items() if self.covers(partition.topic)),
+            default=NEVER_MS,
+        )
+
+    def _is_within(
+        self, partition: Partition, watermark_ms: int, slowest_ms: int, part: int
+    ) -> bool:
+        """Whether a source is within a ``part`` of its drift of the slowest."""
+        if watermark_ms == NEVER_MS or slowest_ms == NEVER_MS:
+            return watermark_ms == slowest_ms
+        return watermark_ms - slowest_ms <= self._max_drift_ms[partition.topic] // part

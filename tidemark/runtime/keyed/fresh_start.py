@@ -1,0 +1,196 @@
+"""What starts afresh, and how the state of a keyed service is dropped: as a commit of its own.
+
+The commit is a number after all that its changelogs hold.  Of an operator that starts afresh it is
+an empty snapshot, which replaces all that was there and says from which offset of the log the
+operator goes on; of the others of the service it is a delta in which nothing changed.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.offline_group import ask_committed
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.client.progress import VERSION, LogProgress, decode, encode
+from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.client.topics import partition_counts, topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.changelog import OPERATOR_KEY, record
+from tidemark.serde.changelog import DELTA, SNAPSHOT, Commit, Piece, encode_operator
+
+_WAIT_S = 60.0
+
+To = Literal["earliest", "latest"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What starts afresh: everything, one service, or one operator; and from where."""
+
+    plan: Plan
+    service: str | None = None
+    operator: str | None = None
+    to: To = "earliest"
+    delete_results: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse names that the pipeline does not have."""
+        names = [each.operator.name for each in self.plan.operators]
+        for kind, name, known in (
+            ("service", self.service, self.plan.services()),
+            ("operator", self.operator, names),
+        ):
+            if name is not None and name not in known:
+                raise ConfigurationError(f"no {kind} {name!r}; there are {', '.join(known)}")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything starts afresh: what follows ingest cannot keep what it made."""
+        return self.operator is None and self.service in (None, "ingest")
+
+    def resets(self, each: OperatorPlan) -> bool:
+        """Whether an operator's state is dropped."""
+        if self.operator is not None:
+            return each.operator.name == self.operator
+        return self.is_whole or each.service == self.service
+
+    @property
+    def operators(self) -> list[OperatorPlan]:
+        """The operators whose state is dropped."""
+        return [each for each in self.plan.operators if self.resets(each)]
+
+    @property
+    def services(self) -> list[str]:
+        """The services that must not run meanwhile."""
+        keyed = dict.fromkeys(each.service for each in self.operators)
+        return ["ingest", *keyed] if self.is_whole else list(keyed)
+
+
+def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[Partition]:
+    """Return all partitions of topics."""
+    counts = partition_counts(admin)
+    return [Partition(name, n) for name in topics for n in range(counts[name])]
+
+
+def live_keys(
+    config: Config, admin: AdminClient, changelogs: Sequence[Partition]
+) -> dict[Partition, list[bytes]]:
+    """Return the keys of what changelogs hold, but for what names their operator."""
+    begins, ends = offsets(admin, changelogs, EARLIEST), offsets(admin, changelogs, LATEST)
+    live: dict[Partition, dict[bytes, bool]] = {at: {} for at in changelogs}
+    for message in read(config, {at: (begins[at], ends[at]) for at in changelogs}):
+        at = Partition(message.topic() or "", message.partition() or 0)
+        key = message.key() or b""
+        if key != OPERATOR_KEY:
+            live[at][key] = message.value() is not None
+    return {at: [key for key, lives in keys.items() if lives] for at, keys in live.items()}
+
+
+def number_of(key: bytes) -> int:
+    """Return the number of the commit that a record of a changelog is of."""
+    return int(key.split(b"/")[1])
+
+
+class FreshStart:
+    """One keyed service: offsets to commit, and changelog records that belong to them."""
+
+    def __init__(self, config: Config, admin: AdminClient, scope: Scope, service: str) -> None:
+        """Read the changelogs' keys; write nothing."""
+        self.records: dict[Partition, list[Record]] = {}
+        self._config, self._scope = config, scope
+        self._group = scope.plan.group(service)
+        self._operators = scope.plan.of_service(service)
+        self._writer = f"reset-{secrets.token_hex(4)}"
+        logs = dict.fromkeys(each.log for each in self._operators if scope.resets(each))
+        partitions = partitions_of(admin, logs)
+        self._ids = topic_ids(admin, logs)
+        self._begins = offsets(admin, partitions, EARLIEST)
+        self._ends = offsets(admin, partitions, LATEST)
+        changelogs = [
+            Partition(each.changelog, at.number)
+            for at in self._begins
+            for each in self._operators
+            if each.log == at.topic
+        ]
+        self._keys = live_keys(config, admin, changelogs)
+
+    def offsets(self) -> list[TopicPartition]:
+        """Return the offsets to commit; ``records`` then has what belongs to them."""
+        past = {at: self._afresh(at) for at in self._begins}
+        if self._scope.operator is not None:
+            past = self._committed()
+        made = []
+        for at, (progress, offset) in past.items():
+            start = self._begins[at]
+            if self._scope.to == "latest":
+                start = self._ends[at] if self._scope.operator is None else offset
+            progress = self._next(at, progress, start)
+            made.append(TopicPartition(*at, start, metadata=encode(progress)))
+        return made
+
+    def _afresh(self, at: Partition) -> tuple[LogProgress, int]:
+        """Return the progress after all that the changelogs have, whoever wrote it."""
+        keys = (
+            key
+            for each in self._operators
+            if each.log == at.topic
+            for key in self._keys[Partition(each.changelog, at.number)]
+        )
+        highest = max(map(number_of, keys), default=0)
+        return LogProgress(VERSION, self._ids[at.topic], highest), self._begins[at]
+
+    def _committed(self) -> dict[Partition, tuple[LogProgress, int]]:
+        """Return how far the service is, where some of its operators go on."""
+        found = ask_committed(self._config, self._group, self._begins, _WAIT_S)
+        return {Partition(tp.topic, tp.partition): self._progress(tp) for tp in found}
+
+    def _progress(self, committed: TopicPartition) -> tuple[LogProgress, int]:
+        at = Partition(committed.topic, committed.partition)
+        if committed.offset < 0:
+            return self._afresh(at)
+        text = committed.metadata
+        past = decode(text, LogProgress, str(at)) if text else None
+        if (
+            past is None
+            or past.ahead
+            or past.handing_over
+            or past.on_spark
+            or past.topic_id != self._ids[at.topic]
+        ):
+            raise StateError(
+                f"{at}: what is committed does not say which state the other operators have; reset "
+                "the whole service with --service"
+            )
+        return past, committed.offset
+
+    def _next(self, at: Partition, past: LogProgress, start: int) -> LogProgress:
+        """Write the next commit of a log partition; return the progress after it."""
+        commit = Commit(past.sequence + 1, self._writer, past.writer)
+        snapshots = dict(past.snapshots)
+        for each in self._operators:
+            if each.log != at.topic:
+                continue
+            changelog = Partition(each.changelog, at.number)
+            if self._scope.resets(each):
+                self.records[changelog] = self._dropped(changelog, each, commit, start)
+                snapshots[each.operator.name] = commit.sequence
+            else:
+                self.records[changelog] = [record(Piece(DELTA, commit, 0, 0, {}, last=True))]
+        begun = start if self._scope.operator is None else past.begun
+        return LogProgress(VERSION, past.topic_id, *commit, begun, snapshots=snapshots)
+
+    def _dropped(
+        self, changelog: Partition, plan: OperatorPlan, commit: Commit, start: int
+    ) -> list[Record]:
+        clocks = plan.operator.clocks().state()
+        empty = Piece(SNAPSHOT, commit, 0, start, {}, clocks, last=True)
+        tombstones: list[Record] = [(key, None) for key in self._keys[changelog]]
+        return [*tombstones, (OPERATOR_KEY, encode_operator(plan.parts)), record(empty)]

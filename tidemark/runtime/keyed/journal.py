@@ -1,0 +1,197 @@
+"""A changelog read back: records in the order of the topic in, pieces in the order they apply out.
+
+Where every writer had a transaction, all that can be read was committed, and the metadata of the
+committed offset names the newest whole snapshot.  What that replaced is dropped at sight, its own
+chunks apply as they come, and only the deltas written in between are held, as bytes.
+
+Else there may be pieces of processes that did not get to commit them, and everything is held until
+all is read.  Then the way goes from the commit that the offset names back along its predecessors to
+a whole snapshot or to the beginning; what is not on that way means nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tidemark.errors import StateError
+from tidemark.runtime.keyed.changelog import OPERATOR_KEY, Changelog, Live
+from tidemark.serde.changelog import (
+    DELTA,
+    NO_COMMIT,
+    SNAPSHOT,
+    Commit,
+    Piece,
+    decode,
+    decode_heading,
+    decode_operator,
+)
+
+Place = tuple[str, int, int]
+"""Kind, sequence number and chunk of a piece."""
+
+
+@dataclass
+class Journal:
+    """The reader's side; ``last`` is the commit whose pieces were given out last.
+
+    ``where``: the changelog's partition.  ``operator``: its name.  ``parts``: what the state must
+    have been made with.  ``snapshot``: sequence number of the newest whole snapshot, 0 where there
+    is none; None where the changelog may hold what nobody committed.
+    """
+
+    where: str
+    operator: str
+    parts: Mapping[str, str]
+    snapshot: int | None
+    last: Commit = NO_COMMIT
+    _found: Mapping[str, str] | None = None
+    _held: dict[Place, dict[str, bytes]] = field(default_factory=dict)  # by writer
+    _live: dict[bytes, Live] = field(default_factory=dict)
+    _next: Place = (DELTA, 1, 0)
+
+    def __post_init__(self) -> None:
+        if self.snapshot:
+            self._next = (SNAPSHOT, self.snapshot, 0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no state is there."""
+        return not self._live
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        """Take the next record."""
+        if key == OPERATOR_KEY:
+            self._found = None if value is None else decode_operator(value)
+            return
+        kind, sequence, writer, chunk = self._named(key)
+        place = (kind, sequence, chunk)
+        if value is None:
+            self._live.pop(key, None)
+            self._held.get(place, {}).pop(writer, None)
+            return
+        self._live[key] = Live(kind, sequence, key, len(value))
+        if not self._is_replaced(kind, sequence):
+            self._held.setdefault(place, {})[writer] = value
+
+    def _named(self, key: bytes) -> tuple[str, int, str, int]:
+        try:
+            kind, sequence, writer, chunk = key.decode().split("/")
+            return kind, int(sequence), writer, int(chunk)
+        except ValueError:
+            raise StateError(
+                f"{self.where}: a record with the key {key!r} is not of a changelog"
+            ) from None
+
+    def _is_replaced(self, kind: str, sequence: int) -> bool:
+        if self.snapshot is None:
+            return False
+        return sequence < self.snapshot or (sequence == self.snapshot and kind == DELTA)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Return the pieces that have come and are next; none where everything must be read."""
+        while self.snapshot is not None and self._found == self.parts:
+            by_writer = self._held.pop(self._next, {})
+            if not by_writer:
+                return
+            for value in by_writer.values():
+                piece = decode(value)
+                if len(by_writer) > 1 or not self._follows(piece):
+                    raise self._split(piece)
+                yield self._passed(piece)
+
+    def _follows(self, piece: Piece) -> bool:
+        return piece.kind == SNAPSHOT or piece.commit.previous == self.last.writer
+
+    def _split(self, piece: Piece) -> StateError:
+        return StateError(
+            f"{self.where}: commit {piece.commit.sequence} was written by two processes, though "
+            f"each had transactions. {self._advice()}"
+        )
+
+    def _passed(self, piece: Piece) -> Piece:
+        if piece.last:
+            self.last = piece.commit
+            self._next = (DELTA, piece.commit.sequence + 1, 0)
+        else:
+            self._next = (piece.kind, piece.commit.sequence, piece.chunk + 1)
+        return piece
+
+    def has(self, commit: Commit) -> bool:
+        """Whether all of a commit, or of a snapshot after it, is held."""
+        return not commit.sequence or any(
+            self._chunks(kind, *commit[:2]) for kind in (SNAPSHOT, DELTA)
+        )
+
+    def rest(self, commit: Commit) -> Iterator[Piece]:
+        """Return what is left, up to a commit, once all records came.
+
+        Raises:
+            StateError: the changelog is of another operator, or lacks what the commit needs.
+        """
+        self._require_operator(commit)
+        if self.snapshot is not None:
+            yield from self.pieces()
+        else:
+            for kind, sequence, writer, chunks in self._way(commit):
+                for chunk in range(chunks):
+                    yield self._passed(decode(self._held.pop((kind, sequence, chunk))[writer]))
+        if self.last[:2] != commit[:2] or self._next[2]:
+            raise self._lacks(self._next[1], commit)
+
+    def _way(self, commit: Commit) -> list[tuple[str, int, str, int]]:
+        """Return kinds, numbers, writers and chunks from a whole snapshot to a commit."""
+        way: list[tuple[str, int, str, int]] = []
+        sequence, writer = commit[:2]
+        while sequence and not (way and way[-1][0] == SNAPSHOT):
+            kind = SNAPSHOT
+            if not (chunks := self._chunks(SNAPSHOT, sequence, writer)):
+                kind, chunks = DELTA, self._chunks(DELTA, sequence, writer)
+            if not chunks:
+                raise self._lacks(sequence, commit)
+            way.append((kind, sequence, writer, chunks))
+            heading, _ = decode_heading(self._held[kind, sequence, 0][writer])
+            sequence, writer = sequence - 1, heading.previous
+        return way[::-1]
+
+    def _chunks(self, kind: str, sequence: int, writer: str) -> int:
+        """Count the chunks of a piece that is held whole; 0 where it is not."""
+        chunks = 0
+        while writer in self._held.get((kind, sequence, chunks), ()):
+            chunks += 1
+        if not chunks:
+            return 0
+        _, last = decode_heading(self._held[kind, sequence, chunks - 1][writer])
+        return chunks if last else 0
+
+    def resume(self, changelog: Changelog) -> None:
+        """Let a writer go on after what was read."""
+        live = sorted(self._live.values(), key=lambda each: each.sequence)
+        changelog.resume(self.last, self.snapshot, live, told=self._found is not None)
+
+    def _require_operator(self, commit: Commit) -> None:
+        if commit.sequence and self.is_empty:
+            raise StateError(
+                f"{self.where}: the changelog of operator {self.operator!r} is empty, but commit "
+                f"{commit.sequence} is of its log; it was deleted, or the operator is new. "
+                f"{self._advice()}"
+            )
+        if self._found is None or self._found == self.parts:
+            return
+        names = sorted({*self._found, *self.parts})
+        changed = "; ".join(
+            f"{name} {self._found.get(name, 'none')!r} is now {self.parts.get(name, 'none')!r}"
+            for name in names
+            if self._found.get(name) != self.parts.get(name)
+        )
+        raise StateError(
+            f"{self.where}: the state of operator {self.operator!r} was made with other parts: "
+            f"{changed}. Take that back, give the operator another name, or: {self._advice()}"
+        )
+
+    def _lacks(self, missing: int, commit: Commit) -> StateError:
+        return StateError(
+            f"{self.where}: the changelog lacks commit {missing}, the offset was committed with "
+            f"{commit.sequence}. {self._advice()}"
+        )
+
+    def _advice(self) -> str:
+        return f"'tidemark reset PIPELINE --operator {self.operator}' starts it afresh from its log"

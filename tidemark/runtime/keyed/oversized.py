@@ -1,0 +1,55 @@
+"""Panes larger than a message may be: dead letters, so that none of them stops a partition.
+
+See docs/semantics.md, "Panes".  A pane that collects values, or lets a user's function make them,
+may be of any size.  It is told with its key and how large it was; its state, its neighbours and
+later panes are untouched.
+"""
+
+from collections.abc import Sequence
+
+from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
+from tidemark.serde.records import DeadLetter
+
+MOST_BYTES = MAX_MESSAGE_BYTES - 64 * 2**10
+"""Of a pane's key and value; the rest is for what Kafka puts around them."""
+
+STAGE = "publish"
+
+_NO_OFFSET = -1
+
+Keys = Sequence[bytes | None]
+Values = Sequence[bytes | None]
+
+
+def parted(
+    topic: str, partition: int, keys: Keys, values: Values
+) -> tuple[Keys, Values, list[DeadLetter]]:
+    """Return what fits the topic, and letters instead of what does not."""
+    fit = fitting(keys, values)
+    if all(fit):
+        return keys, values, []
+    kept, letters = [], []
+    for fits, key, value in zip(fit, keys, values, strict=True):
+        if fits:
+            kept.append((key, value))
+            continue
+        size = _size_bytes(key, value)
+        reason = f"pane of {size:,} bytes: at most {MOST_BYTES:,} fit a message"
+        letters.append(DeadLetter(reason, STAGE, topic, partition, _NO_OFFSET, -1, key, value))
+    return [key for key, _ in kept], [value for _, value in kept], letters
+
+
+def fitting(keys: Keys, values: Values) -> list[bool]:
+    """Return which panes fit a message: as a rule all, which two looks at the longest tell."""
+    if _longest(keys) + _longest(values) <= MOST_BYTES:
+        return [True] * len(keys)
+    sizes_bytes = map(_size_bytes, keys, values)
+    return [size_bytes <= MOST_BYTES for size_bytes in sizes_bytes]
+
+
+def _size_bytes(key: bytes | None, value: bytes | None) -> int:
+    return len(key or b"") + len(value or b"")
+
+
+def _longest(texts: Keys | Values) -> int:
+    return max(map(len, filter(None, texts)), default=0)

@@ -1,0 +1,122 @@
+"""Starting afresh: a pipeline from its raw topics, a service or one operator from its log.
+
+Order of steps (docs/operations.md, "Reset"); each may be the last, and a second run completes them:
+
+1. the groups must be empty; what is there is looked at, and the plan is shown;
+2. of a whole pipeline: the records of its logs are deleted;
+3. in ONE transaction: state is dropped, as empty snapshots in the changelogs that replace all that
+   was there, and offsets are committed, with metadata, by somebody who is no member;
+4. where asked for, the results that were there in step 1 are deleted.
+
+An operator's own changelog says from which offset of the log it goes on.  So one operator can start
+afresh alone: its log is read again, and the others of the service skip what they had.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.partition import Partition
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.offline_group import commit_outside, delete_records, require_empty
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
+from tidemark.runtime.client.topics import ensure, own_topics, require, topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
+from tidemark.runtime.wall_clock import now_ms
+
+
+@dataclass
+class Reset:
+    """One reset: looked at when made, shown by ``lines``, done by ``run``."""
+
+    config: Config
+    admin: AdminClient
+    scope: Scope
+    _ends: dict[Partition, int] = field(default_factory=dict)  # of what is to be deleted
+
+    def __post_init__(self) -> None:
+        """Look at what is there.
+
+        Raises:
+            ConfigurationError: a group has members, or a raw topic is missing.
+        """
+        require_empty(self.admin, map(self.scope.plan.group, self.scope.services))
+        if self.scope.is_whole:
+            require(self.admin, [source.topic for source in self.scope.plan.sources])
+        ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
+        self._ends = offsets(
+            self.admin, partitions_of(self.admin, [*self._results(), *self._logs()]), LATEST
+        )
+
+    def _results(self) -> list[str]:
+        topics = [name for each in self.scope.operators for name in (each.results, each.late)]
+        return [*topics, self.scope.plan.dead_letters] if self.scope.is_whole else topics
+
+    def _logs(self) -> list[str]:
+        return [log.topic for log in self.scope.plan.logs] if self.scope.is_whole else []
+
+    def lines(self) -> Iterator[str]:
+        """Say what will be done."""
+        scope = self.scope
+        where = {"earliest": "the first", "latest": "the end of the"}[scope.to]
+        if scope.is_whole:
+            for source in scope.plan.sources:
+                yield f"read raw topic {source.topic} from {where} record on"
+            for log in self._logs():
+                yield f"delete the records of log {log}: {self._count([log])}"
+        else:
+            for log in dict.fromkeys(each.log for each in scope.operators):
+                yield f"read log {log} from {where} segment on"
+        for each in scope.operators:
+            yield f"drop the state of operator {each.operator.name} in {each.changelog}"
+        for topic in self._results():
+            what = "delete" if scope.delete_results else "keep"
+            yield f"{what} the records of {topic}: {self._count([topic])}"
+        if not scope.delete_results:
+            yield "kept results stand before those written anew, unless with --delete-results"
+
+    def _count(self, topics: Sequence[str]) -> str:
+        partitions = partitions_of(self.admin, topics)
+        begins = offsets(self.admin, partitions, EARLIEST)
+        return f"{sum(self._ends[at] - begins[at] for at in partitions):,} offsets"
+
+    def run(self) -> None:
+        """Do it."""
+        self._delete(self._logs())
+        writes: dict[Partition, list[Record]] = {}
+        commits: dict[str, list[TopicPartition]] = {}
+        if self.scope.is_whole:
+            commits[self.scope.plan.group("ingest")] = self._raw_offsets()
+        for service in self.scope.services:
+            if service != "ingest":
+                fresh = FreshStart(self.config, self.admin, self.scope, service)
+                commits[self.scope.plan.group(service)] = fresh.offsets()
+                writes |= fresh.records
+        name = f"{self.scope.plan.pipeline}.reset"
+        commit_outside(self.config, self.admin, name, writes, commits)
+        if self.scope.delete_results:
+            self._delete(self._results())
+
+    def _raw_offsets(self) -> list[TopicPartition]:
+        topics = [source.topic for source in self.scope.plan.sources]
+        ids = topic_ids(self.admin, topics)
+        spec = EARLIEST if self.scope.to == "earliest" else LATEST
+        starts = offsets(self.admin, partitions_of(self.admin, dict.fromkeys(topics)), spec)
+        return [
+            TopicPartition(
+                *at,
+                offset,
+                metadata=encode(
+                    SourceProgress(VERSION, ids[at.topic], offset, silent_since_ms=now_ms())
+                ),
+            )
+            for at, offset in starts.items()
+        ]
+
+    def _delete(self, topics: Sequence[str]) -> None:
+        """Delete what was there when this was made."""
+        delete_records(self.admin, {at: self._ends[at] for at in partitions_of(self.admin, topics)})

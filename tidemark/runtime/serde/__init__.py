@@ -1,1 +1,0 @@
-"""Bytes of topics to values and back: raw JSON, segments, results, changelog records."""

@@ -1,0 +1,118 @@
+"""Pieces of keyed state as messages of a changelog topic: ``schemas/changelog.avsc``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tidemark.core.operators.operator import Changes
+from tidemark.serde.avro import AvroType
+from tidemark.serde.frames import (
+    decode_frame,
+    decode_tables,
+    encode_frame,
+    encode_tables,
+)
+
+DELTA = "delta"
+SNAPSHOT = "snapshot"
+
+_PIECE = AvroType.of_file("changelog")
+_OPERATOR = AvroType.of_file("operator")
+
+
+class Commit(NamedTuple):
+    """A commit of a log partition: its number, its writer, and the writer of the one before it.
+
+    Only one of the writers that try for a number succeeds, namely the one whose name is committed
+    with the offset; so a commit, and with it every commit before, is named without doubt.
+    """
+
+    sequence: int = 0
+    writer: str = ""
+    previous: str = ""
+
+
+NO_COMMIT = Commit()
+"""Before the first commit of a log partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Chunk ``chunk`` of what a commit changed, or of all state after it.
+
+    ``next_offset``: what the operator takes next of the log.  ``clocks``: its clock table after the
+    commit, as ``ClockTable.state`` gives it, in the last chunk.  ``continues``: the changes go on
+    in the next chunk.
+    """
+
+    kind: str  # DELTA | SNAPSHOT
+    commit: Commit
+    chunk: int
+    next_offset: int
+    changes: Changes
+    clocks: pl.DataFrame | None = None
+    last: bool = False
+    continues: bool = False
+
+
+def encode(piece: Piece) -> bytes:
+    """Return a piece as the value of a changelog record."""
+    return _PIECE.encode(
+        {
+            "kind": piece.kind,
+            **piece.commit._asdict(),
+            "chunk": piece.chunk,
+            "last": piece.last,
+            "continues": piece.continues,
+            "next_offset": piece.next_offset,
+            "clocks": None if piece.clocks is None else encode_frame(piece.clocks),
+            "tables": encode_tables(piece.changes),
+        }
+    )
+
+
+def decode(data: bytes) -> Piece:
+    """Read a piece.
+
+    Raises:
+        StateError: the bytes are no piece of this version, or damaged.
+    """
+    record = _PIECE.decode(data)
+    clocks = record["clocks"]
+    return Piece(
+        kind=record["kind"],
+        commit=_commit(record),
+        chunk=record["chunk"],
+        next_offset=record["next_offset"],
+        changes=decode_tables(record["tables"], "ChangelogPiece"),
+        clocks=None if clocks is None else decode_frame(clocks, "ChangelogPiece, clocks"),
+        last=record["last"],
+        continues=record["continues"],
+    )
+
+
+def decode_heading(data: bytes) -> tuple[Commit, bool]:
+    """Read only of which commit a piece is, and whether it is the last one."""
+    record = _PIECE.decode(data)
+    return _commit(record), record["last"]
+
+
+def _commit(record: dict[str, Any]) -> Commit:
+    return Commit(record["sequence"], record["writer"], record["previous"])
+
+
+def encode_operator(parts: Mapping[str, str]) -> bytes:
+    """Return what an operator's state depends on as the value of a changelog record."""
+    return _OPERATOR.encode({"parts": dict(parts)})
+
+
+def decode_operator(data: bytes) -> dict[str, str]:
+    """Read what an operator's state depends on.
+
+    Raises:
+        StateError: the bytes are something else, or damaged.
+    """
+    parts: dict[str, str] = _OPERATOR.decode(data)["parts"]
+    return parts

@@ -1,0 +1,66 @@
+"""Dead letters as messages: JSON as ``schemas/dead_letter.avsc`` describes it.
+
+A letter must always fit its topic, whatever the record was: keys and values are cut at
+KEPT_BYTES, and then told with their full length and hash.  The whole record is still where topic,
+partition and offset say.
+"""
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tidemark.serde.records import DeadLetter
+
+KEPT_BYTES = 256 * 2**10
+
+
+def encode_dead_letters(
+    letters: Iterable[DeadLetter],
+) -> tuple[list[bytes | None], list[bytes]]:
+    """Return message keys, those of the raw records, and values."""
+    letters = list(letters)
+    return [_cut(letter.key) for letter in letters], list(map(_value, letters))
+
+
+def _cut(raw: bytes | None) -> bytes | None:
+    return None if raw is None else raw[:KEPT_BYTES]
+
+
+def _value(letter: DeadLetter) -> bytes:
+    return msgspec.json.encode(
+        {
+            "reason": letter.reason,
+            "stage": letter.stage,
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "timestamp_ms": letter.timestamp_ms if letter.timestamp_ms >= 0 else None,
+            **_shown("key", letter.key),
+            **_shown("value", letter.value),
+        }
+    )
+
+
+def _shown(name: str, raw: bytes | None) -> dict[str, Any]:
+    """Return bytes as text where they are text, else in base64."""
+    if raw is None:
+        return {name: None}
+    kept = raw[:KEPT_BYTES]
+    shown: dict[str, Any] = _text(name, raw, kept)
+    if len(kept) < len(raw):
+        shown |= {
+            f"{name}_length": len(raw),
+            f"{name}_sha256": hashlib.sha256(raw).hexdigest(),
+        }
+    return shown
+
+
+def _text(name: str, raw: bytes, kept: bytes) -> dict[str, Any]:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return {name: b64encode(kept).decode(), f"{name}_encoding": "base64"}
+    return {name: kept.decode(errors="ignore")}  # the cut may be inside a character

@@ -1,0 +1,347 @@
+"""A sink on Kafka: result topics in, rows of tables out.
+
+The sink's own positions say where a partition starts; the offsets committed in Kafka follow them
+and show the lag.  One write, in this order:
+
+1. dead letters of records that are none of their table, which must be on the broker first;
+2. rows and positions of all partitions that moved, in one transaction of the sink;
+3. the offsets.
+
+A sink that is away is tried again, later each time, while the partitions wait; nothing is lost and
+nothing is read that would have to be held.  A row that it refuses is found by halving its batch,
+and goes to the dead letters.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from confluent_kafka import Message, TopicPartition
+
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.producer import Failures, flush, send
+from tidemark.runtime.client.schema_registry import with_registry
+from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.service.process import Process
+from tidemark.runtime.service.stats import Account
+from tidemark.runtime.wall_clock import now_ms
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.records import DeadLetter
+from tidemark.sinks.open import open_sink
+from tidemark.sinks.rows import decode
+from tidemark.sinks.sink import Batch, Move, RefusedError, Sink, UnavailableError
+from tidemark.sinks.table import Table, chosen, tables_of
+from tidemark.sinks.topic import TopicSink
+
+_log = logging.getLogger("tidemark")
+
+_MOST_HELD = 200_000
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_FLUSH_S = 5.0
+_PATIENCE_S = 240.0  # below max.poll.interval.ms
+
+Answer = TypeVar("Answer")
+
+
+class DeadLetters:
+    """Writes dead letters, and knows when they are on the broker."""
+
+    def __init__(self, config: Config, topic: str) -> None:
+        """``topic``: that of the pipeline's dead letters."""
+        self._topic = topic
+        self._failures = Failures()
+        self._producer = clients.idempotent_producer(config, self._failures)
+        self.count = 0
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Write letters and wait until they are safe."""
+        keys, values = encode_dead_letters(letters)
+        send(self._producer, self._topic, 0, keys, values)
+        flush(self._producer, self._failures, _FLUSH_S, lambda: None)
+        self.count += len(letters)
+
+
+class Backoff:
+    """When to try again what is away: later each time, up to half a minute."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._pause_s = _FIRST_PAUSE_S
+        self._until_s = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """How long it is too early for another try."""
+        return max(0.0, self._until_s - time.monotonic())
+
+    def failed(self, reason: str) -> None:
+        """Note a try that failed."""
+        if reason != self.reason:
+            _log.warning("%s: trying again until it is back", reason)
+        self.reason = reason
+        self._until_s = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def succeeded(self) -> None:
+        """Note a try that did not."""
+        if self.reason:
+            _log.info("back again, after: %s", self.reason)
+        self.reason, self._pause_s, self._until_s = "", _FIRST_PAUSE_S, 0.0
+
+
+def when_back(call: Callable[[], Answer], waiting: Callable[[str], None]) -> Answer:
+    """Call until the sink is there; not for so long that the group would give this member up.
+
+    ``waiting`` is told why, again and again; it may raise to end the wait.
+    """
+    backoff = Backoff()
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            answer = call()
+        except UnavailableError as error:
+            if time.monotonic() > deadline_s:
+                raise
+            backoff.failed(str(error))
+            while backoff.left_s:
+                waiting(backoff.reason)
+                time.sleep(min(backoff.left_s, _FIRST_PAUSE_S))
+        else:
+            backoff.succeeded()
+            return answer
+
+
+@dataclass
+class _Fed:
+    """One partition that this process owns: where the sink stands, and what waits to be written."""
+
+    topic_id: str
+    known: int | None
+    held: list[Message] = field(default_factory=list)
+    batch: Batch | None = None
+    committed: int = -1
+
+
+@dataclass
+class SinkTask:
+    """The work of a sink service."""
+
+    process: Process
+    sink: Sink
+    tables: Sequence[Table]
+    dead_letters: DeadLetters
+    batch: int = 20_000
+    gathers: bool = True
+    _fed: dict[Partition, _Fed] = field(default_factory=dict)
+    _rows: int = 0
+
+    def __post_init__(self) -> None:
+        self._ends = Ends(self.process.admin)
+        self._backoff = Backoff()
+        self._table = {table.topic: table for table in self.tables}
+        self._paused = False
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Go on where the sink stands; where it knows nothing, where the group does."""
+        ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
+        positions = when_back(
+            lambda: self.sink.positions([s.partition for s in starts]), self.process.waiting
+        )
+        begun = []
+        for start in starts:
+            at, topic_id = start.partition, ids[start.partition.topic]
+            position = positions.get(at)
+            if position is not None and position.topic_id != topic_id:
+                raise StateError(
+                    f"{at}: the topic was made anew since the sink read it. Drop table "
+                    f"{self._table[at.topic].name} and its positions to load it again"
+                )
+            self._fed[at] = _Fed(topic_id, position.next_offset if position else None)
+            offset = position.next_offset if position else start.offset
+            begun.append(Start(at, offset, start.metadata))
+        return begun
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        """Let new partitions wait too where the sink is away."""
+        if self._paused:
+            self.process.member.pause([start.partition for start in starts])
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Forget partitions that others own now."""
+        for partition in partitions:
+            self._fed.pop(partition, None)
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Hold records until the next write."""
+        for message in messages:
+            self._fed[Partition(message.topic() or "", message.partition() or 0)].held.append(
+                message
+            )
+
+    def tick(self) -> None:
+        """Write early what would become too much; try again what was away."""
+        held = sum(len(fed.held) for fed in self._fed.values())
+        if held > _MOST_HELD or (self._backoff.reason and not self._backoff.left_s):
+            self.process.settle()
+        if self._fed and self._ends.poll(self._fed, now_ms()) is not None:
+            self.process.member.refresh_positions()
+
+    def checkpoint(self) -> Sequence[TopicPartition]:
+        """Write what is held; return the offsets behind it."""
+        try:
+            self._deliver_all()
+        except UnavailableError as error:
+            self._backoff.failed(str(error))
+            self._let_wait(wait=True)
+            return ()
+        self._backoff.succeeded()
+        self._let_wait(wait=False)
+        return self._moved()
+
+    def _let_wait(self, *, wait: bool) -> None:
+        if wait != self._paused:
+            self._paused = wait
+            (self.process.member.pause if wait else self.process.member.resume)(self._fed)
+
+    def _deliver_all(self) -> None:
+        batches = [batch for at in sorted(self._fed) if (batch := self._batch_of(at)) is not None]
+        if not batches:
+            return
+        if self._backoff.reason:  # the last try may have written some
+            self._forget_written()
+            batches = [fed.batch for fed in self._fed.values() if fed.batch is not None]
+        try:
+            self._write(batches)
+        except RefusedError:
+            for batch in batches:
+                self._deliver(batch)
+        for batch in batches:
+            fed = self._fed[batch.partition]
+            fed.known, fed.batch = batch.move.end, None
+
+    def _batch_of(self, at: Partition) -> Batch | None:
+        """Return what a partition has to write; decoded once, however often it is tried."""
+        fed = self._fed[at]
+        if fed.batch is not None or not fed.held:
+            return fed.batch
+        records, fed.held = fed.held, []
+        values = [record.value() for record in records]
+        table = self._table[at.topic]
+        decoded = decode(table, values)
+        if decoded.bad:
+            self.dead_letters.write([_letter(records[i], reason) for i, reason in decoded.bad])
+        good = [records[index] for index in decoded.good]
+        end = (records[-1].offset() or 0) + 1
+        fed.batch = Batch(
+            table,
+            at,
+            Move(fed.known, end, fed.topic_id),
+            decoded.rows,
+            [record.offset() or 0 for record in good],
+            [record.key() for record in good],
+            [values[index] or b"" for index in decoded.good],
+        )
+        return fed.batch
+
+    def _forget_written(self) -> None:
+        positions = self.sink.positions(list(self._fed))
+        for at, position in positions.items():
+            fed = self._fed[at]
+            if fed.batch is not None and position.next_offset != fed.batch.move.begin:
+                fed.known = position.next_offset
+                fed.batch = fed.batch.behind(position.next_offset)
+
+    def _deliver(self, batch: Batch) -> None:
+        """Write one batch, but for the rows that the sink refuses."""
+        try:
+            self._write([batch])
+        except RefusedError as error:
+            if len(batch.offsets) > 1:
+                for half in batch.halves():
+                    self._deliver(half)
+                return
+            if not batch.offsets:
+                raise
+            self.dead_letters.write([_refused(batch, str(error))])
+            self._write([batch.without_rows()])
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        self.sink.write(batches)
+        self._rows += sum(len(batch.offsets) for batch in batches)
+
+    def _moved(self) -> Sequence[TopicPartition]:
+        moved = []
+        positions = self.process.member.positions
+        for at, fed in self._fed.items():
+            if positions[at] > fed.committed and not fed.held:
+                fed.committed = positions[at]
+                moved.append(TopicPartition(*at, fed.committed))
+        return moved
+
+    def waits(self) -> Sequence[str]:
+        """Return why nothing is written now."""
+        return [self._backoff.reason] if self._backoff.reason else []
+
+    def figures(self) -> Mapping[str, object]:
+        """Return counts since the start, and the lag."""
+        return {
+            "rows": self._rows,
+            "dead": self.dead_letters.count,
+            "lag": self._ends.lag(self.process.member.positions),
+        }
+
+    def account(self, _now_ms: int) -> Account:
+        """Return counts since the start."""
+        return Account(
+            self._rows, self._rows, self._ends.known, dead_letters=self.dead_letters.count
+        )
+
+
+def _letter(record: Message, reason: str) -> DeadLetter:
+    return DeadLetter(
+        reason,
+        "sink",
+        record.topic() or "",
+        record.partition() or 0,
+        record.offset() or 0,
+        record.timestamp()[1],
+        record.key(),
+        record.value(),
+    )
+
+
+def _refused(batch: Batch, reason: str) -> DeadLetter:
+    at = batch.partition
+    return DeadLetter(
+        reason, "sink", at.topic, at.number, batch.offsets[0], -1, batch.keys[0], batch.values[0]
+    )
+
+
+def run(config: Config, plan: Plan) -> None:
+    """Run a sink of a pipeline until it is told to stop."""
+    sink = open_sink(config.sink.get_secret_value())
+    tables = chosen(tables_of(plan), config.sink_tables)
+    with_registry(config, {each.topic: each.avro for each in tables if each.avro is not None})
+    # Offsets follow what the sink has taken, so that they never say more; or go in one with it.
+    own = config.model_copy(
+        update={
+            "guarantee": config.guarantee if isinstance(sink, TopicSink) else "at-least-once",
+            "commit_interval_ms": max(config.commit_interval_ms, sink.every_ms),
+            "commit_interval_max_ms": max(config.commit_interval_max_ms, sink.every_ms),
+        }
+    )
+    process = Process(own, plan.pipeline, config.sink_name, [t.topic for t in tables])
+    ensure(process.admin, own_topics(plan), config.replication_factor)
+    if isinstance(sink, TopicSink):
+        sink.join(process.outbox, process.admin, config.replication_factor)
+    when_back(lambda: sink.prepare(tables), process.waiting)
+    process.run(SinkTask(process, sink, tables, DeadLetters(own, plan.dead_letters)))
+    sink.close()

@@ -1,0 +1,69 @@
+"""The raw topics behind logs, and the logs made of them again (tidemark/spark/read/reingest.py)."""
+
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from tidemark.core.time.assigners import IngestTime
+from tidemark.errors import PipelineError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.consumer import EARLIEST, offsets
+from tidemark.runtime.client.topics import require
+from tidemark.runtime.config import Config
+from tidemark.spark.read.envelopes import BESIDES, Assembling, Enveloping, Marking
+from tidemark.spark.read.ranges import Ranges, committed_ends
+from tidemark.spark.read.reingest import Packing, Reingesting
+from tidemark.spark.read.segment_rows import SEGMENTS, ddl
+from tidemark.spark.read.source import raw_records
+
+
+@dataclass(frozen=True)
+class Raw:
+    """All that is there of a pipeline's raw topics."""
+
+    ranges: Ranges
+
+    @classmethod
+    def of(cls, admin: AdminClient, plan: Plan) -> "Raw":
+        """Look what is there.
+
+        Raises:
+            PipelineError: a source's event time is the clock of ingest, which raw topics lack.
+            ConfigurationError: a raw topic does not exist.
+        """
+        for source in plan.sources:
+            if isinstance(source.event_time, IngestTime):
+                raise PipelineError(
+                    f"source {source.topic}: its event time is when ingest read a record, which "
+                    "raw topics do not tell; replay from the log"
+                )
+        counts = require(admin, [source.topic for source in plan.sources])
+        sources = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
+        return cls(Ranges(offsets(admin, sources, EARLIEST), committed_ends(admin, sources)))
+
+    def remade(
+        self, spark: SparkSession, config: Config, plan: Plan, logged: DataFrame, ranges: Ranges
+    ) -> DataFrame:
+        """Make the segments of log ranges again; each log partition comes whole and in order."""
+        sources, logs = self.ranges.partitions, ranges.partitions
+        besides = ddl(BESIDES)
+        begins = [self.ranges.begins[at] for at in sources]
+        ends = [self.ranges.ends[at] for at in sources]
+        blocks = raw_records(spark, config, self.ranges).mapInArrow(Packing(sources), besides)
+        marks = logged.mapInArrow(Marking(sources, logs), besides)
+        reingesting = Reingesting(plan, sources, logs, begins, ends)
+        made = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(reingesting, besides)
+        envelopes = logged.mapInArrow(Enveloping(logs), besides)
+        return _gathered(envelopes.unionByName(made), len(logs)).mapInArrow(
+            Assembling(plan, logs), ddl(SEGMENTS)
+        )
+
+
+def _gathered(rows: DataFrame, tasks: int) -> DataFrame:
+    """Bring rows to the task that they are for, in order."""
+    return rows.repartitionById(tasks, f.col("to")).sortWithinPartitions(
+        "to", "at", "kind", "index"
+    )

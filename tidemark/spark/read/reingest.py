@@ -1,0 +1,224 @@
+"""Ingest once more, on Spark: raw topics in, the log's segments out, as they were cut when live.
+
+What raw topics do not tell is in the log's envelopes: which commit took which offsets of which
+source, and who was silent.  So each log partition is made anew from three things: its envelopes,
+the raw records between their offsets, and the program, which may be another one.
+
+1. A task reads an envelope and gives a row per mark, to the source that the mark is of.  Another
+   packs raw records into blocks of some thousand.  Spark brings both to one task per source,
+   sorted by offset.
+2. That task runs ingest over the records, cut where any mark begins or ends, and gives for every
+   mark the rows of its log partition.
+3. Spark brings these to one task per log partition, sorted as its segments were, with the
+   envelopes; it makes the segments.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tidemark.core.rows.keys import partitions_of
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, SourceMark
+from tidemark.errors import StateError
+from tidemark.ingest.ingest import Ingest, Progress, Taken
+from tidemark.partition import Partition
+from tidemark.plan.physical import LogPlan, Plan
+from tidemark.serde.frames import encode_frame
+from tidemark.spark.read.envelopes import SECOND, Made, Row, row_batch
+from tidemark.spark.read.segment_rows import Batches
+from tidemark.spark.read.source import RAW, record_batch
+
+_BLOCK_RECORDS, _BLOCK_BYTES = 4096, 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Packs the records of raw partitions, which come in order, into blocks."""
+
+    sources: Sequence[Partition]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return a row per block."""
+        places = {source: place for place, source in enumerate(self.sources)}
+        held: list[pa.RecordBatch] = []
+        source: Partition | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            of = Partition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
+            if held and (of != source or _is_block(held)):
+                yield self._block(places, source, held)
+                held = []
+            source = of
+            held.append(batch.select(RAW))
+        if held:
+            yield self._block(places, source, held)
+
+    def _block(
+        self, places: dict[Partition, int], source: Partition | None, held: list[pa.RecordBatch]
+    ) -> pa.RecordBatch:
+        assert source is not None
+        table = pa.Table.from_batches(held).combine_chunks()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data = sink.getvalue().to_pybytes()
+        first = table.column("offset")[0].as_py()
+        return row_batch([(places[source], first, SECOND, 0, 0, 0, data)])
+
+
+def _is_block(held: Sequence[pa.RecordBatch]) -> bool:
+    rows, size = sum(b.num_rows for b in held), sum(int(b.nbytes) for b in held)
+    return rows >= _BLOCK_RECORDS or size >= _BLOCK_BYTES
+
+
+@dataclass
+class _Open:
+    """A mark whose range is being read."""
+
+    mark: SourceMark
+    place: tuple[int, int, int]  # log, log offset, index
+    before_ms: int
+    frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+
+    def made(self, watermark_ms: int) -> Row:
+        log, log_offset, index = self.place
+        streams = {name: encode_frame(pl.concat(each)) for name, each in self.frames.items()}
+        data = msgspec.msgpack.encode(Made(self.before_ms, watermark_ms, streams))
+        return log, log_offset, SECOND, index, log, log_offset, data
+
+
+@dataclass(frozen=True)
+class Reingesting:
+    """Runs ingest over sources; ``begins`` and ``ends`` are what there is of each."""
+
+    plan: Plan
+    sources: Sequence[Partition]
+    logs: Sequence[Partition]
+    begins: Sequence[int]
+    ends: Sequence[int]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return a row per mark: what was made of its range."""
+        source: _Source | None = None
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if source is None or source.place != row[0]:
+                    if source is not None:
+                        yield from source.finish()
+                    source = _Source(self, row[0])
+                yield from source.take(row)
+        if source is not None:
+            yield from source.finish()
+
+
+class _Source:
+    """One source: its records so far, and the marks whose ranges are being read.
+
+    ``position``: all before it is worked off.  A mark comes before the records of its range.
+    """
+
+    def __init__(self, job: Reingesting, place: int) -> None:
+        self.place = place
+        self._at = job.sources[place]
+        self._begin, self._end = job.begins[place], job.ends[place]
+        self._logs = job.logs
+        self._plans = {log.topic: log for log in job.plan.logs}
+        self._ingest = Ingest(job.plan)
+        self._progress = Progress()
+        self._position: int | None = None
+        self._open: list[_Open] = []
+        self._pending: list[pa.Table] = []
+
+    def take(self, row: Row) -> Iterator[pa.RecordBatch]:
+        """Take a mark or a block; both come in the order of their offsets."""
+        _, at, kind, index, log, log_offset, data = row
+        yield from self._advance(at)
+        if kind == SECOND:
+            self._pending.append(pa.ipc.open_stream(data).read_all())
+            return
+        mark = msgspec.msgpack.decode(data, type=SourceMark)
+        if mark.next_offset > mark.first_offset and mark.first_offset < self._begin:
+            raise StateError(
+                f"{self._at}: offset {mark.first_offset} is wanted, the first there is "
+                f"{self._begin}: records were deleted, so ingest cannot be run again"
+            )
+        self._open.append(_Open(mark, (log, log_offset, index), self._progress.watermark_ms))
+        yield from self._closed()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Work off what is left of the open marks."""
+        upto = max((each.mark.next_offset for each in self._open), default=0)
+        if upto > self._end:
+            raise StateError(
+                f"{self._at}: the log was made of records up to offset {upto}, the topic ends at "
+                f"{self._end}"
+            )
+        yield from self._advance(upto)
+
+    def _advance(self, to: int) -> Iterator[pa.RecordBatch]:
+        if self._position is None:
+            self._position = to
+        while self._position < to:
+            cut = min([to, *(each.mark.next_offset for each in self._open)])
+            self._work(cut)
+            self._position = cut
+            yield from self._closed()
+
+    def _closed(self) -> Iterator[pa.RecordBatch]:
+        position = self._position or 0
+        done = [each for each in self._open if each.mark.next_offset <= position]
+        if done:
+            self._open = [each for each in self._open if each.mark.next_offset > position]
+            yield row_batch([each.made(self._progress.watermark_ms) for each in done])
+
+    def _work(self, cut: int) -> None:
+        """Run ingest over the records before an offset; nobody wants those outside of marks."""
+        progress = replace(self._progress, next_offset=self._position or 0)
+        for records in self._cut(cut):
+            if self._open:
+                taken = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)
+                progress = taken.progress
+                self._give(taken)
+        self._progress = progress
+
+    def _cut(self, cut: int) -> list[pa.Table]:
+        """Take the pending records before an offset."""
+        taken, left = [], []
+        for table in self._pending:
+            count = int(np.searchsorted(table.column("offset").to_numpy(), cut))
+            if count:
+                taken.append(table.slice(0, count))
+            if count < table.num_rows:
+                left.append(table.slice(count))
+        self._pending = left
+        return taken
+
+    def _give(self, taken: Taken) -> None:
+        """Give every open mark the rows of its log partition."""
+        split: dict[str, list[dict[str, pl.DataFrame]]] = {}
+        for each in self._open:
+            log = self._logs[each.place[0]]
+            if log.topic not in split:
+                split[log.topic] = _by_partition(taken, self._plans[log.topic])
+            for name, rows in split[log.topic][log.number].items():
+                each.frames.setdefault(name, []).append(rows)
+
+
+def _by_partition(taken: Taken, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
+    """Split what was made of records by log partition."""
+    split: list[dict[str, pl.DataFrame]] = [{} for _ in range(log.partitions)]
+    for stream in log.streams:
+        rows = taken.streams.get(stream.name)
+        if rows is None or rows.is_empty():
+            continue
+        columns = [name for name in ROW_COLUMNS if name != SOURCE]
+        rows = rows.select(*columns, *stream.columns)
+        numbers = partitions_of(rows, stream.key, log.partitions)
+        for number in np.unique(numbers).tolist():
+            split[number][stream.name] = rows.filter(pl.Series(numbers == number))
+    return split

@@ -1,0 +1,87 @@
+"""Live results against a replay: message by message, in Spark, whatever their number.
+
+Both sides are messages of the same topics, as the same encoder writes them, so equal results are
+equal bytes (tidemark/spark/replay/matching.py).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from tidemark.plan.physical import Plan
+from tidemark.runtime.config import Config
+from tidemark.spark.read.live_position import Cut, result_topics
+from tidemark.spark.read.ranges import Ranges
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.read.source import kafka_records
+from tidemark.spark.replay.matching import (
+    LEFT,
+    RIGHT,
+    Difference,
+    TopicDiff,
+    first_differences,
+    totals,
+    windows,
+)
+from tidemark.spark.replay.replay import Replay, one_line_errors
+from tidemark.spark.targets.messages import Messages
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A replay, on the right, to where live stood, on the left; the services' operators alone."""
+
+    plan: Plan
+    cut: Cut
+    ranges: Ranges
+    slices: int = 1
+    raw: Raw | None = None
+
+    def topics(self, spark: SparkSession, config: Config) -> list[TopicDiff]:
+        """Compare everything; return a line for each topic, those without messages too."""
+        with one_line_errors():
+            found = totals(windows(self._messages(spark, config)))
+        names = result_topics(self.plan.operators)
+        return [found.get(name, TopicDiff(name, 0, 0, 0, 0, 0)) for name in names]
+
+    def differences(
+        self, spark: SparkSession, config: Config, topics: Iterable[str], limit: int = _SHOWN
+    ) -> list[Difference]:
+        """Return the first windows of these topics that differ, with their messages."""
+        differing = frozenset(topics)
+        kept = [each for each in self.plan.operators if differing & {each.results, each.late}]
+        part = replace(self, plan=replace(self.plan, operators=tuple(kept)))
+        with one_line_errors():
+            return first_differences(spark, lambda: part._messages(spark, config), limit)
+
+    def _messages(self, spark: SparkSession, config: Config) -> DataFrame:
+        """Return the messages of both sides."""
+        replays = [self._replay(spark, config, name) for name in self.plan.keyed_services()]
+        live = kafka_records(spark, config, self._results()).select(
+            "topic", "partition", f.lit(LEFT).alias("side"), f.col("offset").alias("place"),
+            f.lit(True).alias("sure"), f.col("offset").alias("at"), "key", "value",
+        )  # fmt: skip
+        return reduce(DataFrame.unionByName, replays, live)
+
+    def _results(self) -> Ranges:
+        wanted = set(result_topics(self.plan.operators))
+        begins, ends = self.cut.results.begins, self.cut.results.ends
+        kept = [at for at in ends if at.topic in wanted]
+        return Ranges({at: begins[at] for at in kept}, {at: ends[at] for at in kept})
+
+    def _replay(self, spark: SparkSession, config: Config, service: str) -> DataFrame:
+        """Replay the operators of a service from where it began to what it has committed."""
+        operators = self.plan.of_service(service)
+        logs = {each.log for each in operators}
+        after = self.cut.after[service]
+        read = [at for at in self.ranges.partitions if at.topic in logs]
+        ranges = self.ranges.to({at: after[at] for at in read}, self.cut.begun[service])
+        plan = replace(self.plan, operators=operators)
+        job = Replay(plan, ranges, self.slices, raw=self.raw)
+        messages = job.results(spark, config, Messages(self.cut.before[service], config))
+        return messages.withColumnRenamed("log_offset", "at").withColumn("side", f.lit(RIGHT))

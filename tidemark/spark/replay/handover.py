@@ -1,0 +1,246 @@
+"""Hand-over: Spark works off the logs to an exact cut, and the live services go on from there.
+
+Order of steps; each may be the last, and a second run completes them:
+
+1. the services' groups must be empty, and their result topics too, unless these are deleted;
+2. in ONE transaction: old state is dropped, and every log partition's offset says that a hand-over
+   is under way, of which run.  From here on services refuse to start;
+3. Spark's tasks write results and state (handover_tasks.py), each in transactions of its own
+   that note how far it is: a task or a run that is repeated leaves out what is there;
+4. in ONE transaction: the offsets of all log partitions, at the cut, with the numbers of the
+   snapshots that belong to them.
+
+From raw topics ingest's group takes part in all of it: what it had read stays read, and its
+watermarks become those of ingest run again (tidemark/spark/replay/ingest_cut.py).
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.offline_group import commit_outside, delete_records, require_empty
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.client.progress import LogProgress, decode, encode
+from tidemark.runtime.client.topics import ensure, own_topics
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
+from tidemark.serde.changelog import Commit
+from tidemark.spark.outcome import Outcome, read_outcome
+from tidemark.spark.progress import Progress, Told, listening
+from tidemark.spark.read.live_position import committed_of, result_topics
+from tidemark.spark.read.ranges import Ranges
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.read.segment_rows import ddl
+from tidemark.spark.replay.handover_tasks import STORED, LiveTopics, Stored, Storing, side_group
+from tidemark.spark.replay.ingest_cut import IngestCut
+from tidemark.spark.replay.replay import Replay, one_line_errors
+
+_log = logging.getLogger("tidemark")
+
+_PATIENCE_S = 300.0
+_PAUSE_S = 1.0
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """Which hand-over is under way: it is completed by the same program in the same slices."""
+
+    name: str
+    slices: int
+    fingerprint: str
+    from_raw: bool = False
+
+
+@dataclass
+class HandOver:
+    """One hand-over of the logs' ranges; ``delete_results``: those that are there.
+
+    ``raw``: raw topics of which the logs are made again; then the ranges must be all of the logs.
+    """
+
+    config: Config
+    admin: AdminClient
+    plan: Plan
+    ranges: Ranges
+    delete_results: bool = False
+    raw: Raw | None = None
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The consumer group of each keyed service."""
+        return {name: self.plan.group(name) for name in self.plan.keyed_services()}
+
+    @property
+    def _ingest(self) -> IngestCut | None:
+        if self.raw is None:
+            return None
+        return IngestCut(self.config, self.admin, self.plan, self.raw.ranges.begins)
+
+    def _require_empty(self) -> None:
+        ingest = [self._ingest.group] if self._ingest is not None else []
+        require_empty(self.admin, [*ingest, *self.groups.values()])
+
+    def check(self) -> Run | None:
+        """Look whether it can be done; return the run to be completed, if one is under way.
+
+        Raises:
+            ConfigurationError: a group has members, or a result topic has records.
+        """
+        self._require_empty()
+        if self._ingest is not None:
+            self._ingest.require_logs(self.ranges)
+        ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
+        under_way = self._under_way()
+        if self.delete_results:
+            return None
+        if under_way is not None and self._completes(under_way):
+            self._require_behind(under_way)
+            return under_way
+        names = result_topics(self.plan.operators)
+        results = partitions_of(self.admin, names)
+        begins = offsets(self.admin, results, EARLIEST)
+        for at, end in offsets(self.admin, results, LATEST).items():
+            if end > begins[at]:
+                raise ConfigurationError(
+                    f"{at} has results: a hand-over would write them again; --delete-results "
+                    "deletes those of all operators first"
+                )
+        return None
+
+    def _completes(self, run: Run) -> bool:
+        from_raw = self.raw is not None
+        return run.fingerprint == self.plan.fingerprint and run.from_raw == from_raw
+
+    def _under_way(self) -> Run | None:
+        for group in self.groups.values():
+            for committed in committed_of(self.config, group, self.ranges.partitions):
+                at = f"{committed.topic}/{committed.partition}"
+                if committed.offset >= 0 and committed.metadata:
+                    past = decode(committed.metadata, LogProgress, at)
+                    if past.handing_over:
+                        return msgspec.json.decode(past.handing_over, type=Run)
+        return None
+
+    def _require_behind(self, run: Run) -> None:
+        """Stop where results beyond the cut are there already, of the run's first attempt."""
+        for slice_ in range(run.slices):
+            group = side_group(self.plan.pipeline, slice_)
+            for noted in committed_of(self.config, group, self.ranges.partitions):
+                at = Partition(noted.topic, noted.partition)
+                if noted.metadata == run.name and noted.offset > self.ranges.ends[at]:
+                    raise ConfigurationError(
+                        f"{at}: results up to offset {noted.offset} are there of a hand-over that "
+                        f"was not completed, the end wanted now is {self.ranges.ends[at]}; take a "
+                        "later one, or --delete-results"
+                    )
+
+    def begin(self, slices: int) -> Run:
+        """Drop what is there; let no service start until all is done."""
+        if self.delete_results:
+            self._delete_results()
+        name, from_raw = f"hand-over-{secrets.token_hex(4)}", self.raw is not None
+        run = Run(name, slices, self.plan.fingerprint, from_raw)
+        mark = msgspec.json.encode(run).decode()
+        writes: dict[Partition, list[Record]] = {}
+        commits = {}
+        for service, group in self.groups.items():
+            fresh = FreshStart(self.config, self.admin, Scope(self.plan), service)
+            commits[group] = [_marked(each, mark) for each in fresh.offsets()]
+            writes |= fresh.records
+        if self._ingest is not None:
+            commits[self._ingest.group] = self._ingest.marked(mark)
+        commit_outside(self.config, self.admin, self._name, writes, commits)
+        return run
+
+    @property
+    def _name(self) -> str:
+        return f"{self.plan.pipeline}.hand-over"
+
+    def _delete_results(self) -> None:
+        results = partitions_of(self.admin, result_topics(self.plan.operators))
+        delete_records(self.admin, offsets(self.admin, results, LATEST))
+
+    def work(self, spark: SparkSession, run: Run, told: Told) -> list[Outcome]:
+        """Let Spark do the work, and commit it."""
+        logs = self.ranges.partitions
+        target = LiveTopics(self.config, self.plan.pipeline, run.name, tuple(logs))
+        storing = Storing(self.plan, self.config, run.name, dict(self.ranges.ends))
+        job = Replay(self.plan, self.ranges, run.slices, raw=self.raw)
+        progress = Progress(self.ranges, run.slices, time.monotonic())
+        with one_line_errors(), listening(spark, progress, told) as driver:
+            state = job.results(spark, self.config, target, driver)
+            gathered = state.repartitionById(len(logs), f.col("log"))
+            ordered = gathered.sortWithinPartitions("log", "operator", "slice", "chunk")
+            rows = ordered.mapInArrow(storing, ddl(STORED)).collect()
+        outcomes = [read_outcome(row.data) for row in rows if not row.stored]
+        stored = [msgspec.msgpack.decode(row.data, type=Stored) for row in rows if row.stored]
+        self._commit(stored, outcomes, run)
+        return outcomes
+
+    def _commit(self, stored: list[Stored], outcomes: list[Outcome], run: Run) -> None:
+        """Let the live services go on at the cut."""
+        numbers = {Partition(each.topic, each.partition): each.sequence for each in stored}
+        self._await_empty()
+        commits = {
+            group: list(self._offsets(service, group, numbers, run))
+            for service, group in self.groups.items()
+        }
+        if self._ingest is not None:
+            commits[self._ingest.group] = self._ingest.moved(outcomes)
+        commit_outside(self.config, self.admin, self._name, {}, commits)
+
+    def _await_empty(self) -> None:
+        """Wait for services that somebody starts although they refuse."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                self._require_empty()
+            except ConfigurationError as error:
+                if time.monotonic() > deadline_s:
+                    raise
+                _log.warning("%s, to end the hand-over", error)
+                time.sleep(_PAUSE_S)
+            else:
+                return
+
+    def _offsets(
+        self, service: str, group: str, numbers: Mapping[Partition, int], run: Run
+    ) -> Iterator[TopicPartition]:
+        """Return the offsets of a service; of a log without segments, as they were begun."""
+        plans = self.plan.of_service(service)
+        wanted = [at for at in self.ranges.partitions if at.topic in {p.log for p in plans}]
+        for begun in committed_of(self.config, group, wanted):
+            at = Partition(begun.topic, begun.partition)
+            past = decode(begun.metadata or "", LogProgress, str(at))
+            if not past.handing_over:
+                raise StateError(f"{at}: somebody committed an offset while results were written")
+            offset, done = begun.offset, msgspec.structs.replace(past, handing_over="")
+            if at in numbers:
+                names = [each.operator.name for each in plans if each.log == at.topic]
+                snapshots = dict.fromkeys(names, numbers[at])
+                commit = Commit(numbers[at], run.name, run.name)
+                first = self.ranges.begins[at]
+                done = LogProgress(
+                    past.version, past.topic_id, *commit, begun=first, snapshots=snapshots
+                )
+                offset = self.ranges.ends[at]
+            yield TopicPartition(*at, offset, metadata=encode(done))
+
+
+def _marked(committed: TopicPartition, mark: str) -> TopicPartition:
+    past = decode(committed.metadata or "", LogProgress, committed.topic)
+    marked = msgspec.structs.replace(past, handing_over=mark)
+    return TopicPartition(
+        committed.topic, committed.partition, committed.offset, metadata=encode(marked)
+    )

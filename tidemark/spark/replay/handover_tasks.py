@@ -1,0 +1,215 @@
+"""A replay into the live topics: what the tasks of a hand-over write (handover.py).
+
+A first task works on a log partition, or a slice of it.  It writes the results, as a replay to
+topics does, and gives its state on in pieces.  Spark brings the pieces of a log partition together,
+sorted by operator and slice, and a second task writes them to the changelogs: as one snapshot each,
+which means nothing before the driver commits its number with the offset.  State is in no place as a
+whole; nothing of it passes the driver.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import TopicPartition
+
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.commit import commit_after_s, transaction
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.changelog import OPERATOR_KEY, record
+from tidemark.runtime.keyed.fresh_start import live_keys, number_of
+from tidemark.serde.changelog import (
+    SNAPSHOT,
+    Commit,
+    Piece,
+    decode,
+    encode,
+    encode_operator,
+)
+from tidemark.spark.outcome import Outcome, encode_outcome
+from tidemark.spark.read.segment_rows import Batches, batch_of, ddl
+from tidemark.spark.targets.topics import UnitTopics
+from tidemark.spark.unit import Unit
+from tidemark.spark.work import Writer
+
+STATE = pa.schema(
+    [
+        ("log", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("operator", pa.string()),
+        ("slice", pa.int32()),
+        ("chunk", pa.int32()),
+        ("data", pa.binary()),
+    ]
+)
+"""Pieces of state on the way to the task that stores them; the operator "" tells of a unit."""
+
+STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A log partition whose operators' state is in the changelogs, under this commit number."""
+
+    topic: str
+    partition: int
+    sequence: int
+
+
+def side_group(pipeline: str, slice_: int | str) -> str:
+    """Return the group in which a task notes what it has written."""
+    return f"{pipeline}.hand-over.{slice_}"
+
+
+@dataclass(frozen=True)
+class LiveTopics:
+    """The live result topics, and state for the next task; ``logs`` in the order of the tasks."""
+
+    config: Config
+    pipeline: str
+    run: str
+    logs: tuple[Partition, ...]
+    ddl: str = ddl(STATE)
+
+    def open(self, unit: Unit) -> Writer:
+        """Begin with the messages of a unit."""
+        return _UnitLive(self, unit)
+
+
+class _UnitLive(UnitTopics):
+    """The results of a unit, and then its state."""
+
+    def __init__(self, target: LiveTopics, unit: Unit) -> None:
+        group = side_group(target.pipeline, unit.slice)
+        super().__init__(target.config, group, target.run, unit, suffix="")
+        self._place = target.logs.index(unit.log)
+
+    def finish(self, unit: Unit) -> Batches:
+        """Commit the rest of the results; tell of the unit; give its state."""
+        self.close(unit)
+        yield self._row(unit, "", -1, encode_outcome(Outcome.of(unit)))
+        for plan, piece in unit.snapshots():
+            yield self._row(unit, plan.operator.name, piece.chunk, encode(piece))
+
+    def _row(self, unit: Unit, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
+        values = (self._place, *unit.log, operator, unit.slice, chunk, data)
+        return batch_of(([value] for value in values), STATE)
+
+
+@dataclass(frozen=True)
+class Storing:
+    """Writes the state of log partitions, whose pieces come one after another.
+
+    ``ends``: where the live services go on.
+    """
+
+    plan: Plan
+    config: Config
+    run: str
+    ends: Mapping[Partition, int]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return what became of units, as they said, and of log partitions."""
+        store: _LogStore | None = None
+        for log, operator, data in _rows(batches):
+            if not operator:
+                yield _batch(data, stored=False)
+                continue
+            if store is None or store.log != log:
+                if store is not None:
+                    yield _batch(store.finish(), stored=True)
+                store = _LogStore(self, log)
+            store.take(operator, decode(data))
+        if store is not None:
+            yield _batch(store.finish(), stored=True)
+
+
+def _rows(batches: Batches) -> Iterator[tuple[Partition, str, bytes]]:
+    for batch in batches:
+        names = ("topic", "partition", "operator", "data")
+        for topic, number, operator, data in zip(*map(batch.column, names), strict=True):
+            yield Partition(topic.as_py(), number.as_py()), operator.as_py(), data.as_py()
+
+
+def _batch(data: bytes, *, stored: bool) -> pa.RecordBatch:
+    columns = [pa.array([stored]), pa.array([data], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=STORED)
+
+
+class _LogStore:
+    """The changelogs of the operators of one log partition, written by one producer.
+
+    What earlier attempts left is numbered lower and replaced; an attempt that still runs is fenced
+    before anybody looks what is there.
+    """
+
+    def __init__(self, job: Storing, log: Partition) -> None:
+        self.log = log
+        self._run, self._end = job.run, job.ends[log]
+        self._commit_s = commit_after_s(job.config)
+        group = side_group(job.plan.pipeline, "state")
+        self._transaction = transaction(job.config, f"{group}.{log}")
+        self._consumer = clients.plain_consumer(job.config, group)
+        self._plans = {p.operator.name: p for p in job.plan.operators if p.log == log.topic}
+        changelogs = [Partition(plan.changelog, log.number) for plan in self._plans.values()]
+        self._keys = live_keys(job.config, clients.admin(job.config), changelogs)
+        self._number = 1 + max(
+            (number_of(k) for keys in self._keys.values() for k in keys), default=0
+        )
+        self._operator: OperatorPlan | None = None
+        self._held: Piece | None = None
+        self._chunk = 0
+        self._due_s = monotonic() + self._commit_s
+
+    def take(self, operator: str, piece: Piece) -> None:
+        """Take the next piece; those of an operator become one snapshot."""
+        if self._operator is None or self._operator.operator.name != operator:
+            self._end_operator()
+            self._begin_operator(self._plans[operator])
+        elif self._held is not None and self._held.changes:
+            self._write(replace(self._held, clocks=None, last=False))
+        self._held = piece
+
+    def _begin_operator(self, plan: OperatorPlan) -> None:
+        self._operator, self._chunk = plan, 0
+        keys = self._keys[Partition(plan.changelog, self.log.number)]
+        told: list[tuple[bytes, bytes | None]] = [(key, None) for key in keys]
+        told.append((OPERATOR_KEY, encode_operator(plan.parts)))
+        self._send(told)
+
+    def _end_operator(self) -> None:
+        if self._held is not None:
+            self._write(replace(self._held, last=True))
+        self._held = None
+
+    def _write(self, piece: Piece) -> None:
+        commit = Commit(self._number, self._run, self._run)
+        numbered = replace(
+            piece, kind=SNAPSHOT, commit=commit, chunk=self._chunk, next_offset=self._end
+        )
+        self._chunk += 1
+        self._send([record(numbered)])
+
+    def _send(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        assert self._operator is not None
+        keys, values = zip(*records, strict=True)
+        self._transaction.write(self._operator.changelog, self.log.number, keys, values)
+        if monotonic() > self._due_s:
+            self._commit()
+
+    def _commit(self) -> None:
+        noted = TopicPartition(*self.log, self._end, metadata=self._run)
+        self._transaction.commit([noted], self._consumer)
+        self._due_s = monotonic() + self._commit_s
+
+    def finish(self) -> bytes:
+        """Commit the rest; tell of the log partition."""
+        self._end_operator()
+        if self._transaction.is_open:
+            self._commit()
+        self._consumer.close()
+        return msgspec.msgpack.encode(Stored(*self.log, self._number))

@@ -1,0 +1,103 @@
+"""Where ingest stands while a hand-over makes its logs again, and where it goes on.
+
+Offsets stay what they were: the logs are made again of the same records.  Watermarks may be others,
+since the program may be another one; they are those that ingest run again has reached.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.progress import SourceProgress, check_topic, decode, encode
+from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.config import Config
+from tidemark.spark.outcome import Outcome, Reached
+from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.ranges import Offsets, Ranges
+
+
+@dataclass(frozen=True)
+class IngestCut:
+    """The sources of a plan; ``begins``: the first offset that is there of each."""
+
+    config: Config
+    admin: AdminClient
+    plan: Plan
+    begins: Offsets
+
+    @property
+    def group(self) -> str:
+        """The consumer group of ingest."""
+        return self.plan.group("ingest")
+
+    def require_logs(self, ranges: Ranges) -> None:
+        """Stop where a log has nothing of what ingest has read, since it is a new one.
+
+        Raises:
+            ConfigurationError: names the log.
+        """
+        read = {at.topic for at, _, past in self._sources() if past.watermark_ms != NEVER_MS}
+        for log in self.plan.logs:
+            ends = {at: end for at, end in ranges.ends.items() if at.topic == log.topic}
+            if not ranges.to(ends).length and read & log.topics:
+                raise ConfigurationError(
+                    f"log {log.topic} is empty, so nothing tells how ingest cut what it has read; "
+                    "'tidemark reset PIPELINE' starts the pipeline afresh from its raw topics"
+                )
+
+    def marked(self, mark: str) -> list[TopicPartition]:
+        """Return offsets that say that a hand-over is under way."""
+        return [
+            _offset(at, offset, msgspec.structs.replace(past, handing_over=mark))
+            for at, offset, past in self._sources()
+        ]
+
+    def moved(self, outcomes: Iterable[Outcome]) -> list[TopicPartition]:
+        """Return the offsets with which ingest goes on.
+
+        Raises:
+            StateError: the logs that were made again end elsewhere than ingest.
+        """
+        reached: dict[str, Reached] = {}
+        for outcome in outcomes:
+            for name, each in outcome.sources.items():
+                reached[name] = max(each, reached.get(name, each), key=lambda r: r.next_offset)
+        return [
+            _offset(at, offset, _moved(at, past, reached)) for at, offset, past in self._sources()
+        ]
+
+    def _sources(self) -> Iterator[tuple[Partition, int, SourceProgress]]:
+        """Yield every source that ingest has begun with."""
+        ids = topic_ids(self.admin, {at.topic for at in self.begins})
+        for each in committed_of(self.config, self.group, sorted(self.begins)):
+            at = Partition(each.topic, each.partition)
+            if each.offset >= 0:
+                past = decode(each.metadata or "", SourceProgress, str(at))
+                check_topic(past, ids[at.topic], str(at))
+                if past.on_spark:
+                    raise StateError(f"{at}: Spark works on it; end 'tidemark run --on spark'")
+                yield at, each.offset, past
+
+
+def _moved(at: Partition, past: SourceProgress, reached: Mapping[str, Reached]) -> SourceProgress:
+    made = reached.get(str(at))
+    if made is None and past.watermark_ms == NEVER_MS:
+        return msgspec.structs.replace(past, handing_over="")
+    if made is None or made.next_offset != past.next_offset:
+        ends = "have nothing of it" if made is None else f"end at offset {made.next_offset}"
+        raise StateError(
+            f"{at}: ingest has read up to offset {past.next_offset}, the logs {ends}; they are not "
+            "those that it wrote"
+        )
+    return msgspec.structs.replace(past, watermark_ms=made.watermark_ms, handing_over="")
+
+
+def _offset(at: Partition, offset: int, progress: SourceProgress) -> TopicPartition:
+    return TopicPartition(*at, offset, metadata=encode(progress))

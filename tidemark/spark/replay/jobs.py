@@ -1,0 +1,254 @@
+"""A replay and a comparison from start to end: what ``tidemark replay`` and ``diff`` do."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from tidemark.errors import ConfigurationError
+from tidemark.plan.physical import Plan
+from tidemark.runtime.archive.archive import Archive
+from tidemark.runtime.client import clients
+from tidemark.runtime.config import Config
+from tidemark.spark.outcome import Outcome
+from tidemark.spark.progress import Told
+from tidemark.spark.read.live_position import live_cut
+from tidemark.spark.read.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.replay.diff import Comparison
+from tidemark.spark.replay.folders import Folder, FoldersDiff, compare
+from tidemark.spark.replay.handover import HandOver
+from tidemark.spark.replay.matching import Difference, TopicDiff
+from tidemark.spark.replay.replay import Replay, slices_for, slices_limit
+from tidemark.spark.session import spark_session
+from tidemark.spark.targets.files import Files
+from tidemark.spark.targets.topics import Topics
+from tidemark.spark.work import ALWAYS, Period, Target
+
+Sessions = Callable[[], AbstractContextManager[SparkSession]]
+"""Starts Spark; called only once everything that can be checked without it is."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What of the logs is read, as the user says it; see ``tidemark replay --help``."""
+
+    from_offsets: str | None = None
+    to_offsets: str | None = None
+    as_of_ms: int | None = None
+    period: Period = ALWAYS
+    archive: str = ""
+    from_raw: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a replay did; ``startup_s`` is Spark's, not in ``took_s``."""
+
+    outcomes: Sequence[Outcome]
+    startup_s: float
+    took_s: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison found; ``behind`` counts what live has not worked on yet."""
+
+    topics: Sequence[TopicDiff]
+    differences: Sequence[Difference]
+    cut_short: Sequence[str]
+    behind: int
+
+    @property
+    def equal(self) -> bool:
+        """Whether live and replay agree."""
+        return not any(topic.different for topic in self.topics)
+
+
+def replay(
+    config: Config,
+    plan: Plan,
+    span: Span,
+    output: str,
+    sessions: Sessions,
+    slices: int | None,
+    told: Told = lambda _: None,
+) -> Done:
+    """Replay a plan to ``parquet:DIR`` or ``topics``.
+
+    ``slices``: tasks that share a log partition; None for enough to keep all cores busy.
+    ``told``: is given a line about the progress every second.
+
+    Raises:
+        ConfigurationError: the output is none of these, or is not empty.
+        StateError: records are missing or damaged.
+    """
+    run = secrets.token_hex(4)
+    ranges = _ranges(config, plan, span)
+    raw = _raw(config, plan, span.from_raw)
+    job = _Job(config, Replay(plan, ranges, slices or 0, span.period, raw), sessions, told)
+    if output.startswith("parquet:"):
+        return _to_files(job, Files(output.removeprefix("parquet:"), run))
+    if output != "topics":
+        raise ConfigurationError(f"output {output!r} is neither parquet:DIR nor topics")
+    topics = Topics(config, plan.pipeline, run)
+    topics.prepare(plan)
+    return job.run(topics)
+
+
+def into_live(
+    config: Config,
+    plan: Plan,
+    span: Span,
+    sessions: Sessions,
+    slices: int | None,
+    *,
+    delete_results: bool = False,
+    told: Told = lambda _: None,
+) -> Done:
+    """Work off the logs and hand over to the live services, which go on at the end of the span.
+
+    Raises:
+        ConfigurationError: a service runs, or there are results and they are not to be deleted.
+        StateError: records are missing or damaged.
+    """
+    ranges, raw = _ranges(config, plan, span), _raw(config, plan, span.from_raw)
+    job = HandOver(config, clients.admin(config), plan, ranges, delete_results, raw)
+    under_way = job.check()
+    with _started(sessions) as (spark, startup_s):
+        began_s = time.monotonic()
+        run = under_way or job.begin(_slices(spark, plan, ranges, slices or 0))
+        outcomes = job.work(spark, run, told)
+        return Done(outcomes, startup_s, time.monotonic() - began_s)
+
+
+@dataclass(frozen=True)
+class _Job:
+    config: Config
+    replay: Replay
+    sessions: Sessions
+    told: Told
+
+    def run(self, target: Target) -> Done:
+        with _started(self.sessions) as (spark, startup_s):
+            began_s = time.monotonic()
+            slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)
+            job = replace(self.replay, slices=slices)
+            outcomes = job.run(spark, self.config, target, self.told)
+            return Done(outcomes, startup_s, time.monotonic() - began_s)
+
+
+def _to_files(job: _Job, files: Files) -> Done:
+    files.prepare()
+    try:
+        done = job.run(files)
+    except BaseException:
+        files.discard()
+        raise
+    files.complete(done.outcomes, job.replay.plan, job.replay.ranges)
+    return done
+
+
+def diff(
+    config: Config,
+    plan: Plan,
+    sessions: Sessions,
+    slices: int | None,
+    archive: str = "",
+    *,
+    from_raw: bool = False,
+) -> Compared:
+    """Compare what the services have published with a replay of what they have read.
+
+    ``archive``: where to read what the logs do not hold any more.  ``from_raw``: ingest is run
+    again too.
+
+    Raises:
+        StateError: the logs do not hold all of it any more.
+    """
+    admin = clients.admin(config)
+    cut = live_cut(admin, config, plan)
+    ranges = resolve(admin, plan, cut.earliest, archive=_archive(archive))
+    raw = _raw(config, plan, from_raw)
+    with sessions() as spark:
+        of_each = _slices(spark, plan, ranges, slices or 0)
+        comparison = Comparison(plan, cut, ranges, of_each, raw)
+        topics = comparison.topics(spark, config)
+        differing = [topic.topic for topic in topics if topic.different]
+        found = comparison.differences(spark, config, differing) if differing else []
+    cut_short = [f"{at} begins at {first}" for at, first in cut.results.begins.items() if first]
+    behind = sum(
+        max(0, ranges.ends[at] - offset)
+        for offsets in cut.after.values()
+        for at, offset in offsets.items()
+    )
+    return Compared(topics, found, cut_short, behind)
+
+
+def diff_folders(left: str, right: str, sessions: Sessions) -> FoldersDiff:
+    """Compare the results of two replays to Parquet, given as ``parquet:DIR``.
+
+    Raises:
+        ConfigurationError: one is no such folder, or its replay has not ended.
+    """
+    a, b = (Folder.open(_folder(each)) for each in (left, right))
+    with sessions() as spark:
+        return compare(spark, a, b)
+
+
+def _folder(place: str) -> str:
+    if not place.startswith("parquet:"):
+        raise ConfigurationError(f"{place!r} is no result of a replay: name it parquet:DIR")
+    return place.removeprefix("parquet:")
+
+
+def _ranges(config: Config, plan: Plan, span: Span) -> Ranges:
+    admin = clients.admin(config)
+    begins: Offsets | None = None
+    ends: Offsets | None = None
+    if span.from_offsets == "earliest":
+        begins = earliest(admin, plan)
+    elif span.from_offsets is not None:
+        begins = parse(span.from_offsets)
+    if span.to_offsets is not None:
+        ends = parse(span.to_offsets)
+    elif span.as_of_ms is not None:
+        ends = as_of(admin, plan, span.as_of_ms)
+    return resolve(admin, plan, begins, ends, _archive(span.archive))
+
+
+def _raw(config: Config, plan: Plan, wanted: bool) -> Raw | None:
+    return Raw.of(clients.admin(config), plan) if wanted else None
+
+
+def _archive(place: str) -> Archive | None:
+    return Archive(place) if place else None
+
+
+@contextmanager
+def session_for(module: ModuleType, master: str, memory: str) -> Iterator[SparkSession]:
+    """Give a session for the pipeline of a module."""
+    with spark_session(master, memory) as spark:
+        if not str(spark.sparkContext.master).startswith("local"):
+            # Executors elsewhere have Tidemark, but not the user's module.
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        yield spark
+
+
+@contextmanager
+def _started(sessions: Sessions) -> Iterator[tuple[SparkSession, float]]:
+    """Give a session, and how long it took to start."""
+    began_s = time.monotonic()
+    with sessions() as spark:
+        yield spark, time.monotonic() - began_s
+
+
+def _slices(spark: SparkSession, plan: Plan, ranges: Ranges, asked: int) -> int:
+    """Return how many tasks share a log partition: what was asked for, as far as it goes."""
+    cores = spark.sparkContext.defaultParallelism
+    return min(asked or slices_for(plan, ranges, cores), slices_limit(plan))

@@ -1,0 +1,134 @@
+"""The driver's side of a replay: what is read by whom, and what became of it.
+
+A log partition is one unit where there are at least as many as Spark has cores, so nothing is
+shuffled.  Where there are fewer, each is cut into slices by key group (spark/read/slices.py).
+Segments of an archive and of the topic are brought together by a shuffle too, whole or cut.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from tidemark.errors import PipelineError, StateError
+from tidemark.plan.physical import Plan
+from tidemark.runtime.config import Config
+from tidemark.spark.outcome import Outcome, read_outcome
+from tidemark.spark.progress import Address, Progress, Told, listening
+from tidemark.spark.read.archived import archived_segments
+from tidemark.spark.read.ranges import Ranges
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.read.segment_rows import PIECES, ddl
+from tidemark.spark.read.slices import most_slices
+from tidemark.spark.read.source import kafka_records
+from tidemark.spark.work import ALWAYS, Operating, Period, Slicing, Target
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A plan over ranges of its logs; ``slices`` is how many tasks share a log partition.
+
+    ``period``: the event time whose results are wanted; rows of all times are worked on.
+    ``raw``: raw topics of which the logs are made again, with the envelopes of those there are.
+    """
+
+    plan: Plan
+    ranges: Ranges
+    slices: int = 1
+    period: Period = ALWAYS
+    raw: Raw | None = None
+
+    def results(
+        self, spark: SparkSession, config: Config, target: Target, driver: Address | None = None
+    ) -> DataFrame:
+        """Return what the tasks return, lazily; its rows are the target's."""
+        segments = self.segments(spark, config)
+        whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
+        pieces = segments if whole else self._shuffled(segments, driver)
+        timeout_ms = config.transaction_timeout_ms
+        operating = Operating(self.plan, target, timeout_ms, self.period, driver)
+        return pieces.mapInArrow(operating, target.ddl)
+
+    def segments(self, spark: SparkSession, config: Config) -> DataFrame:
+        """Return the segments: as they are logged, or made again."""
+        logged = kafka_records(spark, config, self.ranges.of_topics).select(
+            "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
+        )
+        if self.ranges.archived:
+            logged = logged.unionByName(archived_segments(spark, self.ranges.archived))
+        if self.raw is None:
+            return logged
+        return self.raw.remade(spark, config, self.plan, logged, self.ranges)
+
+    def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
+        logs = self.ranges.partitions
+        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices, driver), ddl(PIECES))
+        gathered = cut.repartitionById(len(logs) * self.slices, f.col("unit"))
+        return gathered.sortWithinPartitions("unit", "offset")
+
+    def run(
+        self, spark: SparkSession, config: Config, target: Target, told: Told = lambda _: None
+    ) -> list[Outcome]:
+        """Do it; return the outcome of every unit that had something to read.
+
+        ``told``: where the progress goes.
+
+        Raises:
+            StateError: a segment is missing or cannot be read.
+        """
+        progress = Progress(self.ranges, self.slices, time.monotonic())
+        with one_line_errors(), listening(spark, progress, told) as driver:
+            rows = self.results(spark, config, target, driver).collect()
+        return [read_outcome(row.outcome) for row in rows]
+
+
+def chosen(plan: Plan, names: list[str]) -> Plan:
+    """Return a plan with only the operators of these names; of all, where none is given.
+
+    Raises:
+        PipelineError: there is no such operator.
+    """
+    known = [each.operator.name for each in plan.operators]
+    for name in names:
+        if name not in known:
+            raise PipelineError(f"no operator {name!r} in {plan.pipeline}: {', '.join(known)}")
+    kept = [each for each in plan.operators if not names or each.operator.name in names]
+    return replace(plan, operators=tuple(kept))
+
+
+def slices_for(plan: Plan, ranges: Ranges, cores: int) -> int:
+    """Return into how many slices each log partition is best cut for so many cores."""
+    units = max(1, len(ranges.partitions))
+    return min(slices_limit(plan), -(-cores // units))
+
+
+def slices_limit(plan: Plan) -> int:
+    """Return into how many slices the partitions of all logs of a plan can be cut."""
+    read = {each.log for each in plan.operators}
+    return min(most_slices(log.partitions) for log in plan.logs if log.topic in read)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Raise what a task said in one line, instead of Spark's account of it."""
+    try:
+        yield
+    except PySparkException as error:
+        text = str(error)
+        said = re.findall(r"^tidemark\.errors\.\w+: (.+)$", text, re.MULTILINE)
+        if said:
+            raise StateError(said[-1]) from None
+        raise StateError(f"Spark: {_cause(text)}") from error
+
+
+def _cause(text: str) -> str:
+    """Return the line of a stack trace that tells most: the last that names an error."""
+    errors = re.findall(r"^(?:Caused by: )?([\w.]+(?:Error|Exception): .+)$", text, re.MULTILINE)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found: str = [*lines[:1], *errors][-1]
+    return found

@@ -1,0 +1,140 @@
+"""A micro-batch of one log partition: what a keyed service does between two commits, in a task.
+
+State is read from the changelogs, segments are worked on, and results, late rows, changelog and
+offset are committed in one transaction, or in several where one would last too long: each is a
+commit as the services make it, so whoever comes next goes on from the last one.  A task that Spark
+repeats fences the first and does what that has not committed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from secrets import token_hex
+from time import monotonic
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import TopicPartition
+
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.backends.backend import MemoryBackend
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.commit import commit_after_s, transaction
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.progress import LogProgress, encode
+from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.changelog import SnapshotRule
+from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.restore import Restore
+from tidemark.runtime.keyed.running import Running, Tally
+from tidemark.runtime.keyed.task import OwnedLog, past_of
+from tidemark.serde.segments import segment_at
+from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.segment_rows import Batches, batch_of, pieces_of
+from tidemark.spark.services.ingest_batch import task_id
+from tidemark.spark.work import in_portions
+
+BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Batching:
+    """Works on log partitions up to ``ends``, for each service that reads them."""
+
+    plan: Plan
+    config: Config
+    ends: Mapping[Partition, int]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return a row per service and log partition: what was done."""
+        pieces = (piece for batch in batches for piece in pieces_of(batch))
+        for log, found in groupby(pieces, key=attrgetter("log")):
+            owned = [_Owned(self, service, log) for service in self._services(log)]
+            for values in in_portions(found, self.config.transaction_timeout_ms):
+                for each in owned:
+                    each.take(values)
+            yield from self._finished(owned)
+
+    def _services(self, log: Partition) -> list[str]:
+        return list(dict.fromkeys(p.service for p in self.plan.operators if p.log == log.topic))
+
+    def _finished(self, owned: Sequence["_Owned"]) -> Iterator[pa.RecordBatch]:
+        for each in owned:
+            done = each.finish(self.ends[each.at])
+            yield batch_of(([figure] for figure in done), BATCHED)
+
+
+class _Owned:
+    """One log partition of one service, as long as a batch lasts."""
+
+    def __init__(self, job: Batching, service: str, at: Partition) -> None:
+        """Fence an earlier attempt, then go on where the last commit was."""
+        self.at = at
+        group = job.plan.group(service)
+        self._transaction = transaction(job.config, task_id(group, at))
+        self._consumer = clients.plain_consumer(job.config, group)
+        self._commit_s = commit_after_s(job.config)
+        admin = clients.admin(job.config)
+        (committed,) = committed_of(job.config, group, [at])
+        start = Start(at, committed.offset, committed.metadata or "")
+        past = past_of(start, topic_ids(admin, [at.topic])[at.topic], by_spark=True)
+        if not past.on_spark:
+            raise StateError(f"{at}: {service} was given back while Spark worked on it")
+        rule = SnapshotRule(job.config.snapshot_commits, job.config.snapshot_bytes)
+        backend, writer = MemoryBackend(), token_hex(6)
+        plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
+        results = encoders(job.config, plans)
+        running = [
+            Running(plan, at.number, rule, writer, backend.store, results[plan.operator.name])
+            for plan in plans
+        ]
+        self._log = OwnedLog(committed.offset, past, running)
+        self._tallies = [Tally() for _ in plans]
+        self._segments, self._moved = 0, False
+        want = self._log.wanted(at)
+        restore = Restore(job.config, admin, [want], backend)
+        while not restore.done:
+            restore.step()
+        restore.close()
+        for each in running:
+            each.restored(want.changelogs[each.changelog], None)
+        self._due_s = monotonic() + self._commit_s
+
+    def take(self, values: Sequence[tuple[int, bytes]]) -> None:
+        """Work on segments, given with their offsets, but for those that were before."""
+        new = [(offset, value) for offset, value in values if offset >= self._log.offset]
+        if not new:
+            return
+        if self._moved and monotonic() > self._due_s:
+            self._commit(new[0][0])
+        segments = [(offset, segment_at(self.at, offset, value)) for offset, value in new]
+        for running, tally in zip(self._log.running, self._tallies, strict=True):
+            running.take(segments, self._transaction, tally)
+        self._segments += len(new)
+        self._moved = True
+
+    def _commit(self, position: int) -> None:
+        (commit,) = {each.checkpoint(self._transaction, position) for each in self._log.running}
+        self._log.passed(commit, ahead=False, certain=True)
+        self._log.offset = position
+        past = marked(self._log.past)
+        offset = TopicPartition(*self.at, position, metadata=encode(past))
+        self._transaction.commit([offset], self._consumer)
+        self._moved, self._due_s = False, monotonic() + self._commit_s
+
+    def finish(self, end: int) -> tuple[int, int, int]:
+        """Commit the rest; return segments and rows worked on, and the lowest clock."""
+        if end > self._log.offset:
+            self._commit(end)
+        self._consumer.close()
+        rows = sum(tally.rows for tally in self._tallies)
+        return self._segments, rows, min(each.clocks.clock_ms for each in self._log.running)
+
+
+def marked(past: LogProgress, *, on_spark: bool = True) -> LogProgress:
+    """Say who works on a log partition: Spark, or the services."""
+    return msgspec.structs.replace(past, on_spark=on_spark)

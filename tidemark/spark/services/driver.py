@@ -1,0 +1,216 @@
+"""A pipeline's services on Spark: micro-batches that never end.
+
+The driver marks the services' offsets as Spark's, so that no service starts meanwhile.  Then, again
+and again, it gives Spark the next ranges of the logs; tasks do the rest (batch.py).
+Where ingest is Spark's too, each batch takes the next ranges of the raw topics first
+(ingest_stream.py).  Told to stop, it ends the batch and gives the offsets back.
+After a crash they are still Spark's, for the next driver, or until they are released.
+"""
+
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from tidemark.errors import StateError
+from tidemark.language.load import pipeline_module
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.commit import transaction
+from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
+from tidemark.runtime.client.offline_group import commit_outside, require_empty
+from tidemark.runtime.client.progress import VERSION, LogProgress, encode
+from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.fresh_start import live_keys
+from tidemark.runtime.keyed.task import past_of
+from tidemark.spark.progress import event_time
+from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.ranges import Ranges, log_partitions, resolve
+from tidemark.spark.read.segment_rows import ddl
+from tidemark.spark.read.source import kafka_records
+from tidemark.spark.replay.jobs import session_for
+from tidemark.spark.replay.replay import one_line_errors
+from tidemark.spark.services.batch import BATCHED, Batching, marked
+from tidemark.spark.services.ingest_batch import task_id
+from tidemark.spark.services.ingest_stream import IngestStream
+
+_log = logging.getLogger("tidemark")
+
+_MOST_OFFSETS = 20_000  # of a log partition in a batch
+_IDLE_S = 0.5
+
+
+@dataclass
+class Stream:
+    """The services of a plan, as Spark runs them; ``with_ingest``: ingest too."""
+
+    config: Config
+    admin: AdminClient
+    plan: Plan
+    with_ingest: bool = False
+    _ingest: IngestStream = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Ask nothing yet."""
+        self._ingest = IngestStream(self.config, self.admin, self.plan, self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.plan.pipeline}.on-spark"
+
+    @property
+    def _groups(self) -> dict[str, str]:
+        return {name: self.plan.group(name) for name in self.plan.keyed_services()}
+
+    def _logs(self, service: str) -> list[Partition]:
+        read = {each.log for each in self.plan.of_service(service)}
+        return [at for at in log_partitions(self.admin, self.plan) if at.topic in read]
+
+    def claim(self) -> None:
+        """Mark the offsets as Spark's.
+
+        Raises:
+            ConfigurationError: a service runs.
+            StateError: what is committed is of no use; says why.
+        """
+        groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
+        require_empty(self.admin, groups)
+        ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
+        self._fence()
+        self._mark(on_spark=True)
+
+    def release(self) -> None:
+        """Give the offsets back to the services."""
+        self._mark(on_spark=False)
+
+    def _fence(self) -> None:
+        """End what tasks of a killed driver still do: it must not come after what is looked at."""
+        ids = [
+            task_id(group, at)
+            for service, group in self._groups.items()
+            for at in self._logs(service)
+        ]
+        if self.with_ingest:
+            ids += [task_id(self._ingest.group, at) for at in self._ingest.partitions()]
+        for each in ids:
+            transaction(self.config, each)
+
+    def _mark(self, *, on_spark: bool) -> None:
+        commits = {
+            group: [
+                TopicPartition(*at, offset, metadata=encode(marked(past, on_spark=on_spark)))
+                for at, offset, past in self._committed(service)
+            ]
+            for service, group in self._groups.items()
+        }
+        if self.with_ingest:
+            commits[self._ingest.group] = self._ingest.marked(on_spark=on_spark)
+        commit_outside(self.config, self.admin, self._name, {}, commits)
+
+    def _committed(self, service: str) -> Iterator[tuple[Partition, int, LogProgress]]:
+        logs = self._logs(service)
+        ids = topic_ids(self.admin, {at.topic for at in logs})
+        begins = offsets(self.admin, logs, EARLIEST)
+        for each in committed_of(self.config, self._groups[service], logs):
+            at = Partition(each.topic, each.partition)
+            if each.offset < 0:
+                self._require_new(service, at)
+                yield at, begins[at], LogProgress(VERSION, ids[at.topic], begun=begins[at])
+            else:
+                start = Start(at, each.offset, each.metadata or "")
+                yield at, each.offset, past_of(start, ids[at.topic], by_spark=True)
+
+    def _require_new(self, service: str, at: Partition) -> None:
+        """Stop where state is there of which no offset tells."""
+        plans = [each for each in self.plan.of_service(service) if each.log == at.topic]
+        wanted = [Partition(each.changelog, at.number) for each in plans]
+        for changelog, keys in live_keys(self.config, self.admin, wanted).items():
+            if keys:
+                raise StateError(
+                    f"{at}: nothing is committed, but {changelog} has state; 'tidemark reset "
+                    "PIPELINE --service SERVICE' starts the service afresh from its log"
+                )
+
+    def batch(self, spark: SparkSession) -> int:
+        """Work on what has come; return how many records and segments that were."""
+        records = self._ingest.batch(spark) if self.with_ingest else 0
+        return records + self._segments(spark)
+
+    def _segments(self, spark: SparkSession) -> int:
+        ranges = self._next()
+        if not ranges.length:
+            return 0
+        segments = kafka_records(spark, self.config, ranges).select(
+            "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
+        )
+        batching = Batching(self.plan, self.config, dict(ranges.ends))
+        with one_line_errors():
+            rows = segments.mapInArrow(batching, ddl(BATCHED)).collect()
+        segments_ = sum(row.segments for row in rows)
+        if segments_:
+            clock_ms = min(row.clock_ms for row in rows)
+            count = sum(row.rows for row in rows)
+            _log.info("segments=%d rows=%d clock=%s", segments_, count, event_time(clock_ms))
+        return int(segments_)
+
+    def _next(self) -> Ranges:
+        """Return what was not worked on yet by some service, or a part of it."""
+        begins: dict[Partition, int] = {}
+        for service, group in self._groups.items():
+            for each in committed_of(self.config, group, self._logs(service)):
+                at = Partition(each.topic, each.partition)
+                begins[at] = min(each.offset, begins.get(at, each.offset))
+        ends = resolve(self.admin, self.plan, begins).ends
+        return Ranges(begins, {at: min(ends[at], begins[at] + _MOST_OFFSETS) for at in begins})
+
+
+def run(config: Config, plan: Plan) -> None:
+    """Run the keyed services of a pipeline on Spark until told to stop; ingest too, if asked to."""
+    admin = clients.admin(config)
+    with_ingest = config.spark_from == "raw"
+    stream = Stream(config, admin, plan, with_ingest)
+    stream.claim()
+    module = pipeline_module(config.pipeline)
+    with session_for(module, config.spark_master, config.spark_memory) as spark:
+        stop = _Stop()
+        what = "all of it" if with_ingest else "what follows ingest"
+        _log.info("%s runs on Spark, %s: %s", plan.pipeline, config.spark_master, what)
+        while not stop.asked:
+            if not stream.batch(spark):
+                time.sleep(_IDLE_S)
+    stream.release()
+    _log.info("%s was given back to its services", plan.pipeline)
+
+
+def release(config: Config, plan: Plan) -> None:
+    """Give a pipeline back whose driver was killed."""
+    admin = clients.admin(config)
+    ingest = IngestStream(config, admin, plan, "")
+    with_ingest = any(each.on_spark for each in ingest.sources().values())
+    Stream(config, admin, plan, with_ingest).release()
+    _log.info("%s was given back to its services", plan.pipeline)
+
+
+class _Stop:
+    """Whether a signal came; a second one ends the process at once.
+
+    A batch may last longer than a service has to stop (runtime/service/stopping.py).
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,145 @@
+"""A micro-batch of one raw partition: what ingest does between two commits, in a task.
+
+Dead letters, segments and the offset are committed in one transaction, or in several where a batch
+is large: each is a commit as the service makes it.  A task that Spark repeats fences the first and
+does what that has not committed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+import pyarrow as pa
+from confluent_kafka import TopicPartition
+
+from tidemark.errors import StateError
+from tidemark.ingest.ingest import Ingest
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.commit import commit_after_s, transaction
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.ingest.past_marks import PastMarks
+from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
+from tidemark.runtime.wall_clock import now_ms
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.records import Counts
+from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.segment_rows import Batches, batch_of
+from tidemark.spark.read.source import RAW, record_batch
+
+INGESTED = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("records", pa.int64()),
+        ("dead", pa.int64()),
+        ("watermark_ms", pa.int64()),
+    ]
+)
+"""What a task says of a raw partition of which it read something."""
+
+_COMMIT_RECORDS, _COMMIT_BYTES = 50_000, 32 * 2**20
+
+
+def task_id(group: str, at: Partition) -> str:
+    """Return the transactional id of whoever works on a partition on Spark."""
+    return f"{group}.spark.{at}"
+
+
+@dataclass(frozen=True)
+class Ingesting:
+    """Runs ingest over raw partitions up to ``ends``.
+
+    ``partitions``: how many each raw topic has.
+    """
+
+    plan: Plan
+    config: Config
+    ends: Mapping[Partition, int]
+    partitions: Mapping[str, int]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Return a row per raw partition: what was done."""
+        source: _Source | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            at = Partition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
+            if source is None or source.at != at:
+                if source is not None:
+                    yield source.finish()
+                source = _Source(self, at)
+            source.take(batch)
+        if source is not None:
+            yield source.finish()
+
+
+class _Source:
+    """One raw partition, as long as a batch lasts."""
+
+    def __init__(self, job: Ingesting, at: Partition) -> None:
+        """Fence an earlier attempt, then go on where the last commit was."""
+        self.at = at
+        self._job = job
+        group = job.plan.group("ingest")
+        self._transaction = transaction(job.config, task_id(group, at))
+        self._consumer = clients.plain_consumer(job.config, group)
+        self._commit_s = commit_after_s(job.config)
+        admin = clients.admin(job.config)
+        (committed,) = committed_of(job.config, group, [at])
+        start = Start(at, committed.offset, committed.metadata or "")
+        past = PastMarks(job.config, admin, job.plan)
+        topic_id = topic_ids(admin, [at.topic])[at.topic]
+        self._owned = OwnedSource.begun(start, topic_id, past, by_spark=True)
+        if not self._owned.on_spark:
+            raise StateError(f"{at}: ingest was given back while Spark worked on it")
+        self._builder = segment_builder(admin, job.plan)
+        self._ingest = Ingest(job.plan)
+        self._counts = Counts()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._records = self._bytes = 0
+        self._due_s = monotonic() + self._commit_s
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Turn records into rows, but for those that an earlier attempt has committed."""
+        table = pa.Table.from_batches([batch.select(RAW)])
+        known = self._owned.progress.next_offset
+        table = table.slice(int((table.column("offset").to_numpy() < known).sum()))
+        if not table.num_rows:
+            return
+        at_ms = now_ms()
+        taken = self._ingest.take(record_batch(self.at, table, at_ms), self._owned.progress)
+        self._builder.add(taken)
+        self._counts += taken.counts
+        if taken.dead_letters:
+            letters = encode_dead_letters(taken.dead_letters)
+            self._transaction.write(self._job.plan.dead_letters, 0, *letters)
+        self._owned.took(taken.progress, at_ms)
+        self._records += table.num_rows
+        self._bytes += int(table.nbytes)
+        large = self._records >= _COMMIT_RECORDS or self._bytes >= _COMMIT_BYTES
+        if large or monotonic() > self._due_s:
+            self._commit(taken.progress.next_offset)
+
+    def _commit(self, position: int) -> None:
+        write_segments(self._transaction, self._job.plan, self._builder, self._job.partitions)
+        self._owned.committed = position
+        offset = TopicPartition(*self.at, position, metadata=self._owned.metadata())
+        self._transaction.commit([offset], self._consumer)
+        self._builder.clear()
+        self._begin()
+
+    def finish(self) -> pa.RecordBatch:
+        """Commit the rest, up to what only the broker sees; tell of the source."""
+        end = self._job.ends[self.at]
+        if end > self._owned.committed:
+            self._commit(end)
+        self._consumer.close()
+        watermark_ms = self._owned.progress.watermark_ms
+        row = (*self.at, self._counts.records, self._counts.dead, watermark_ms)
+        return batch_of(([cell] for cell in row), INGESTED)

@@ -1,0 +1,215 @@
+"""Ingest on Spark: what of the raw topics a batch takes, and which sources are silent.
+
+The driver looks what is committed and what is there, gives Spark the next ranges, and says itself
+what no record says: that a source is silent, new, or has only what the broker alone sees.  These
+words are commits too, of the segments that the service would have written.
+
+Alignment is as fine as a batch: one that is more than ``max_drift`` ahead gets no range.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from tidemark.errors import StateError
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.commit import Transaction, transaction
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
+from tidemark.runtime.client.silence import ASK_EVERY_MS
+from tidemark.runtime.client.topics import require, topic_ids
+from tidemark.runtime.config import Config
+from tidemark.runtime.ingest.alignment import Alignment
+from tidemark.runtime.ingest.past_marks import PastMarks
+from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segments
+from tidemark.runtime.wall_clock import now_ms
+from tidemark.spark.progress import event_time
+from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.ranges import Ranges, committed_ends
+from tidemark.spark.read.segment_rows import ddl
+from tidemark.spark.read.source import raw_records
+from tidemark.spark.replay.replay import one_line_errors
+from tidemark.spark.services.ingest_batch import INGESTED, Ingesting
+
+_log = logging.getLogger("tidemark")
+
+_MOST_OFFSETS = 500_000  # of a raw partition in a batch
+_MOST_ALIGNED = 20_000  # where others may have to wait for it
+
+Sources = Mapping[Partition, OwnedSource]
+
+
+@dataclass
+class IngestStream:
+    """The ingest service of a plan, as Spark runs it; ``name``: the driver's transactional id."""
+
+    config: Config
+    admin: AdminClient
+    plan: Plan
+    name: str
+    _driver: tuple[Transaction, Consumer] | None = None
+    _listened_ms: int = 0
+    _past: PastMarks = field(init=False)
+    _alignment: Alignment = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Ask nothing yet."""
+        self._past = PastMarks(self.config, self.admin, self.plan)
+        self._alignment = Alignment(
+            {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
+        )
+
+    @property
+    def group(self) -> str:
+        """The consumer group of ingest."""
+        return self.plan.group("ingest")
+
+    def partitions(self) -> list[Partition]:
+        """Return every raw partition that is there."""
+        return [
+            Partition(topic, n) for topic, count in self._counts().items() for n in range(count)
+        ]
+
+    def _counts(self) -> dict[str, int]:
+        return require(self.admin, [source.topic for source in self.plan.sources])
+
+    def sources(self) -> dict[Partition, OwnedSource]:
+        """Return how far ingest is in every raw partition; in a new one nowhere, committed -1.
+
+        Raises:
+            StateError: what is committed is of no use, or records that are wanted were deleted.
+        """
+        partitions = self.partitions()
+        ids = topic_ids(self.admin, {at.topic for at in partitions})
+        begins = offsets(self.admin, partitions, EARLIEST)
+        found = {}
+        for each in committed_of(self.config, self.group, partitions):
+            at = Partition(each.topic, each.partition)
+            start = Start(at, each.offset, each.metadata or "")
+            if each.offset < 0:
+                start = Start(at, begins[at], None)
+            elif each.offset < begins[at]:
+                raise StateError(
+                    f"{at}: offset {each.offset} is wanted, the first there is {begins[at]}: "
+                    "records were deleted before ingest had read them"
+                )
+            found[at] = OwnedSource.begun(start, ids[at.topic], self._past, by_spark=True)
+        return found
+
+    def marked(self, *, on_spark: bool) -> list[TopicPartition]:
+        """Return offsets to commit that say who works on the sources: Spark, or the service."""
+        return [_offset(at, each, on_spark=on_spark) for at, each in self.sources().items()]
+
+    def batch(self, spark: SparkSession) -> int:
+        """Work on what has come; return how many records that were."""
+        counts, sources = self._counts(), self.sources()
+        self._begin({at: each for at, each in sources.items() if each.committed < 0})
+        asked_ms = now_ms()
+        ends = offsets(self.admin, sources, LATEST)
+        ranges = self._next(sources)
+        rows = self._work(spark, ranges, counts) if ranges.length else {}
+        positions = {at: ranges.ends.get(at, each.committed) for at, each in sources.items()}
+        quiet = {at: each for at, each in sources.items() if at not in rows}
+        self._listen(quiet, positions, ends, counts, asked_ms)
+        return sum(rows.values())
+
+    def _begin(self, new: Sources) -> None:
+        """Commit new sources at their start, before anything is written for them."""
+        if new:
+            self._commit([_offset(at, each, on_spark=True) for at, each in new.items()])
+        for each in new.values():
+            each.committed, each.on_spark = each.progress.next_offset, True
+
+    def _next(self, sources: Sources) -> Ranges:
+        """Return what was not read yet, or a part of it."""
+        there = committed_ends(self.admin, sources)
+        aligned = {
+            at: each.progress.watermark_ms
+            for at, each in sources.items()
+            if self._alignment.covers(at.topic) and each.silence_ms == 0
+        }
+        ends = {}
+        for at, each in sources.items():
+            covered = self._alignment.covers(at.topic)
+            if there[at] <= each.committed:
+                continue
+            watermarks = {**aligned, at: each.progress.watermark_ms}
+            if not covered or self._alignment.allows(at, watermarks):
+                most = _MOST_ALIGNED if covered else _MOST_OFFSETS
+                ends[at] = min(there[at], each.committed + most)
+        return Ranges({at: sources[at].committed for at in ends}, ends)
+
+    def _work(
+        self, spark: SparkSession, ranges: Ranges, counts: Mapping[str, int]
+    ) -> dict[Partition, int]:
+        """Let Spark do it; return the records read of each source of which there were some."""
+        ingesting = Ingesting(self.plan, self.config, dict(ranges.ends), counts)
+        with one_line_errors():
+            done = raw_records(spark, self.config, ranges).mapInArrow(ingesting, ddl(INGESTED))
+            rows = done.collect()
+        if rows:
+            _log.info(
+                "records=%d dead=%d watermark=%s",
+                sum(row.records for row in rows),
+                sum(row.dead for row in rows),
+                event_time(min(row.watermark_ms for row in rows)),
+            )
+        return {Partition(row.topic, row.partition): row.records for row in rows}
+
+    def _listen(
+        self,
+        quiet: Sources,
+        positions: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        counts: Mapping[str, int],
+        asked_ms: int,
+    ) -> None:
+        """Tell the logs which sources are silent, at most once a second."""
+        if asked_ms - self._listened_ms < ASK_EVERY_MS:
+            return
+        self._listened_ms = asked_ms
+        moved = {at: each for at, each in quiet.items() if positions[at] > each.committed}
+        silent = {
+            at: each
+            for at, each in quiet.items()
+            if positions[at] >= ends[at] and self._is_told(at, each, asked_ms)
+        }
+        for each in silent.values():
+            each.silence_ms = asked_ms - each.silent_since_ms
+        for at, each in moved.items():
+            each.committed = positions[at]
+        told = moved | silent
+        if told:
+            marks = [each.mark(str(at)) for at, each in silent.items()]
+            write_segments(self._open()[0], self.plan, SegmentBuilder(EPOCH), counts, marks)
+            self._commit([_offset(at, each, on_spark=True) for at, each in told.items()])
+
+    def _is_told(self, at: Partition, each: OwnedSource, asked_ms: int) -> bool:
+        (plan,) = (source for source in self.plan.sources if source.topic == at.topic)
+        silence_ms = asked_ms - each.silent_since_ms
+        return silence_ms >= plan.idle_after_ms and plan.reports_silence(
+            each.told_ms, silence_ms, self.plan.horizon_ms
+        )
+
+    def _open(self) -> tuple[Transaction, Consumer]:
+        """Return the driver's own output, which fences that of another driver."""
+        if self._driver is None:
+            opened = transaction(self.config, self.name)
+            self._driver = opened, clients.plain_consumer(self.config, self.group)
+        return self._driver
+
+    def _commit(self, told: list[TopicPartition]) -> None:
+        opened, consumer = self._open()
+        opened.commit(told, consumer)
+
+
+def _offset(at: Partition, source: OwnedSource, *, on_spark: bool) -> TopicPartition:
+    offset = source.committed if source.committed >= 0 else source.progress.next_offset
+    metadata = replace(source, on_spark=on_spark).metadata()
+    return TopicPartition(*at, offset, metadata=metadata)
