@@ -17,7 +17,7 @@ def test_the_pipeline_shown_is_the_example():
 
 
 def test_every_word_of_the_language_exists_and_every_exported_one_is_told():
-    table = README.split("What there is to say it with")[1].split("The command `tidemark`")[0]
+    table = README.split("The words of the language")[1].split("The command `tidemark`")[0]
     words = set(re.findall(r"`([a-z_]+)[`(]", table))
     source = set(Pipeline.source.__annotations__)
     known = {*tidemark.__all__, *source, *dir(Stream), "early"}
