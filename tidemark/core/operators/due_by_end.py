@@ -1,7 +1,7 @@
 """Windows whose panes, but for corrections, are due by the windows' ends.
 
 What ``operator.Patient`` asks of sliding and session windows; aligned ones know better in part.
-See docs/semantics.md, "Segments together".
+See docs/semantics.md, "Batches of segments".
 """
 
 from abc import ABC, abstractmethod

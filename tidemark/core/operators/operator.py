@@ -94,7 +94,7 @@ class Recorded(Protocol):
 class Patient(Protocol):
     """A body that can fold several segments and publish once, and tell them apart by SEGMENT.
 
-    See docs/semantics.md, "Segments together".
+    See docs/semantics.md, "Batches of segments".
     """
 
     @property

@@ -1,7 +1,7 @@
 """The backends: keyed state in memory, or in RocksDB where it is larger than that.
 
 Which one is chosen changes no result and nothing of what Kafka holds, so it may be another at the
-next start (docs/operations.md, "State").
+next start (docs/operations.md, "Local state").
 """
 
 import logging

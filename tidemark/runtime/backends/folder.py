@@ -4,7 +4,7 @@
     changelogs/     a mirror per changelog partition, for whoever owns the partition next
     *.lock          held by the process that uses the folder of the same name
 
-All of it may be deleted while no process runs (docs/operations.md, "State").
+All of it may be deleted while no process runs (docs/operations.md, "Local state").
 """
 
 import fcntl

@@ -2,7 +2,7 @@
 
 A mirror holds what the partition holds below an offset: records by key, tombstones applied.  It may
 lag behind; reading the partition from that offset on makes it whole, also where the broker has
-compacted what it stands on (docs/operations.md, "State").  It is written after a commit of Kafka's
+compacted what it stands on (docs/operations.md, "Local state").  It is written after a commit of Kafka's
 has succeeded, and nothing is decided by it alone: the sequence numbers of the changelog prove that
 what was read is the state of the committed offset.
 """

@@ -1,4 +1,4 @@
-"""Blocks of keyed state in RocksDB, the ones used last in memory too (docs/operations.md, "State").
+"""Blocks of keyed state in RocksDB, the ones used last in memory too (docs/operations.md, "Local state").
 
 The memory that blocks may take is shared by all operators of a process.  A block is written when it
 has to leave memory, so state that fits never touches the disk.  Keys begin with the due time:
