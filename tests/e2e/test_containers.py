@@ -1,9 +1,9 @@
-"""The scenarios of tests/testing in containers, word for word, and trial b60."""
+"""The scenarios of tests/support in containers, word for word, and trial b60."""
 
 import pytest
 
 from tests.e2e.compose import wait_until
-from tests.testing.steps import (
+from tests.support.scenarios import (
     module,
     move,
     services_come_back_with_what_they_had,

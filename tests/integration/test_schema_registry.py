@@ -5,7 +5,7 @@ from contextlib import closing
 
 from stack import Stack, wait_until
 
-from tests.runtime.registry import running_registry
+from tests.support.registry import running_registry
 from tidemark.embedded.broker import free_port
 
 T = 1_772_438_400_000

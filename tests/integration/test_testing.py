@@ -1,8 +1,8 @@
-"""The scenarios of tests/testing on a broker, word for word."""
+"""The scenarios of tests/support on a broker, word for word."""
 
 import pytest
 
-from tests.testing.steps import SCENARIOS, module, move
+from tests.support.scenarios import SCENARIOS, module, move
 from tidemark.errors import ConfigurationError
 from tidemark.testing import MismatchError, OnBroker
 

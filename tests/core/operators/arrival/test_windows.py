@@ -1,0 +1,369 @@
+"""Windows in order of arrival, row by row; docs/semantics.md, "Windows in order of arrival"."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.arrival_stream import COLUMNS, Stream
+from tests.support.stores import on_disk
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.windows.arrival import Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
+from tidemark.errors import PipelineError
+
+DELTA = Delta("value", 5, floats=False)
+MARKED = Punctuation("value == 0")
+
+
+# Count windows
+
+
+def test_a_count_window_is_published_by_its_last_row_and_spans_the_times_of_its_rows():
+    #   a: 100 110 | 90 ...      the third row is earlier than the window before it
+    pairs = Stream(Count(2, 2))
+    assert pairs.rows("a 100 1, b 5 7, a 110 2, a 90 3") == [
+        "a #0 [100,111) 3 r2 on_time final",
+    ]
+    assert pairs.rows("a 95 4, b 1 1") == [
+        "a #1 [90,96) 7 r2 on_time final",
+        "b #0 [1,6) 8 r2 on_time final",
+    ]
+
+
+def test_count_windows_overlap_where_one_begins_before_another_is_full():
+    #   rows   1 2 3 4 5 6 7 8
+    #   #0    [- - - -)
+    #   #1        [- - - -)
+    #   #2            [- - - -)
+    fours = Stream(Count(4, 2))
+    assert fours.rows("a 1 1, a 2 2, a 3 3") == []
+    assert fours.rows("a 4 4, a 5 5") == ["a #0 [1,5) 10 r4 on_time final"]
+    assert fours.rows("a 6 6, a 7 7, a 8 8") == [
+        "a #1 [3,7) 18 r4 on_time final",
+        "a #2 [5,9) 26 r4 on_time final",
+    ]
+
+
+def test_a_slide_that_does_not_divide_the_size_works_too():
+    fives = Stream(Count(5, 2))
+    panes = [pane for at in range(1, 12) for pane in fives.rows(f"a {at} {at}")]
+    assert panes == [
+        "a #0 [1,6) 15 r5 on_time final",
+        "a #1 [3,8) 25 r5 on_time final",
+        "a #2 [5,10) 35 r5 on_time final",
+        "a #3 [7,12) 45 r5 on_time final",
+    ]
+
+
+def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
+    fours = Stream(Count(4, 2), EveryRows(1))
+    assert fours.rows("a 1 1, a 1 2, a 1 3") == [
+        "a #0 [1,2) 1 r1 early",
+        "a #0 [1,2) 3 r2 early",
+        "a #0 [1,2) 6 r3 early",
+        "a #1 [1,2) 3 r1 early",
+    ]
+    assert fours.rows("a 1 4") == [
+        "a #0 [1,2) 10 r4 on_time final",
+        "a #1 [1,2) 7 r2 early",
+    ]
+
+
+def test_every_second_row_is_counted_in_each_window():
+    fives = Stream(Count(5, 5), EveryRows(2))
+    panes = [pane for at in range(1, 8) for pane in fives.rows(f"a {at} 1")]
+    assert panes == [
+        "a #0 [1,3) 2 r2 early",
+        "a #0 [1,5) 4 r4 early",
+        "a #0 [1,6) 5 r5 on_time final",
+        "a #1 [6,8) 2 r2 early",
+    ]
+
+
+@pytest.mark.parametrize(("size", "slide"), [(0, 1), (-1, -1), (2, 3), (2, 0)])
+def test_a_count_window_that_means_nothing_is_refused(size, slide):
+    with pytest.raises(PipelineError, match="count window"):
+        Count(size, slide)
+
+
+# Punctuation
+
+
+def test_a_marked_row_is_the_last_of_its_window():
+    marked = Stream(MARKED)
+    assert marked.rows("a 1 1, b 3 1, a 2 !, a 3 3, b 1 !") == [
+        "a #0 [1,3) 1 r2 on_time final",
+        "b #0 [1,4) 1 r2 on_time final",
+    ]
+    assert marked.rows("a 1 4, a 2 !, a 5 !") == [
+        "a #1 [1,4) 7 r3 on_time final",
+        "a #2 [5,6) None r1 on_time final",
+    ]
+
+
+# Delta
+
+
+def test_a_row_that_differs_by_more_from_the_first_value_begins_the_next_window():
+    #   a: 1 6 | 7 - 2 | 13        6 - 1 <= 5; 7 - 1 > 5; 2 is near 7, null near everything
+    near = Stream(DELTA)
+    assert near.rows("a 1 1, a 2 6, a 3 7, a 4 -") == ["a #0 [1,3) 7 r2 on_time final"]
+    assert near.rows("a 5 2") == []
+    assert near.rows("a 6 13") == ["a #1 [3,6) 9 r3 on_time final"]
+
+
+def test_a_window_of_nulls_waits_for_a_value_to_differ_from():
+    near = Stream(DELTA)
+    assert near.rows("a 1 -") == []
+    assert near.rows("a 2 100") == []
+    assert near.rows("a 3 106, a 4 106, a 5 100") == [
+        "a #0 [1,3) 100 r2 on_time final",
+        "a #1 [3,5) 212 r2 on_time final",
+    ]
+
+
+def test_the_window_that_ends_comes_before_the_update_of_the_one_that_begins():
+    near = Stream(DELTA, EveryRows(1))
+    assert near.rows("a 1 1, a 2 7") == [
+        "a #0 [1,2) 1 r1 early",
+        "a #0 [1,2) 1 r1 on_time final",
+        "a #1 [2,3) 7 r1 early",
+    ]
+
+
+def test_integers_as_far_apart_as_can_be_differ():
+    near = Stream(Delta("value", 2**62, floats=False), aggregation=COUNTED)
+    assert near.rows(f"a 1 {-(2**63)}, a 2 {2**63 - 1}, a 3 {2**63 - 2}") == [
+        "a #0 [1,2) 1 r1 on_time final"
+    ]
+
+
+def test_windows_begin_far_into_a_segment_too():
+    near = Stream(DELTA, aggregation=COUNTED)
+    text = ", ".join(f"a {at} {0 if at < 700 else 9}" for at in range(1_000))
+    assert near.rows(text) == ["a #0 [0,700) 700 r700 on_time final"]
+
+
+def test_floats_differ_by_a_fraction_and_nan_from_nothing():
+    class Floats(Stream):
+        def frame(self, text):
+            return super().frame(text).with_columns(pl.col("value").cast(pl.Float64) / 4)
+
+    near = Floats(Delta("value", 0.5, floats=True), aggregation=COUNTED)
+    assert near.rows("a 1 1, a 2 3, a 3 4, a 4 -, a 5 2") == ["a #0 [1,3) 2 r2 on_time final"]
+
+
+COUNTED = Aggregation({"total": aggregates.count()}, COLUMNS)
+
+
+# Global windows and rolling aggregates
+
+
+def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
+    rolling = Stream(Global(), EveryRows(1))
+    assert rolling.rows("a 1 1, b 3 1, a 2 2, a 3 3, - 1 9") == [
+        "a #0 [1,2) 1 r1 early",
+        "b #0 [3,4) 1 r1 early",
+        "a #0 [1,3) 3 r2 early",
+        "a #0 [1,4) 6 r3 early",
+        "- #0 [1,2) 9 r1 early",
+    ]
+    assert rolling.rows("a 0 4, - 2 1") == ["a #0 [0,4) 10 r4 early", "- #0 [1,3) 10 r2 early"]
+
+
+def test_a_global_window_is_published_every_so_many_rows():
+    thirds = Stream(Global(), EveryRows(3))
+    assert thirds.rows("a 1 1, a 2 2") == []
+    assert thirds.rows("a 3 3, a 4 4, a 5 5, a 6 6, a 7 7") == [
+        "a #0 [1,4) 6 r3 early",
+        "a #0 [1,7) 21 r6 early",
+    ]
+
+
+def test_a_global_window_is_published_by_rows_that_step_into_a_later_interval_of_event_time():
+    #   intervals of 10: 1 3 | 12 4 15 | 31
+    steps = Stream(Global(), EveryEventTime(10))
+    assert steps.rows("a 1 1, a 3 1, a 12 1, b 25 1") == ["a #0 [1,13) 3 r3 early"]
+    assert steps.rows("a 4 1, a 15 1, b 29 1") == []
+    assert steps.rows("a 31 1, b 30 1") == ["a #0 [1,32) 6 r6 early", "b #0 [25,31) 3 r3 early"]
+
+
+def test_count_windows_that_overlap_step_each_on_its_own():
+    steps = Stream(Count(3, 1), EveryEventTime(10))
+    assert steps.rows("a 1 1, a 12 1, a 13 1") == [
+        "a #0 [1,13) 2 r2 early",
+        "a #0 [1,14) 3 r3 on_time final",
+    ]
+    assert steps.rows("a 25 1") == ["a #1 [12,26) 3 r3 on_time final", "a #2 [13,26) 2 r2 early"]
+
+
+def test_a_discarding_global_window_begins_anew_after_each_step():
+    steps = Stream(Steps(10))
+    assert steps.rows("a 1 1, a 3 1, a 12 1, a 4 1") == ["a #0 [1,13) 3 r3 on_time final"]
+    assert steps.rows("a 15 1, a 31 1, a 9 1") == ["a #1 [4,32) 3 r3 on_time final"]
+
+
+def test_rows_are_published_when_an_interval_of_processing_time_is_over_before_those_after_it():
+    seconds = Stream(Global(), EveryProcessingTime(1_000))
+    assert seconds.rows("a 1 1, b 2 1", now=100) == []
+    assert seconds.rows("a 3 1", now=900) == []
+    assert seconds.rows("a 4 1", now=1_000) == ["a #0 [1,4) 2 r2 early", "b #0 [2,3) 1 r1 early"]
+    assert seconds.rows("c 9 1", now=3_500) == ["a #0 [1,5) 3 r3 early"]
+    assert seconds.rows("", now=4_000) == ["c #0 [9,10) 1 r1 early"]
+
+
+def test_a_window_that_closed_is_not_published_again_by_processing_time():
+    seconds = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    assert seconds.rows("a 1 1, a 2 1, a 3 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
+    assert seconds.rows("", now=1_000) == ["a #1 [3,4) 1 r1 early"]
+    assert seconds.rows("a 4 1, a 5 1", now=1_500) == ["a #1 [3,5) 2 r2 on_time final"]
+    assert seconds.rows("", now=2_000) == ["a #2 [5,6) 1 r1 early"]
+
+
+def test_processing_time_publishes_all_windows_of_a_key_that_are_open():
+    #   rows  1 2 | 3 | 4 5     #0 closes by row 4, #1 and #2 are open then
+    fours = Stream(Count(4, 2), EveryProcessingTime(1_000))
+    assert fours.rows("a 1 1, a 2 2", now=0) == []
+    assert fours.rows("a 3 3", now=1_000) == ["a #0 [1,3) 3 r2 early"]
+    assert fours.rows("a 4 4, a 5 5", now=2_000) == [
+        "a #0 [1,4) 6 r3 early",
+        "a #1 [3,4) 3 r1 early",
+        "a #0 [1,5) 10 r4 on_time final",
+    ]
+    assert fours.rows("b 9 1", now=3_000) == ["a #1 [3,6) 12 r3 early", "a #2 [5,6) 5 r1 early"]
+    assert fours.rows("", now=4_000) == ["b #0 [9,10) 1 r1 early"]
+
+
+def test_rows_without_an_open_window_are_not_published_by_processing_time():
+    pairs = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    assert pairs.rows("a 1 1, a 2 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
+    assert pairs.rows("", now=1_000) == []
+
+
+# Discarding
+
+
+def test_discarding_panes_hold_the_rows_since_the_one_before_and_span_the_whole_window():
+    threes = Stream(Count(3, 3), EveryRows(2), discarding=True)
+    assert threes.rows("a 9 1, b 1 1") == []
+    assert threes.rows("a 5 2, a 7 4, a 8 8") == [
+        "a #0 [5,10) 3 r2 early",
+        "a #0 [5,10) 4 r3 on_time final",
+    ]
+    assert threes.rows("a 3 16") == ["a #1 [3,9) 24 r2 early"]
+
+
+def test_a_window_that_the_next_row_closes_may_have_shown_all_its_rows():
+    near = Stream(DELTA, EveryRows(2), discarding=True)
+    assert near.rows("a 1 1, a 2 6") == ["a #0 [1,3) 7 r2 early"]
+    assert near.rows("a 3 7, a 4 8, a 5 9") == [
+        "a #0 [1,3) None r2 on_time final",
+        "a #1 [3,5) 15 r2 early",
+    ]
+    assert near.rows("a 6 20") == ["a #1 [3,6) 9 r3 on_time final"]
+
+
+def test_windows_that_overlap_discard_each_on_its_own():
+    #   rows  1 2 4 8     #0: 1 2 | 4 8     #1: 4 8 | ...
+    fours = Stream(Count(4, 2), EveryRows(2), discarding=True)
+    assert fours.rows("a 1 1, a 2 2, a 3 4") == ["a #0 [1,3) 3 r2 early"]
+    assert fours.rows("a 4 8, a 5 16") == [
+        "a #0 [1,5) 12 r4 on_time final",
+        "a #1 [3,5) 12 r2 early",
+    ]
+
+
+def test_a_discarding_window_steps_by_all_its_rows():
+    marked = Stream(MARKED, EveryEventTime(10), discarding=True)
+    assert marked.rows("a 1 1, a 12 2, a 5 4") == ["a #0 [1,13) 3 r2 early"]
+    assert marked.rows("a 15 8, a 21 16") == ["a #0 [1,22) 28 r5 early"]
+    assert marked.rows("a 7 !") == ["a #0 [1,22) None r6 on_time final"]
+
+
+def test_processing_time_discards_what_it_has_shown():
+    fours = Stream(Count(4, 2), EveryProcessingTime(1_000), discarding=True)
+    assert fours.rows("a 1 1, a 2 2, a 3 4", now=0) == []
+    assert fours.rows("a 4 8", now=1_000) == [
+        "a #0 [1,4) 7 r3 early",
+        "a #1 [3,4) 4 r1 early",
+        "a #0 [1,5) 8 r4 on_time final",
+    ]
+    assert fours.rows("", now=2_000) == ["a #1 [3,5) 8 r2 early"]
+
+
+def test_each_pane_of_a_discarding_global_window_ends_it():
+    seconds = Stream(Global(), EveryProcessingTime(1_000), discarding=True)
+    assert seconds.rows("a 1 1, a 2 2", now=0) == []
+    assert seconds.rows("a 3 4", now=1_000) == ["a #0 [1,3) 3 r2 on_time final"]
+    assert seconds.rows("", now=2_000) == ["a #1 [3,4) 4 r1 on_time final"]
+    assert seconds.rows("", now=3_000) == []
+
+
+def test_discarding_state_is_what_no_pane_has_shown():
+    values = Aggregation({"total": aggregates.collect("value")}, COLUMNS)
+    long = Stream(Count(10_000, 10_000), EveryRows(5), values, discarding=True)
+    for _ in range(19):
+        long.rows(", ".join(f"a {at} 1" for at in range(52)))
+    (line,) = pl.concat(each["slices"] for each in long.state.snapshot()).iter_rows(named=True)
+    assert (line["@count"], line["@rows"]) == (19 * 52, 3)
+    held = [len(value) for value in line.values() if isinstance(value, list)]
+    assert held
+    assert set(held) == {3}
+
+
+# State
+
+
+def test_purging_takes_nothing_away_and_a_key_is_counted_on_for_ever():
+    pairs = Stream(Count(2, 2))
+    pairs.rows("a 1 1, a 2 2, b 1 5")
+    pairs.state.purge(2**62)
+    assert pairs.rows("a 3 3, a 4 4, b 2 6") == [
+        "a #1 [3,5) 7 r2 on_time final",
+        "b #0 [1,3) 11 r2 on_time final",
+    ]
+
+
+def test_state_is_bounded_by_keys_and_the_slices_of_a_window():
+    hopping = Stream(Count(6, 2))
+    for _ in range(30):
+        hopping.rows("a 1 1, b 1 1, b 2 2")
+    ((slices,),) = (piece.values() for piece in hopping.state.snapshot())
+    assert slices.group_by("key").len()["len"].max() <= 6 // 2 + 1
+
+
+def test_slices_of_a_key_stay_together_in_a_snapshot_however_small_frames_are():
+    hopping = Stream(Count(6, 1))
+    hopping.state = hopping.body.fresh(on_disk())
+    hopping.rows("a 1 1, a 2 2, a 3 3, a 4 4, a 5 5, b 1 1")
+    hopping.state.changes()
+    pieces = list(hopping.state.snapshot())
+    hopping.state = hopping.body.fresh()
+    for piece in pieces:
+        hopping.state.apply(piece)
+    assert hopping.rows("a 6 6") == ["a #0 [1,7) 21 r6 on_time final"]
+
+
+def test_changes_hold_only_the_keys_that_changed():
+    pairs = Stream(Count(2, 2))
+    pairs.rows("a 1 1, b 1 1")
+    pairs.state.changes()
+    pairs.rows("b 2 2, b 3 3")
+    (changed,) = pairs.state.changes().values()
+    assert changed["key"].to_list() == ["b"]
+    assert pairs.state.changes() == {}
+
+
+def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
+    for module in ("state.keyed_lines", "state.line_table", "operators.arrival.state"):
+        monkeypatch.setattr(
+            f"tidemark.core.{module}.hashes_of", lambda keys: np.full(keys.height, 7, np.uint64)
+        )
+    pairs = Stream(Count(2, 2))
+    pairs.rows("a 1 1, b 1 2, - 1 3")
+    assert pairs.rows("- 2 4, b 2 3, a 2 1") == [
+        "- #0 [1,3) 7 r2 on_time final",
+        "b #0 [1,3) 5 r2 on_time final",
+        "a #0 [1,3) 2 r2 on_time final",
+    ]
