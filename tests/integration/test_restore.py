@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from stack import Stack, wait_until
 
-from tests.runtime.keyed.test_changelog import State, clocks
+from tests.support.changelogs import State, clocks
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress

@@ -7,7 +7,7 @@ import json
 import polars as pl
 import pytest
 
-from tests.language.test_pipeline import moves, refused
+from tests.support.mistakes import moves, refused
 from tidemark import (
     Pipeline,
     col,

@@ -9,7 +9,7 @@ from live import HERE, caught_up
 from stack import Stack
 from trials import NAMES, TRIALS
 
-from tests.trials.test_trials import differences
+from tests.trials.differences import differences
 from tests.trials.trial import Seen
 from tidemark.commands.replay_view import diff_lines
 from tidemark.spark.replay.jobs import diff

@@ -2,7 +2,7 @@
 
 import os
 
-from tests.trials.test_trials import TRIALS
+from tests.trials.listed import TRIALS
 from tests.trials.trial import add_trial
 from tidemark import Pipeline
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.operators.aligned import test_properties as test_window_properties
-from tests.core.operators.sessions import test_properties as test_session_properties
 from tests.oracles.aligned import Aligned, windowed
 from tests.oracles.clock import WallClock
 from tests.oracles.session import Spec, sessions
 from tests.support.logs import COLUMNS, Commit, Raw, Read, Record, cut_segments, event_logs, record
+from tests.support.operators import aligned as drawn_aligned
+from tests.support.operators import sessions as drawn_sessions
 from tests.support.running import Task, incidents
 from tests.support.running import run as run_log
 from tidemark import (
@@ -58,7 +58,7 @@ def stepped(operator, *commits):
 def test_the_timeline_of_the_specification():
     #  recorded at   1_003   1_008    1_005        1_010   1_019   1_030 (a heartbeat)
     #  event times   7, 900  -5       2            12              -
-    tens = by_clock(test_window_properties.operator(Aligned(10, 10, 0, 0, False), ("t",)))
+    tens = by_clock(drawn_aligned.operator(Aligned(10, 10, 0, 0, False), ("t",)))
     commits = [(1_003, (7, 900)), (1_008, (-5,)), (1_005, (2,)), (1_010, (12,)), (1_019, ())]
     assert stepped(tens, *commits, (1_030, ())) == [
         [], [], [], ["[1000,1010) r4"], [], ["[1010,1020) r1"],
@@ -67,7 +67,7 @@ def test_the_timeline_of_the_specification():
 
 def test_a_session_closes_when_nothing_was_recorded_for_its_gap():
     #  recorded at  100  105  115: exactly one gap apart
-    tens = by_clock(test_session_properties.operator(Spec(10, 0, False, False), ("t",)))
+    tens = by_clock(drawn_sessions.operator(Spec(10, 0, False, False), ("t",)))
     assert stepped(tens, (100, (1,)), (105, (500,)), (115, (2,)), (124, ()), (125, ())) == [
         [], [], ["[100,115) r2"], [], ["[115,125) r1"],
     ]  # fmt: skip
@@ -96,11 +96,11 @@ def recorded(draw, log):
     return made
 
 
-@given(st.data(), event_logs(), test_window_properties.specs(), incidents())
+@given(st.data(), event_logs(), drawn_aligned.specs(), incidents())
 def test_windows_are_the_oracles_whatever_is_restored_or_purged(data, log, spec, happen):
     spec = spec._replace(allowed_lateness_ms=0)
     read = data.draw(recorded(log))
-    operator = by_clock(test_window_properties.operator(spec, log.topics))
+    operator = by_clock(drawn_aligned.operator(spec, log.topics))
     expected = windowed(read, log.topics, spec, WallClock)
     got = run_log(operator, read, happen)
     assert (got.steps, got.late, got.clocks) == (expected.steps, [], expected.clocks)
@@ -109,18 +109,18 @@ def test_windows_are_the_oracles_whatever_is_restored_or_purged(data, log, spec,
 @given(st.data(), event_logs(), st.sampled_from((1, 4, 10, 25)), st.booleans(), incidents())
 def test_sessions_are_the_oracles_whatever_is_restored_or_purged(data, log, gap_ms, own, happen):
     spec = Spec(gap_ms, 0, False, False, own)
-    read = test_session_properties.with_gaps(data.draw(recorded(log)))
-    operator = by_clock(test_session_properties.operator(spec, log.topics))
+    read = drawn_sessions.with_gaps(data.draw(recorded(log)))
+    operator = by_clock(drawn_sessions.operator(spec, log.topics))
     expected, _ = sessions(read, log.topics, spec, WallClock)
     got = run_log(operator, read, happen)
     assert (got.steps, got.late, got.clocks) == (expected.steps, [], expected.clocks)
 
 
-@given(st.data(), event_logs(), test_window_properties.specs())
+@given(st.data(), event_logs(), drawn_aligned.specs())
 def test_cuts_change_nothing(data, log, spec):
     spec = spec._replace(allowed_lateness_ms=0)
     read = data.draw(recorded(log))
-    operator = by_clock(test_window_properties.operator(spec, log.topics))
+    operator = by_clock(drawn_aligned.operator(spec, log.topics))
     whole, cut = run_log(operator, read), run_log(operator, data.draw(cut_segments(read)))
     assert cut.panes == whole.panes
     assert cut.late == whole.late == []

@@ -6,36 +6,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.operators.aligned import test_early_properties
-from tests.core.operators.aligned import test_properties as test_window_properties
-from tests.core.operators.arrival import test_properties as test_arrival_properties
-from tests.core.operators.sessions import test_early_properties as test_early_session_properties
-from tests.core.operators.sessions import test_properties as test_session_properties
-from tests.core.operators.sliding import test_early_properties as test_early_sliding_properties
-from tests.core.operators.sliding import test_properties as test_sliding_properties
 from tests.oracles.aligned import Pane
 from tests.oracles.arrival import NumberedPane
 from tests.support.logs import event_logs
+from tests.support.operators import (
+    aligned,
+    arrival,
+    early_aligned,
+    early_sessions,
+    early_sliding,
+    sessions,
+    sliding,
+)
 from tests.support.running import late_row, panes, run
 from tidemark.core.operators.aligned import state as slices
 from tidemark.core.operators.aligned.operator import WindowAggregate
 
 KINDS = {
-    "windows": (test_window_properties, test_window_properties.specs()),
-    "discarding_windows": (test_early_properties, test_early_properties.specs((None,))),
-    "early": (test_early_properties, test_early_properties.specs()),
-    "sliding": (test_sliding_properties, test_sliding_properties.specs()),
+    "windows": (aligned, aligned.specs()),
+    "discarding_windows": (early_aligned, early_aligned.specs((None,))),
+    "early": (early_aligned, early_aligned.specs()),
+    "sliding": (sliding, sliding.specs()),
     "discarding_sliding": (
-        test_early_sliding_properties,
-        test_early_sliding_properties.specs((None,)),
+        early_sliding,
+        early_sliding.specs((None,)),
     ),
-    "sessions": (test_session_properties, test_session_properties.specs()),
+    "sessions": (sessions, sessions.specs()),
     "arrival": (
-        test_arrival_properties,
-        test_arrival_properties.specs(triggers=st.none() | test_arrival_properties.EVERY),
+        arrival,
+        arrival.specs(triggers=st.none() | arrival.EVERY),
     ),
-    "discarding_arrival": (test_arrival_properties, test_arrival_properties.discarding_specs()),
-    "early_sessions": (test_early_session_properties, test_early_session_properties.specs()),
+    "discarding_arrival": (arrival, arrival.discarding_specs()),
+    "early_sessions": (early_sessions, early_sessions.specs()),
 }
 
 
@@ -81,7 +83,7 @@ def test_segments_taken_together_give_what_each_gives_alone(kind, data, log):
     spec, segments = data.draw(specs), log.segments
     if kind == "sessions":
         segments = module.with_gaps(segments)
-    numbered = module is test_arrival_properties
+    numbered = module is arrival
     shape = NumberedPane if numbered else Pane
     operator = module.operator(*(spec if numbered else (spec,)), log.topics)
     alone = run(operator, segments, pane=shape)

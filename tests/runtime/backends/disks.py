@@ -13,6 +13,8 @@ from unittest.mock import patch
 
 from tidemark.runtime.backends import database
 
+KB = 2**10
+
 _DEADLINE_S = 30.0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.runtime.backends.test_spill import KB
+from tests.runtime.backends.disks import KB
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate

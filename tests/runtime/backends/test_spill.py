@@ -7,12 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.runtime.backends.disks import await_files, small_disk
+from tests.runtime.backends.disks import KB, await_files, small_disk
 from tidemark.runtime.backends import database, spill
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.backends.spill import SpillingBlocks
-
-KB = 2**10
 
 
 def block(seed: int, kilobytes: int = 10) -> pl.DataFrame:

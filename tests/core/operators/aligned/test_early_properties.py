@@ -6,46 +6,10 @@ HYPOTHESIS_PROFILE=thorough runs a thousand examples of each.
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.early import Spec, early, early_panes
-from tests.support.logs import COLUMNS, cut_segments, event_logs, raws, recordings
-from tests.support.running import AGGREGATION, incidents, run
-from tidemark.core.operators.aligned.operator import WindowAggregate
-from tidemark.core.operators.early import EarlyAggregate
-from tidemark.core.operators.operator import Operator
-from tidemark.core.windows.trigger import every, on_close
-from tidemark.core.windows.window import Hopping
-
-
-def operator(spec, topics):
-    trigger = every(**{spec.every: spec.interval}) if spec.every else None
-    body = WindowAggregate(
-        Hopping(spec.size_ms, spec.slide_ms),
-        AGGREGATION,
-        ("key",),
-        COLUMNS,
-        spec.allowed_lateness_ms,
-        on_close(trigger) if spec.closes else trigger,
-        spec.discarding,
-    )
-    early_body = EarlyAggregate(body) if spec.every else body
-    return Operator("w", topics, frozenset(topics), ("key",), COLUMNS, early_body)
-
-
-@st.composite
-def specs(draw, kinds=("rows", "event_time", "processing_time", None)):
-    size_ms = draw(st.sampled_from((4, 10, 30)))
-    slide_ms = draw(st.just(size_ms) | st.integers(1, size_ms))
-    kind = draw(st.sampled_from(kinds))
-    interval = 1_500 if kind == "processing_time" else draw(st.sampled_from((1, 2, 3, 7)))
-    return Spec(
-        size_ms,
-        slide_ms,
-        draw(st.sampled_from((0, 3, 40))),
-        kind is None or draw(st.booleans()),
-        kind,
-        interval,
-        draw(st.booleans()),
-    )
+from tests.oracles.early import early, early_panes
+from tests.support.logs import cut_segments, event_logs, raws, recordings
+from tests.support.operators.early_aligned import operator, specs
+from tests.support.running import incidents, run
 
 
 @given(event_logs(), specs(), incidents())

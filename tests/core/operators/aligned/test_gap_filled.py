@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.operators.aligned.test_early_properties import operator, specs
 from tests.oracles.early import Spec
 from tests.support.logs import (
     Commit,
@@ -16,6 +15,7 @@ from tests.support.logs import (
     record,
     recordings,
 )
+from tests.support.operators.early_aligned import operator, specs
 from tests.support.running import incidents, run
 from tidemark import Pipeline, bounded, collect, count, tumbling
 from tidemark.core.operators.aligned.gap_filled import GapFilled

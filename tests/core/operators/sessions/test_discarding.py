@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from tests.core.operators.sessions.test_properties import operator, specs, view, with_gaps
 from tests.oracles.session import sessions
 from tests.support.logs import event_logs
+from tests.support.operators.sessions import operator, specs, view, with_gaps
 from tests.support.running import incidents
 from tests.support.running import run as run_log
 from tests.support.session_stream import Stream

@@ -7,48 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.aligned import Run
-from tests.oracles.early_session import Sessions, Spec, early_sessions
-from tests.support.logs import COLUMNS, crowds, cut_segments, event_logs
-from tests.support.running import AGGREGATION, incidents, run, run_crowd
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.sessions.early import EarlySessionAggregate
-from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
-from tidemark.core.windows.trigger import every, on_close
-from tidemark.core.windows.window import Session
-
-
-def operator(spec, topics):
-    trigger = every(**{spec.by: spec.every}) if spec.every else None
-    body = SessionAggregate(
-        Session(spec.gap_ms),
-        AGGREGATION,
-        ("key",),
-        COLUMNS,
-        spec.allowed_lateness_ms,
-        on_close(trigger) if spec.closes else trigger,
-        STRICT if spec.strict else AFTER_MERGING,
-        spec.discarding,
-    )
-    early = EarlySessionAggregate(body) if spec.every else body
-    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, early)
-
-
-@st.composite
-def specs(draw, kinds=("rows", "rows", "event_time", "processing_time")):
-    by = draw(st.sampled_from(kinds))
-    some = {"rows": (1, 1, 2, 3, 0), "event_time": (1, 3, 10), "processing_time": (1_500,)}
-    number = draw(st.sampled_from(some[by]))
-    return Spec(
-        draw(st.sampled_from((1, 4, 10, 25))),
-        draw(st.sampled_from((0, 3, 40))),
-        draw(st.booleans()),
-        not number or draw(st.booleans()),
-        number,
-        # Without early panes, accumulating ones are another test's.
-        not number or draw(st.booleans()),
-        by,
-    )
-
+from tests.oracles.early_session import Sessions, early_sessions
+from tests.support.logs import crowds, cut_segments, event_logs
+from tests.support.operators.early_sessions import operator, specs
+from tests.support.running import incidents, run, run_crowd
 
 BY_ROWS = ("rows", "event_time")
 

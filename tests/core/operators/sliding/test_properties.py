@@ -4,30 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.aligned import Run, in_order
-from tests.oracles.sliding import Slides, Spec, sliding
-from tests.support.logs import COLUMNS, crowds, cut_segments, event_logs, raws, recordings
-from tests.support.running import AGGREGATION, incidents, run, run_crowd
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.sliding.operator import SlidingAggregate
-from tidemark.core.windows.trigger import on_close, on_final
-from tidemark.core.windows.window import Sliding
-
-
-def operator(spec, topics):
-    body = SlidingAggregate(
-        Sliding(spec.reach_ms),
-        AGGREGATION,
-        ("key",),
-        COLUMNS,
-        spec.allowed_lateness_ms,
-        on_final() if spec.on_final else on_close(),
-    )
-    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, body)
-
-
-def specs():
-    reaches, lateness = st.sampled_from((1, 2, 5, 10, 25, 70)), st.sampled_from((0, 3, 10, 200))
-    return st.builds(Spec, reaches, lateness, st.booleans())
+from tests.oracles.sliding import Slides, sliding
+from tests.support.logs import crowds, cut_segments, event_logs, raws, recordings
+from tests.support.operators.sliding import operator, specs
+from tests.support.running import incidents, run, run_crowd
 
 
 @given(event_logs(), specs(), incidents())
