@@ -1,70 +1,29 @@
-"""What a pipeline compiles to: streams, logs, topics, services, and how it is shown and found."""
+"""What a pipeline compiles to: streams, logs, topics, services."""
 
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tests.plan.pipelines import game, publish, raw
 from tidemark import (
-    RECORD_TIME,
     Pipeline,
     PipelineError,
-    bounded,
     calendar,
     col,
     count,
     hopping,
     load_pipeline,
-    max,  # noqa: A004
-    monotonic,
     on_final,
     session,
     sliding,
-    sum,  # noqa: A004
-    tumbling,
 )
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
-from tidemark.plan.explain import render_mermaid, render_text
 
 ROOT = Path(__file__).parents[2]
-
-
-def game():
-    pipeline = Pipeline("game")
-    pops = (
-        pipeline.source(
-            "moves",
-            schema={"player": str, "at": int, "score": int, "kind": str},
-            event_time="at",
-            watermark=bounded("2s"),
-            idle_after="10s",
-            max_future="1h",
-        )
-        .filter(col("kind") == "pop")
-        .key_by("player")
-    )
-    pops.window(tumbling("1m"), allowed_lateness="10m").aggregate(
-        pops=count(), score=sum("score")
-    ).to("pops-per-minute")
-    pops.window(session("30s")).aggregate(moves=count(), best=max("score")).to("play-sessions")
-    return pipeline
-
-
-def raw(pipeline, topic="raw", **schema):
-    return pipeline.source(
-        topic,
-        schema=schema or {"id": int, "name": str, "n": int},
-        event_time=RECORD_TIME,
-        watermark=monotonic(),
-    )
-
-
-def publish(stream, key, name):
-    stream.key_by(*key).window(tumbling("1m")).aggregate(rows=count()).to(name)
 
 
 def test_streams_that_share_a_key_share_a_log_and_one_stream_is_stored_once():
@@ -238,121 +197,3 @@ def test_every_process_makes_the_same_plan():
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert there.stdout.strip() == here
-
-
-# How it is shown
-
-
-def test_the_text_shows_the_logical_graph_and_the_physical_plan():
-    assert (
-        render_text(game().plan()).splitlines()[2:22]
-        == textwrap.dedent(
-            """\
-        logical graph
-            1  source moves (player String, at Int64, score Int64, kind String), event time at (ms), watermark bounded(2s), idle after 10s, max future 1h
-            2  filter([(col("kind")) == ("pop")])  <- 1
-            3  key_by(player)  <- 2
-            4  pops=count(), score=sum("score") in tumbling(1m), allowed lateness 10m  <- 3
-            5  to pops-per-minute (json)  <- 4
-            6  moves=count(), best=max("score") in session(30s)  <- 3
-            7  to play-sessions (json)  <- 6
-
-        physical plan
-          service    reads               writes                                 tasks
-          ingest     moves               game.by-player.log, game.dead-letters  1 per raw partition
-          windowing  game.by-player.log  game.pops-per-minute                   4, 1 per log partition
-          sessions   game.by-player.log  game.play-sessions                     4, 1 per log partition
-
-          topic                           partitions  what
-          moves                           as it is    raw
-          game.by-player.log              4           log
-          game.pops-per-minute            4           results, json
-          game.pops-per-minute.late       4           late rows
-        """  # noqa: E501
-        ).splitlines()
-    )
-
-
-def test_a_step_behind_a_union_of_sources_is_shown_once():
-    pipeline = Pipeline("p")
-    left, right = raw(pipeline, "left"), raw(pipeline, "right")
-    both = left.union(right.filter(col("n") > 0)).filter(col("n") < 9)
-    publish(both, ["id"], "out")
-    shown = render_text(pipeline.plan()).splitlines()[3:10]
-    assert [line.split(" (id Int64")[0] for line in shown] == [
-        "    1  source left",
-        "    2  source right",
-        '    3  filter([(col("n")) > (dyn int: 0)])  <- 2',
-        "    4  union  <- 1, 3",
-        '    5  filter([(col("n")) < (dyn int: 9)])  <- 4',
-        "    6  key_by(id)  <- 5",
-        "    7  rows=count() in tumbling(1m)  <- 6",
-    ]
-
-
-def test_a_diagram_escapes_what_its_syntax_would_read():
-    diagram = render_mermaid(game().plan())
-    assert diagram.startswith("flowchart LR\n")
-    assert "filter([(col(#quot;kind#quot;)) == (#quot;pop#quot;)])" in diagram
-    assert '    p0[("moves")] --> ingest' in diagram
-    assert '    windowing --> p3[("game.pops-per-minute")]' in diagram
-
-
-# How it is found
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("from tidemark import Pipeline\n" + text)
-
-
-def test_a_pipeline_is_found_by_module_by_file_and_by_attribute(folder):
-    write(folder / "jobs" / "one.py", "job = same = Pipeline('one')")
-    write(folder / "two.py", "a = Pipeline('a')\nb = Pipeline('b')")
-    assert load_pipeline("jobs.one").name == "one"
-    assert load_pipeline("jobs/one.py") is load_pipeline("jobs.one:same")
-    assert load_pipeline("two:b").name == "b"
-    assert load_pipeline("two.py:a").name == "a"
-
-
-def test_a_file_outside_the_working_directory_is_found_too(folder, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere") / "outside.py"
-    write(elsewhere, "job = Pipeline('outside')")
-    assert load_pipeline(str(elsewhere)).name == "outside"
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("nowhere", "pipeline 'nowhere': no module 'nowhere' in"),
-        ("jobs.nowhere", "no module 'jobs.nowhere' in"),
-        ("nowhere.py", "pipeline 'nowhere.py': no such file in"),
-        ("not-a-name.py", "'not-a-name' is no name of a module"),
-        ("none", "module 'none' defines 0 pipelines: none"),
-        ("two", "module 'two' defines 2 pipelines: a, b; name one, as two:NAME"),
-        ("two:c", "module 'two' has no 'c'; its pipelines: a, b"),
-        ("two:Pipeline", "two:Pipeline is a type, not a Pipeline"),
-    ],
-)
-def test_what_is_not_found_is_named(folder, path, message):
-    write(folder / "none.py", "")
-    write(folder / "not-a-name.py", "")
-    write(folder / "two.py", "a = Pipeline('a')\nb = Pipeline('b')")
-    with pytest.raises(PipelineError, match=message.replace("(", "\\(")):
-        load_pipeline(path)
-
-
-def test_a_module_that_lacks_a_dependency_says_so_itself(folder):
-    write(folder / "broken.py", "import surely_not_installed")
-    with pytest.raises(ModuleNotFoundError, match="surely_not_installed"):
-        load_pipeline("broken")

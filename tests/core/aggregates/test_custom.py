@@ -1,4 +1,4 @@
-"""Aggregates in Python: any cut gives the same; mistakes are named when the pipeline is built."""
+"""Aggregates in Python: any cut gives the same; mistakes are named when they are built."""
 
 import math
 from fractions import Fraction
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.aggregating import BY, COLUMNS, expected, frame, merged, row_lists, shown
-from tidemark import apply_frame, custom
 from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.custom import Custom, OverFrame
 from tidemark.errors import PipelineError
 
 
@@ -57,9 +57,9 @@ def trail(rows):
 
 AGGREGATION = Aggregation(
     {
-        "span": custom(Span(), "int", str),
-        "texts": custom(Texts(), ["text"], list[str]),
-        "trail": apply_frame(trail, ["text", "int"], str),
+        "span": Custom(("int",), pl.String(), Span()),
+        "texts": Custom(("text",), pl.List(pl.String()), Texts()),
+        "trail": OverFrame(("text", "int"), pl.String(), trail),
     },
     COLUMNS,
 )
@@ -147,36 +147,25 @@ class Wrong(Span):
 
 def test_a_result_that_depends_on_order_or_grouping_is_refused():
     with pytest.raises(PipelineError, match=r"x=custom\(Last\): the result depends on the order"):
-        Aggregation({"x": custom(Last(), "int", str)}, COLUMNS)
+        Aggregation({"x": Custom(("int",), pl.String(), Last())}, COLUMNS)
     with pytest.raises(PipelineError, match=r"x=custom\(FloatSum\): the result depends on the ord"):
-        Aggregation({"x": custom(FloatSum(), "float", float)}, COLUMNS)
-    Aggregation({"x": custom(ExactSum(), "float", float)}, COLUMNS)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: custom(Span, "int", str), "is no object with the methods init, add, merge"),
-        (lambda: custom(object(), "int", str), "is no object with the methods init, add, merge"),
-        (lambda: custom(Span(), [], str), r"custom\(columns\): \[\] is no list of column names"),
-        (lambda: custom(Span(), "int", "text"), r"custom\(type\): .* 'text' is no type"),
-        (lambda: apply_frame(3, "int", str), "apply_frame: 3 is no function"),
-        (lambda: apply_frame(trail, [4], str), r"apply_frame\(columns\): \[4\] is no list"),
-        (lambda: apply_frame(trail, None, str), r"apply_frame\(columns\): None is no list"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_named(make, message):
-    with pytest.raises(PipelineError, match=message):
-        make()
+        Aggregation({"x": Custom(("float",), pl.Float64(), FloatSum())}, COLUMNS)
+    Aggregation({"x": Custom(("float",), pl.Float64(), ExactSum())}, COLUMNS)
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (custom(Span(), "nope", str), r'x=custom\(Span\): no column "nope"; there are int'),
-        (custom(Span(), "text", str), r"x=custom\(Span\): add, merge: KeyError: 'int'"),
-        (custom(Unwritable(), "int", str), r"x=custom\(Unwritable\): add, merge: TypeError: Obj"),
-        (apply_frame(trail, "nope", str), r'x=apply_frame\(trail\): no column "nope"'),
+        (
+            Custom(("nope",), pl.String(), Span()),
+            r'x=custom\(Span\): no column "nope"; there are int',
+        ),
+        (Custom(("text",), pl.String(), Span()), r"x=custom\(Span\): add, merge: KeyError: 'int'"),
+        (
+            Custom(("int",), pl.String(), Unwritable()),
+            r"x=custom\(Unwritable\): add, merge: TypeError: Obj",
+        ),
+        (OverFrame(("nope",), pl.String(), trail), r'x=apply_frame\(trail\): no column "nope"'),
     ],
 )
 def test_aggregates_that_cannot_work_are_named(kind, message):
@@ -187,9 +176,18 @@ def test_aggregates_that_cannot_work_are_named(kind, message):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (custom(Wrong(), "int", str), r"x=custom\(Wrong\): result: TypeError: .*7 is a int"),
-        (apply_frame(len, "int", str), r"x=apply_frame\(len\): result: TypeError: .*is a int"),
-        (apply_frame(lambda rows: rows["y"], "int", str), r"x=apply_frame\(<lambda>\): function:"),
+        (
+            Custom(("int",), pl.String(), Wrong()),
+            r"x=custom\(Wrong\): result: TypeError: .*7 is a int",
+        ),
+        (
+            OverFrame(("int",), pl.String(), len),
+            r"x=apply_frame\(len\): result: TypeError: .*is a int",
+        ),
+        (
+            OverFrame(("int",), pl.String(), lambda rows: rows["y"]),
+            r"x=apply_frame\(<lambda>\): function:",
+        ),
     ],
 )
 def test_a_function_that_fails_is_named_with_what_it_raised(kind, message):
@@ -202,7 +200,7 @@ def test_a_function_that_fails_is_named_with_what_it_raised(kind, message):
 
 def test_the_frame_holds_the_columns_asked_for_by_event_time():
     seen = []
-    kind = apply_frame(lambda rows: seen.append(rows), ["int"], float)
+    kind = OverFrame(("int",), pl.Float64(), lambda rows: seen.append(rows))
     aggregation = Aggregation({"x": kind}, COLUMNS)
     rows = frame([{"int": 1, "@event_time": 9}, {"int": 2, "@event_time": 3}])
 

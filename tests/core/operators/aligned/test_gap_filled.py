@@ -17,10 +17,8 @@ from tests.support.logs import (
 )
 from tests.support.operators.early_aligned import operator, specs
 from tests.support.running import incidents, run
-from tidemark import Pipeline, bounded, collect, count, tumbling
 from tidemark.core.operators.aligned.gap_filled import GapFilled
 from tidemark.core.operators.operator import Operator
-from tidemark.local.run import LocalRun
 
 
 def filled(plain):
@@ -67,25 +65,6 @@ def test_two_recordings_of_the_same_topics_agree(data, raw, spec):
     plain = filled(operator(spec._replace(closes=True, discarding=False), raw.topics))
     runs = [run(plain, data.draw(recordings(raw)).segments).lasts() for _ in range(2)]
     assert runs[0] == runs[1]
-
-
-def test_a_gap_is_filled_when_the_next_window_is_published():
-    pipeline = Pipeline("p")
-    schema = {"k": str, "at": int}
-    rows = pipeline.source("t", schema=schema, event_time="at", watermark=bounded(0)).key_by("k")
-    filled = rows.window(tumbling("10s"), empty=True).aggregate(n=count(), values=collect("at"))
-    filled.to("out")
-    local = LocalRun(pipeline.plan())
-    lines = [b'{"k":"a","at":%d}' % at for at in (1_000, 35_000)]
-    list(local.run({"t": lines}))
-    panes = local.published["out"].last_panes()
-    assert panes.select("start", "revision", "n", "values").rows() == [
-        (0, 1, 1, [1_000]),
-        (10_000, 0, 0, []),
-        (20_000, 0, 0, []),
-        (30_000, 1, 1, [35_000]),
-    ]
-    assert "tumbling(10s), empty ones too" in pipeline.plan().operators[0].description
 
 
 def test_a_long_gap_is_left_open():
