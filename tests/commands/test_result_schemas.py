@@ -3,6 +3,7 @@
 import json
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -76,11 +77,11 @@ def test_a_change_that_breaks_readers_is_refused_unless_it_is_wanted(run):
     assert run("int", "v=sum('v')", "--check")[0] == 0
 
 
-def record(*fields: dict) -> dict:
+def record(*fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": "r", "fields": list(fields)}
 
 
-def field(name: str, kind: object, **others: object) -> dict:
+def field(name: str, kind: object, **others: object) -> dict[str, Any]:
     return {"name": name, "type": kind, **others}
 
 

@@ -28,7 +28,7 @@ def inverse(row: dict[str, Any]) -> dict[str, float | None]:
     return {"y": None if row["x"] is None else 1 / row["x"]}
 
 
-def game(key: str = "player", **source: object) -> Plan:
+def game(key: str = "player", **source: Any) -> Plan:
     """Moves that are not said to be not ok; the user's function fails on those with x = 0."""
     pipeline = Pipeline("game")
     settings = {"schema": SCHEMA, "event_time": "at", "watermark": bounded("2ms"), **source}
@@ -38,13 +38,13 @@ def game(key: str = "player", **source: object) -> Plan:
     return pipeline.plan()
 
 
-def batch(values: Sequence[Value], first: int = 0, **columns: object) -> RecordBatch:
+def batch(values: Sequence[Value], first: int = 0, **columns: Any) -> RecordBatch:
     raw = [json.dumps(v).encode() if isinstance(v, dict) else v for v in values]
     records = RecordBatch(
         topic="moves",
         partition=0,
         offsets=np.arange(first, first + len(raw)),
-        timestamps=np.full(len(raw), -1),
+        timestamps=[-1] * len(raw),
         keys=[None] * len(raw),
         headers=[None] * len(raw),
         values=raw,
@@ -54,7 +54,7 @@ def batch(values: Sequence[Value], first: int = 0, **columns: object) -> RecordB
     return replace(records, **columns)
 
 
-def take(plan: Plan, *values: Value, **columns: object) -> Taken:
+def take(plan: Plan, *values: Value, **columns: Any) -> Taken:
     return Ingest(plan).take(batch(values, **columns), Progress())
 
 

@@ -48,7 +48,7 @@ def batch(
         topic="in",
         partition=0,
         offsets=np.arange(first, first + len(values)),
-        timestamps=np.array(timestamps or [-1] * len(values), np.int64),
+        timestamps=list(timestamps or [-1] * len(values)),
         keys=keys or [None] * len(values),
         headers=[None] * len(values),
         values=values,

@@ -3,6 +3,7 @@
 import builtins
 import io
 import json
+from typing import Any
 
 import polars as pl
 import pytest
@@ -33,13 +34,13 @@ from tidemark.runtime.keyed.encoders import results_of
     ("build", "message"),
     [
         (lambda: count_window(0), "count_window(size): 0 is no positive number of rows"),
-        (lambda: count_window("10s"), "count_window(size): '10s' is no positive number of rows"),
+        (lambda: count_window("10s"), "count_window(size): '10s' is no positive number of rows"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: count_window(5, 0), "count_window(slide): 0 is no positive number of rows"),
         (lambda: count_window(5, 6), "count_window(slide): 6 is more than the size 5"),
         (lambda: delta("score", -1), "delta(threshold): -1 is no number from 0"),
         (lambda: delta("score", float("nan")), "delta(threshold): nan is no number from 0"),
-        (lambda: delta(col("score"), 1), "is no column name"),
-        (lambda: punctuation(when="score"), "punctuation(when): 'score' is a str"),
+        (lambda: delta(col("score"), 1), "is no column name"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: punctuation(when="score"), "punctuation(when): 'score' is a str"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: every(rows=0), "every(rows): 0 is no positive integer"),
     ],
 )
@@ -193,7 +194,7 @@ def results(pipeline, lines, seed=None):
         pass
     out = io.BytesIO()
     write_results(run, out, every_pane=True)
-    written: dict[str, list[dict]] = {}
+    written: dict[str, list[dict[str, Any]]] = {}
     for line in out.getvalue().splitlines():
         each = json.loads(line)
         written.setdefault(each["topic"].removeprefix("game."), []).append(each["value"])
@@ -232,7 +233,7 @@ def test_the_key_of_a_message_is_the_key_and_the_number_of_the_window():
                     "n", "best"],
             orient="row",
         )  # fmt: skip
-        encoder = results_of(operator)
+        encoder: Any = results_of(operator)
         keys, values = encoder.panes(panes)
         assert keys == [b'["a",7]']
         shown = json.loads(values[0]) if name == "pairs" else encoder.pane_type.decode(values[0])

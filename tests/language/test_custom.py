@@ -1,9 +1,15 @@
 """Aggregates in Python as users write them: arguments that do not fit are named."""
 
+from typing import Any
+
 import pytest
 
-from tidemark import apply_frame, custom
+import tidemark as td
 from tidemark.errors import PipelineError
+
+# Without their types: arguments of other types are the mistakes under test.
+custom: Any = td.custom
+apply_frame: Any = td.apply_frame
 
 
 class Rows:

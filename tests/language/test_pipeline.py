@@ -89,7 +89,7 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
         ({}, "source('moves') schema: {} is no dict of column names and types"),
         ({"a": dict}, "column 'a': <class 'dict'> is no type; use str, int, float, bool or list"),
         ({"a": "str"}, "column 'a': 'str' is no type"),
-        ({"a": list[dict]}, "column 'a': <class 'dict'> is no type"),
+        ({"a": list[dict]}, "column 'a': <class 'dict'> is no type"),  # type: ignore[type-arg]  # the mistake under test
         ({"a": list}, "column 'a': <class 'list'> is no type"),
         ({"": str}, "'' is no column name"),
         ({"*": str}, "column '*': '*' and '^...$' mean several columns to polars"),
@@ -137,7 +137,7 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
             {"watermark": punctuated(when=col("at") == col("at").max())},
             "looks at other rows",
         ),
-        ({"watermark": punctuated(when=True)}, "True is a bool, not an expression"),
+        ({"watermark": punctuated(when=True)}, "True is a bool, not an expression"),  # type: ignore[arg-type]  # the mistake under test
         (
             {"watermark": from_expression(col("speed"))},
             "gives Float64, not Int64 (ms) or a Datetime with a zone",

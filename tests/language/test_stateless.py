@@ -1,6 +1,7 @@
 """Stateless operators: what each does with rows, which records die, and that cuts mean nothing."""
 
 from itertools import pairwise
+from typing import Any
 
 import polars as pl
 from hypothesis import given
@@ -110,7 +111,7 @@ def test_union_orders_the_rows_of_a_record_by_branch_then_by_position():
 
 def test_a_union_of_two_sources_gives_each_source_its_own_part_of_the_graph():
     pipeline = Pipeline("test")
-    time = {"event_time": RECORD_TIME, "watermark": monotonic()}
+    time: dict[str, Any] = {"event_time": RECORD_TIME, "watermark": monotonic()}
     left = pipeline.source("left", schema={"key": str, "n": int}, **time)
     right = pipeline.source("right", schema={"n": int, "key": str}, **time).filter(col("n") > 0)
     both = left.union(right).with_columns(n=col("n") + 100)

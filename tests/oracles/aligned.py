@@ -4,9 +4,9 @@
 Every other kind of window has an oracle of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tests.oracles.clock import Judged, Step, Table, heard
 from tidemark.core.time.segment import FOREVER_MS, Segment
@@ -39,6 +39,10 @@ class Pane(NamedTuple):
     last: int | None
 
 
+NOTHING: dict[str, Any] = dict.fromkeys(("n", "total", "low", "high", "first", "last"))
+"""The values of a pane that is withdrawn."""
+
+
 @dataclass
 class Run:
     """What a log gave: panes per step, late rows, and how many rows were new."""
@@ -48,8 +52,8 @@ class Run:
     rows: int = 0
     clocks: list[int] = field(default_factory=list)
 
-    def note(self, step: Step, panes: list[Pane]) -> None:
-        """Add what one step gave, besides late rows."""
+    def note(self, step: Step, panes: list[Any]) -> None:
+        """Add what one step gave, besides late rows; panes of the oracle's own kind."""
         self.steps.append(panes)
         self.rows += len(step.rows)
         self.clocks.append(step.clock)
@@ -164,6 +168,6 @@ def windowed(
     return run
 
 
-def in_order(panes: Iterator[Pane]) -> list[Pane]:
+def in_order(panes: Iterable[Pane]) -> list[Pane]:
     """Sort one step's panes as docs/semantics.md, "Order in a topic", says; null keys first."""
     return sorted(panes, key=lambda p: (p.end, p.key is not None, p.key or "", p.start, p.revision))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.oracles.aligned import LateRow, Pane, Run, in_order, values_of
+from tests.oracles.aligned import NOTHING, LateRow, Pane, Run, in_order, values_of
 from tests.oracles.clock import Judged, Table, heard
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
@@ -109,11 +109,10 @@ class Sessions:
                 merged.stands, merged.stands_end = burst.stands, burst.stands_end
                 merged.early = burst.early
             elif burst.start != merged.start and burst.stands:
-                nothing = (None,) * 6
                 self.panes.append(
                     Pane(
                         key, burst.start, burst.stands_end, burst.stands, "late", False, True,
-                        *nothing,
+                        **NOTHING,
                     )
                 )  # fmt: skip
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.oracles.aligned import LateRow, Pane, Run, in_order, values_of
+from tests.oracles.aligned import NOTHING, LateRow, Pane, Run, in_order, values_of
 from tests.oracles.clock import Judged, Table, heard
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
@@ -95,10 +95,7 @@ class Sessions:
             for burst in own:
                 for pane in burst.standing:
                     if pane.start != burst.start:
-                        yield pane._replace(
-                            timing="late", final=False, retracted=True,
-                            n=None, total=None, low=None, high=None, first=None, last=None,
-                        )  # fmt: skip
+                        yield pane._replace(timing="late", final=False, retracted=True, **NOTHING)
                 kept = [pane for pane in burst.standing if pane.start == burst.start]
                 burst.standing = sorted(kept, key=lambda p: p.revision)[-1:]
 

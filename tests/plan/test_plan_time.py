@@ -20,7 +20,7 @@ def build(**options: Any) -> Plan:
 def test_the_clock_advances_by_silence_only_where_all_its_sources_may():
     pipeline = Pipeline("game")
     schema = {"k": str, "at": int}
-    settings = {"schema": schema, "event_time": "at", "watermark": monotonic()}
+    settings: dict[str, Any] = {"schema": schema, "event_time": "at", "watermark": monotonic()}
     one = pipeline.source("one", **settings)
     two = pipeline.source("two", **settings, when_silent="wait")
     for name, stream in {"one": one, "two": two, "both": one.union(two)}.items():

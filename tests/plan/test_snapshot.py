@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 import pytest
@@ -32,7 +33,7 @@ from tidemark.core.time.segment import (
 )
 
 KEYS = 40
-WINDOWS = {
+WINDOWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "tumbling": (tumbling("20ms"), {}),
     "early": (tumbling("20ms"), {"trigger": on_close(early=every(rows=2))}),
     "gaps": (tumbling("20ms"), {"empty": True}),
@@ -49,7 +50,7 @@ def body_of(kind):
     rows = pipeline.source(
         "moves", schema={"key": str, "at": int, "v": int}, event_time="at", watermark=bounded("1s")
     )
-    lateness = {} if kind == "arrival" else {"allowed_lateness": "10ms"}
+    lateness: dict[str, Any] = {} if kind == "arrival" else {"allowed_lateness": "10ms"}
     stream = rows.key_by("key").window(windows, **lateness, **options)
     stream.aggregate(n=count(), v=total("v")).to("out")
     (plan,) = pipeline.plan().operators

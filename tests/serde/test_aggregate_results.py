@@ -62,7 +62,9 @@ def run(of: Operator, segments: Sequence[Segment], *, restore: bool) -> list[pl.
             clocks, state = ClockTable(of.topics), of.body.fresh()
             for record in records:
                 state.apply(decode(record).changes)
-            clocks.apply(decode(records[-1]).clocks)
+            written = decode(records[-1]).clocks
+            assert written is not None
+            clocks.apply(written)
             pieces = list(state.snapshot()) or [{}]
             records = [encoded(piece, clocks) for piece in pieces]
             state.changes()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from base64 import b64decode
+from typing import Any
 
 import fastavro
 import pytest
@@ -13,10 +14,10 @@ from tidemark.serde.dead_letters import KEPT_BYTES, encode_dead_letters
 from tidemark.serde.records import DeadLetter
 
 
-def letter(key: bytes | None, value: bytes | None, timestamp_ms: int = 7) -> dict[str, object]:
+def letter(key: bytes | None, value: bytes | None, timestamp_ms: int = 7) -> dict[str, Any]:
     dead = DeadLetter("why", "parse", "moves", 3, 9, timestamp_ms, key, value)
     _, (encoded,) = encode_dead_letters([dead])
-    decoded: dict[str, object] = json.loads(encoded)
+    decoded: dict[str, Any] = json.loads(encoded)
     assert validate(decoded, fastavro.parse_schema(schema_file("dead_letter")))
     return decoded
 

@@ -248,7 +248,7 @@ def cut_segments(draw: st.DrawFn, segments: Sequence[Segment]) -> tuple[Segment,
     """Draw other cuts of the same log: each segment split none, one or several times."""
     made: list[Segment] = []
     for segment in segments:
-        rest = (segment,)
+        rest: tuple[Segment, ...] = (segment,)
         while rest[-1].height > 1 and draw(st.booleans()):
             rest = (*rest[:-1], *rest[-1].split(draw(st.integers(1, rest[-1].height - 1))))
         made.extend(rest)

@@ -1,5 +1,7 @@
 """Scenarios that hold wherever a pipeline runs; each is a test for itself."""
 
+from typing import Any
+
 from tidemark.testing import Scenario
 
 _PIPELINE = """
@@ -24,7 +26,7 @@ def module(name: str, idle_after: str) -> str:
     return _PIPELINE.format(name=name, idle_after=idle_after)
 
 
-def move(player: str, at: int, score: int = 1) -> dict:
+def move(player: str, at: int, score: int = 1) -> dict[str, Any]:
     return {"player": player, "at": at, "score": score}
 
 

@@ -4,6 +4,8 @@ A row is written "key time" or "key time @W": W is the watermark it is judged by
 unless given.  A row with a gap of its own is written "key time+gap".
 """
 
+from typing import Any
+
 import polars as pl
 
 from tidemark.core.aggregates import constructors as aggregates
@@ -24,7 +26,7 @@ class Stream:
 
     def __init__(self, **settings):
         settings.setdefault("windows", Session(10))
-        self.body = SessionAggregate(
+        self.body: Any = SessionAggregate(
             **{"aggregation": SUM, "key": ("key",), "columns": COLUMNS, **settings}
         )
         if self.body.trigger not in (on_close(), on_final()):

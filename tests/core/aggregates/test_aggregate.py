@@ -226,7 +226,7 @@ def test_a_key_column_with_a_dot_is_no_part_of_an_aggregate():
         (aggregates.min("nope"), r'x=min\("nope"\): no column "nope"; there are int, float'),
         (aggregates.count("nope"), r'x=count\("nope"\): no column "nope"'),
         (aggregates.first("nope"), r'x=first\("nope"\): no column "nope"'),
-        (aggregates.sum(pl.col("int")), r"x=sum\(...\) takes the name of a column, not Expr"),
+        (aggregates.sum(pl.col("int")), r"x=sum\(...\) takes the name of a column, not Expr"),  # type: ignore[arg-type]  # the mistake under test
     ],
 )
 def test_a_column_that_does_not_suit_is_named(aggregate, message):

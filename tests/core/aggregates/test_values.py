@@ -77,8 +77,9 @@ def spread(values: list[Any], less: int, finish: Callable[[Fraction], float]) ->
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return math.nan
     exact = list(map(Fraction, values))
-    middle = sum(exact) / len(exact)
-    return finish(sum((value - middle) ** 2 for value in exact) / (len(exact) - less))
+    middle = sum(exact, Fraction(0)) / len(exact)
+    squares = sum(((value - middle) * (value - middle) for value in exact), Fraction(0))
+    return finish(squares / (len(exact) - less))
 
 
 def by_extreme(rows: list[Row], by: str, value: str, *, greatest: bool) -> Any:
@@ -210,7 +211,11 @@ def test_of_equal_rows_min_by_and_max_by_choose_the_first():
 
 
 def test_the_value_of_the_chosen_row_may_be_null():
-    rows = [{"int": 1, "text": None}, {"int": 2, "text": "b"}, {"int": None, "text": "c"}]
+    rows: list[Row] = [
+        {"int": 1, "text": None},
+        {"int": 2, "text": "b"},
+        {"int": None, "text": "c"},
+    ]
     aggregation = Aggregation({"low": aggregates.min_by("text", "int")}, COLUMNS)
 
     assert aggregation.values(aggregation.partials(frame(rows), BY)).rows() == [(None,)]
@@ -265,7 +270,7 @@ def test_an_option_that_is_no_boolean_is_a_mistake(make, option, value):
 
 def test_an_unknown_order_of_collect_is_a_mistake():
     with pytest.raises(PipelineError, match=r"order 'log' is not one of \('event_time', 'arri"):
-        aggregates.collect("int", order="log")
+        aggregates.collect("int", order="log")  # type: ignore[arg-type]  # the mistake under test
 
 
 def test_aggregates_read_as_they_are_written():

@@ -40,7 +40,8 @@ def collected(log, segments, happen=None):
 
 def logged(log):
     """Read each key's values in the order of the log."""
-    table, values = Table(log.topics), defaultdict(list)
+    table = Table(log.topics)
+    values: dict[str | None, list[int]] = defaultdict(list)
     for segment in log.segments:
         table.begin(segment)
         for row in judged(segment, table):

@@ -25,7 +25,7 @@ COLUMNS = {"key": pl.String()}
 class Recorder:
     """A body that keeps what it is given and calls every odd event time late."""
 
-    def fresh(self):
+    def fresh(self, *_store):
         return []
 
     def fold(self, rows, state):
@@ -59,7 +59,7 @@ def segment(**streams):
 
 def test_streams_are_joined_in_log_order_and_name_their_sources():
     joined = operator("left", "right")
-    clocks, state = joined.clocks(), []
+    clocks, state = joined.clocks(), joined.body.fresh()
     output = joined.step(segment(**BOTH), clocks, state)
     assert state[0].select(SOURCE, OFFSET, "key").rows() == [
         ("t/0", 0, "a"),
@@ -73,7 +73,7 @@ def test_streams_are_joined_in_log_order_and_name_their_sources():
 
 def test_a_row_is_judged_by_its_own_watermark_but_never_below_its_sources_floor():
     one = operator("left")
-    clocks, state = one.clocks(), []
+    clocks, state = one.clocks(), one.body.fresh()
     one.step(segment(left=LEFT), clocks, state)
     again = (SourceMark("t/0", 3, 5, NEVER_MS, 9), SourceMark("u/0", 1, 1, 9, 9))
     rows = stream((0, 3, 0, 1, NEVER_MS, "a"), (0, 4, 0, 2, 9, "a"))
@@ -84,7 +84,7 @@ def test_a_row_is_judged_by_its_own_watermark_but_never_below_its_sources_floor(
 
 def test_rows_read_before_are_dropped():
     one = operator("left")
-    clocks, state = one.clocks(), []
+    clocks, state = one.clocks(), one.body.fresh()
     one.step(segment(left=LEFT), clocks, state)
     more = (SourceMark("t/0", 1, 4, 4, 9),)
     rows = stream((0, 2, 0, 8, 4, "b"), (0, 3, 0, 9, 8, "new"))
@@ -95,7 +95,7 @@ def test_rows_read_before_are_dropped():
 
 def test_a_segment_without_the_operators_streams_still_moves_its_clock():
     one = operator("nothing")
-    clocks, state = one.clocks(), []
+    clocks, state = one.clocks(), one.body.fresh()
     output = one.step(segment(**BOTH), clocks, state)
     assert output.rows == 0
     assert state[0].schema == {**ROW_COLUMNS, SOURCE: pl.String, **COLUMNS}
@@ -104,7 +104,7 @@ def test_a_segment_without_the_operators_streams_still_moves_its_clock():
 
 def test_columns_of_the_stream_that_the_operator_does_not_use_are_left_out():
     one = operator("left")
-    state = []
+    state = one.body.fresh()
     one.step(segment(left=LEFT.with_columns(more=pl.lit(1))), one.clocks(), state)
     assert state[0].columns == [*ROW_COLUMNS, *COLUMNS]
 
@@ -128,7 +128,7 @@ def test_numbers_of_an_older_log_are_read_as_declared_alone_and_beside_others(fo
     later = new.with_columns(pl.lit(3, pl.Int64).alias(OFFSET))
     mark = SourceMark("t/0", 3, 4, 8, 9)
     segments = [segment(left=old), replace(segment(left=later), sources=(mark,))]
-    alone, together, clocks = [], [], one.clocks()
+    alone, together, clocks = one.body.fresh(), one.body.fresh(), one.clocks()
     for each in segments:
         one.step(each, clocks, alone)
     list(one.steps(segments, one.clocks(), together))
@@ -140,7 +140,7 @@ def test_numbers_of_an_older_log_are_read_as_declared_alone_and_beside_others(fo
 def test_lists_of_an_older_log_are_read_as_declared():
     old, _ = valued(pl.List(pl.Int64()), [3])
     _, one = valued(pl.List(pl.Float64()), [4.0])
-    state = []
+    state = one.body.fresh()
     one.step(segment(left=old), one.clocks(), state)
     assert state[0]["value"].dtype == pl.List(pl.Float64)
 

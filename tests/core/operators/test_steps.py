@@ -1,12 +1,13 @@
 """Segments taken together: whatever goes at once, each gives what it gives alone."""
 
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.aligned import Pane
+from tests.oracles.aligned import LateRow, Pane
 from tests.oracles.arrival import NumberedPane
 from tests.support.logs import event_logs
 from tests.support.operators import (
@@ -57,7 +58,8 @@ def together(operator, segments_of, shape):
     clocks, state = operator.clocks(), operator.body.fresh()
     shown, late, rows = [], [], 0
     for segments in segments_of:
-        begun, behind = [[] for _ in segments], []
+        begun: list[list[Any]] = [[] for _ in segments]
+        behind: list[tuple[int, LateRow]] = []
         for steps in operator.steps(segments, clocks, state):
             made = panes(steps.output.panes, operator.key, shape)
             for number, pane in zip(steps.of_pane.tolist(), made, strict=True):

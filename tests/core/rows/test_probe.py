@@ -130,7 +130,8 @@ def test_the_probe_is_the_same_each_time_and_holds_nulls_repeats_and_extremes():
     rows = probe_frame(columns, nulls=True)
     assert rows.equals(probe_frame(columns, nulls=True))
     assert rows.height == ROWS >= 64
-    assert rows["a"].min() < 0 < rows["a"].max()
+    values = rows["a"].drop_nulls().to_list()
+    assert min(values) < 0 < max(values)
     assert "" in rows["s"]
     for name in columns:
         assert rows[name].null_count() > 0

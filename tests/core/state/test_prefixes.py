@@ -26,7 +26,7 @@ class Spelt:
     def merge(self, name, _present: Sequence[str]) -> list[pl.Expr]:
         return [pl.col(f"{name}.text").str.join()]
 
-    def value(self, name, partials, _columns) -> pl.Series:
+    def value(self, name, partials: pl.DataFrame, _columns) -> pl.Series:
         return partials[f"{name}.text"]
 
 

@@ -71,7 +71,8 @@ def quarantined(
     ms = np.array([time or 0 for time in times], np.int64)
     counts = known if marked is None else known & np.array(marked, np.bool_)
     dated = Dated(ms, known, ms, counts, np.array(timestamps, np.int64))
-    return future(dated, largest_ms, 10).tolist()
+    made: list[bool] = future(dated, largest_ms, 10).tolist()
+    return made
 
 
 def test_record_further_ahead_of_its_timestamp_than_allowed_is_quarantined():

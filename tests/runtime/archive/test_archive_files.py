@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import polars as pl
@@ -80,7 +81,8 @@ def test_any_avro_reader_reads_a_file(tmp_path):
     archive = Archive(str(tmp_path))
     archive.write(AT, 0, 1, "", segments(0, 1, 7))
     with open(archive.files(AT.topic)[0].path, "rb") as stream:
-        (record,) = fastavro.reader(stream)
+        records: list[Any] = list(fastavro.reader(stream))
+    (record,) = records
 
     assert (record["offset"], record["timestamp_ms"]) == (0, 7)
     assert record["segment"]["sources"][0]["source"] == "moves/0"

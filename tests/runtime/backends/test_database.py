@@ -1,6 +1,7 @@
 """RocksDB as backends need it: a write that stalls is tried again, and not for ever."""
 
 import pytest
+from rocksdict import Rdict, WriteOptions
 
 from tidemark.runtime.backends import database
 from tidemark.runtime.backends.database import Database, LocalStoreError
@@ -56,9 +57,10 @@ def test_other_faults_are_not_tried_again(opened):
 def test_rocksdb_refuses_a_write_that_would_stall_in_the_words_that_are_looked_for(tmp_path):
     options = database._options()
     options.set_write_buffer_size(64 * 2**10)
-    how = database.WriteOptions()
-    how.disable_wal = how.no_slowdown = True
-    rocks = database.Rdict(str(tmp_path / "small"), options)
+    how = WriteOptions()
+    how.disable_wal = True  # type: ignore[method-assign, assignment]  # no method
+    how.no_slowdown = True
+    rocks = Rdict(str(tmp_path / "small"), options)
     rocks.set_write_options(how)
 
     with pytest.raises(Exception, match=database._STALLED):

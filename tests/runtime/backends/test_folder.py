@@ -36,6 +36,7 @@ def test_folders_of_processes_that_were_killed_are_deleted(tmp_path):
     other = subprocess.Popen(
         [sys.executable, "-c", claim], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+    assert other.stdout is not None
     other.stdout.readline()
     first = folders(tmp_path)
     mine = claimed_for_blocks(tmp_path)

@@ -1,6 +1,7 @@
 """State many times its budget of memory: what is resident stays within it, results are the same."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,7 @@ LISTS = Aggregation({"all": aggregates.collect("text")}, COLUMNS)
 HOUR_MS = 3_600_000
 BUDGET = 400 * KB
 
-BODIES = {
+BODIES: dict[str, Any] = {
     "tumbling": WindowAggregate(Hopping(100, 100), LISTS, ("key",), COLUMNS, HOUR_MS),
     "sessions": SessionAggregate(Session(200), LISTS, ("key",), COLUMNS, HOUR_MS),
     "sliding": SlidingAggregate(Sliding(20), LISTS, ("key",), COLUMNS, HOUR_MS),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping
+from itertools import starmap
 from pathlib import Path
 
 import pytest
@@ -144,7 +145,8 @@ def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path):
     with small_disk(tmp_path, megabytes=20) as disk:
         disk.fill()
         mirror = opened(disk.folder / "mirror")
+        records = (([(b"delta/1/0", os.urandom(100_000))], n) for n in range(200))
         with pytest.raises(LocalStoreError, match="mirror"):
-            deque(mirror.take([(b"delta/1/0", os.urandom(100_000))], n) for n in range(200))
+            deque(starmap(mirror.take, records))
         mirror.discard()
         assert not (disk.folder / "mirror").exists()

@@ -16,7 +16,7 @@ def message(topic: str, partition: int, offset: int) -> Message:
     )
 
 
-def grouped(*places: tuple[str, int]) -> dict[Partition, list[int]]:
+def grouped(*places: tuple[str, int]) -> dict[Partition, list[int | None]]:
     messages = [message(*place, offset) for offset, place in enumerate(places)]
     groups = by_partition(messages, {topic for topic, _ in places})
     return {at: [m.offset() for m in group] for at, group in groups.items()}

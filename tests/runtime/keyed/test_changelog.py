@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_deltas_come_back_in_order_with_what_they_are_of():
     assert read(records, committed=2) == [("delta", 1, [1]), ("delta", 2, [2, 3])]
     pieces = list(journal_of(records).rest(Commit(2, "w")))
     assert [piece.next_offset for piece in pieces] == [10, 20]
-    assert [piece.clocks["clock_ms"].item() for piece in pieces] == [10, 20]
+    assert [p.clocks["clock_ms"].item() for p in pieces if p.clocks is not None] == [10, 20]
 
 
 def test_a_commit_that_only_moved_the_clock_has_a_delta_too():
@@ -252,10 +253,11 @@ def test_large_changes_are_cut_into_chunks_and_apply_as_one(monkeypatch):
 
     pieces = list(journal_of(records).rest(Commit(1, "w")))
     assert [piece.continues for piece in pieces] == [True] * (len(pieces) - 1) + [False]
-    applied = []
-    restored = State()
+    applied: list[list[int]] = []
+    restored: Any = State()
     restored.apply = lambda changes: applied.append(changes["blocks"]["value"].to_list())
-    rebuilding = Rebuilding(restored, Clocks())
+    restored_clocks: Any = Clocks()
+    rebuilding = Rebuilding(restored, restored_clocks)
     for piece in pieces:
         rebuilding.take(piece)
     assert applied == [list(range(1_000))]
@@ -311,7 +313,8 @@ def test_what_is_live_stays_within_three_times_the_state(kind, restarts, monkeyp
     monkeypatch.setattr(changelog_module, "CHUNK_BYTES", CHUNK)
     monkeypatch.setattr(blocks, "PIECE_BYTES", CHUNK)
     rule = SnapshotRule(commits=500, bytes=FLOOR // 2)
-    log, live = Changelog(rule, "w", PARTS), {}
+    log = Changelog(rule, "w", PARTS)
+    live: dict[bytes, int] = {}
     written = deltas = 0
     states: deque[int] = deque(maxlen=32)
     for n, state in enumerate(lives(kind)):
@@ -330,7 +333,7 @@ def test_what_is_live_stays_within_three_times_the_state(kind, restarts, monkeyp
         if restarts and n % 400 == 399:
             log = restarted(log, rule, live)
     assert written < 4 * deltas + FLOOR
-    assert log.snapshot > 0 or kind == "grows"  # there each byte is of the state
+    assert log.snapshot or kind == "grows"  # there each byte is of the state
 
 
 def restarted(log: Changelog, rule: SnapshotRule, live: dict[bytes, int]) -> Changelog:

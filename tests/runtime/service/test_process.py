@@ -61,9 +61,9 @@ class Committing:
         self.commits.append(list(self._work.taken))
 
 
-def process_of(work: Taking, outbox: Committing, member: Reading) -> Process:
+def process_of(work: Taking, outbox: Committing, member: Reading) -> Any:
     """A process that has joined its group, without Kafka."""
-    process = Process.__new__(Process)
+    process: Any = Process.__new__(Process)
     process.outbox, process.member = outbox, member
     process._work, process._failed, process._in_hand = work, False, []
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))

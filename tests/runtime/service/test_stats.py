@@ -56,7 +56,8 @@ def telemetry():
 
 @pytest.fixture
 def stats(telemetry) -> Stats:
-    return telemetry.metrics.latest
+    latest: Stats = telemetry.metrics.latest
+    return latest
 
 
 def test_a_record_is_that_of_its_schema(stats):

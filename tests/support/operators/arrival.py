@@ -8,7 +8,15 @@ from tests.support.running import AGGREGATION
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.operator import Operator
-from tidemark.core.windows.arrival import CLOSES, Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.arrival import (
+    CLOSES,
+    ArrivalWindows,
+    Count,
+    Delta,
+    Global,
+    Punctuation,
+    Steps,
+)
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 
@@ -23,15 +31,15 @@ class Marking(Punctuation):
 
 
 def operator(spec, every, topics):
-    windows = {
+    windows: dict[str, ArrivalWindows] = {
         "count": Count(spec.size, spec.slide),
         "delta": Delta("value", spec.threshold, floats=False),
         "punctuation": Marking("value % 3"),
         "global": Global(),
         "steps": Steps(spec.size),
-    }[spec.kind]
+    }
     kind = DiscardingArrival if spec.discarding else ArrivalAggregate
-    body = kind(windows, AGGREGATION, ("key",), COLUMNS, every)
+    body = kind(windows[spec.kind], AGGREGATION, ("key",), COLUMNS, every)
     return Operator("a", topics, frozenset(topics), ("key",), COLUMNS, body)
 
 

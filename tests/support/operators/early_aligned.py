@@ -20,7 +20,7 @@ def operator(spec, topics):
         ("key",),
         COLUMNS,
         spec.allowed_lateness_ms,
-        on_close(trigger) if spec.closes else trigger,
+        on_close(trigger) if spec.closes or trigger is None else trigger,
         spec.discarding,
     )
     early_body = EarlyAggregate(body) if spec.every else body

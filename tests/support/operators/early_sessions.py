@@ -20,7 +20,7 @@ def operator(spec, topics):
         ("key",),
         COLUMNS,
         spec.allowed_lateness_ms,
-        on_close(trigger) if spec.closes else trigger,
+        on_close(trigger) if spec.closes or trigger is None else trigger,
         STRICT if spec.strict else AFTER_MERGING,
         spec.discarding,
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import polars as pl
 from hypothesis import strategies as st
 
+from tests.oracles.aligned import Pane
 from tests.oracles.session import Spec, own_gap
 from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION
@@ -45,7 +46,7 @@ def gapped(rows):
 
 def view(made):
     """What a sink holds: the highest revision, gone once it is withdrawn; without ``final``."""
-    seen = {}
+    seen: dict[tuple[str | None, int], Pane] = {}
     for pane in made.panes:
         at = pane.key, pane.start
         if pane.retracted:

@@ -6,6 +6,7 @@ HYPOTHESIS_PROFILE=thorough runs a thousand examples of each.
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracles.aligned import Pane
 from tests.oracles.early import early, early_panes
 from tests.support.logs import cut_segments, event_logs, raws, recordings
 from tests.support.operators.early_aligned import operator, specs
@@ -43,7 +44,7 @@ def known(made):
 @given(event_logs(), specs())
 def test_a_revision_tells_what_a_pane_holds(log, spec):
     spec = spec._replace(discarding=False)
-    seen = {}
+    seen: dict[tuple[str | None, int, int], Pane] = {}
     for pane in run(operator(spec, log.topics), log.segments).panes:
         values = pane._replace(timing="", final=False)
         assert seen.setdefault((pane.key, pane.start, pane.revision), values) == values
@@ -55,7 +56,7 @@ def test_discarding_panes_add_up_to_the_last_accumulating_one(log, spec):
         run(operator(spec._replace(discarding=each), log.topics), log.segments)
         for each in (True, False)
     )
-    added = {}
+    added: dict[tuple[str | None, int], int] = {}
     for pane in parts.panes:
         at = pane.key, pane.start
         added[at] = added.get(at, 0) + pane.n

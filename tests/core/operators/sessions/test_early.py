@@ -69,7 +69,8 @@ def _compare_versions(draw, own_gaps):
     size = draw.randint(1, 14)
     start = np.array([draw.randrange(2) * 1_000 + draw.randrange(40) for _ in range(size)])
     end = start + np.array([draw.choice((1, 4, 10)) if own_gaps else 6 for _ in range(size)])
-    live, into = [], [NONE] * size
+    live: list[tuple[int, int, int]] = []
+    into = [NONE] * size
     for turn in range(size):
         met = [one for one in live if one[0] < end[turn] and start[turn] < one[1]]
         for one in met:
@@ -83,7 +84,12 @@ def _compare_versions(draw, own_gaps):
 def test_a_key_that_jumps_between_its_sessions_takes_no_round_for_each_jump(monkeypatch):
     calls = []
     combine = Aggregation._merged
-    monkeypatch.setattr(Aggregation, "_merged", lambda *of: calls.append(of) or combine(*of))
+
+    def counted(*of):
+        calls.append(of)
+        return combine(*of)
+
+    monkeypatch.setattr(Aggregation, "_merged", counted)
 
     def rounds(jumps):
         stream = Early(on_close(every(rows=2)), windows=Session(5))

@@ -58,7 +58,7 @@ def test_discarding_panes_add_up_to_the_last_accumulating_one(log, spec):
         run(operator(spec._replace(discarding=each), log.topics), log.segments)
         for each in (True, False)
     )
-    added = {}
+    added: dict[tuple[str | None, int], int] = {}
     for pane in parts.panes:
         at = pane.key, pane.start
         added[at] = added.get(at, 0) + pane.n

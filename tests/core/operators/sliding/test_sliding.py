@@ -4,6 +4,8 @@ A row is written "key time" or "key time @W", W being its own time unless given.
 as "key [start,end) values" with its times, timing where late, and "!" where it is final.
 """
 
+from typing import Any
+
 import polars as pl
 import pytest
 
@@ -31,8 +33,8 @@ class Stream:
             Sliding(reach_ms), SUM, ("key",), COLUMNS, lateness_ms, trigger, discarding
         )
         plain = trigger in (on_close(), on_final())
-        self.body = windows if plain else EarlyAggregate(windows)
-        self.state = self.body.fresh()
+        self.body: Any = windows if plain else EarlyAggregate(windows)
+        self.state: Any = self.body.fresh()
         self.clock_ms, self.value = NEVER_MS, 0
 
     def rows(self, text, clock=None):
