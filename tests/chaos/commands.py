@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.stack import Replica, Stack
+from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.processes import die_with_parent
 
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from confluent_kafka import KafkaException
 
+from tests.chaos import pipelines
 from tests.chaos.commands import Commands
 from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
@@ -27,7 +28,7 @@ from tests.chaos.recorded import record
 from tests.chaos.records import draw_records
 from tests.chaos.schedule import FEED_S, SERVICES, Fault, Scenario, draw_scenario
 from tests.chaos.supervising import Supervisor
-from tests.integration.stack import Replica, Stack
+from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
 from tidemark.partition import Partition
@@ -122,9 +123,8 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
 def _stack(scenario: Scenario, address: str, store: Path) -> Stack:
     name = f"chaos{scenario.seed}"
     partitions = {f"{name}-{topic}": count for topic, count in scenario.partitions.items()}
-    module, options = "tests.chaos.pipelines", scenario.options
     env = {**_ENV, **scenario.env, "TIDEMARK_STATE_DIR": str(store)}
-    return Commands(address, name, partitions, module, options, **env)
+    return Commands(address, name, partitions, pipelines, scenario.options, **env)
 
 
 def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:

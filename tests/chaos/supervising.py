@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.integration.stack import Replica, Stack
+from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.processes import die_with_parent
 
 PAUSE_S = 0.5
