@@ -4,12 +4,13 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.kafka.pipelines.pops import build
+from tests.kafka.support.pops_oracle import END, T, expected_results
 from tests.kafka.support.stack import Stack, duplicates, last_panes, move, wait_until
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
@@ -17,9 +18,6 @@ from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.commit import Transaction
 from tidemark.runtime.client.consumer import Member, Start
 from tidemark.runtime.config import Config
-
-T = 1_700_000_000_000
-END = T + 3_600_000
 
 HOSTILE = [
     b"not json",
@@ -135,7 +133,7 @@ def test_killing_every_service_in_mid_run_changes_nothing(broker):
                 wait_until(lambda: len(stack.results("pops")) > 100, "the first panes")
                 stack.kill()
                 stack.start()
-        windows, sessions, late = _expected(records)
+        windows, sessions, late = expected_results(records)
         stack.await_results("pops.late", lambda rows: len(rows) == len(late["pops"]))
         stack.await_results("pops", lambda panes: last_panes(panes, "pops") == windows)
         stack.await_results("sessions", lambda panes: last_panes(panes, "moves") == sessions)
@@ -144,42 +142,6 @@ def test_killing_every_service_in_mid_run_changes_nothing(broker):
             rows = stack.results(f"{name}.late")
             assert sorted((r["partition"], r["offset"]) for r in rows) == sorted(late[name])
             assert duplicates(stack.results(name)) == []
-
-
-def _expected(
-    records: Iterable[tuple[int, str, int]],
-) -> tuple[
-    dict[tuple[str, int], int], dict[tuple[str, int], int], dict[str, list[tuple[int, int]]]
-]:
-    """Judge row by row: windows, sessions, and the raw positions of late rows."""
-    windows: Counter[tuple[str, int]] = Counter()
-    times: dict[str, list[int]] = {}
-    late: dict[str, list[tuple[int, int]]] = {"pops": [], "sessions": []}
-    offset, watermark = {0: 0, 1: 0}, {0: 0, 1: 0}
-    for partition, key, at in records:
-        start = at // 10_000 * 10_000
-        if start + 15_000 <= watermark[partition]:
-            late["pops"].append((partition, offset[partition]))
-        elif at < END:
-            windows[key, start] += 1
-        if at + 5_000 < watermark[partition]:
-            late["sessions"].append((partition, offset[partition]))
-        elif at < END:
-            times.setdefault(key, []).append(at)
-        watermark[partition] = max(watermark[partition], at - 2_000)
-        offset[partition] += 1
-    return dict(windows), _sessions(times), late
-
-
-def _sessions(times: dict[str, list[int]]) -> dict[tuple[str, int], int]:
-    sessions: Counter[tuple[str, int]] = Counter()
-    for key, events in times.items():
-        start = end = -1
-        for at in sorted(events):
-            start = start if at < end else at
-            end = at + 5_000
-            sessions[key, start] += 1
-    return dict(sessions)
 
 
 def test_silent_sources_close_windows_also_after_a_restart_with_nothing_to_read(broker):

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.kafka.keyed.test_window_kinds import visits
 from tests.kafka.pipelines import kinds as pipeline
 from tests.kafka.support.stack import Stack
+from tests.kafka.support.visits import visits
 from tests.spark.support.live import RECORDS, Example, caught_up
 from tidemark.embedded.broker import Broker
 from tidemark.spark.read.ranges import as_json, resolve

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.kafka.keyed.test_window_kinds import visits
 from tests.kafka.pipelines.kinds import build
+from tests.kafka.support.visits import visits
 from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
 from tidemark.local.run import Cuts, LocalRun

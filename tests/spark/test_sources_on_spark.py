@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import NewPartitions
 
-from tests.kafka.ingest.test_time import T0, panes, segments, tick, ticks
 from tests.kafka.support.stack import Stack, wait_until
+from tests.kafka.support.ticks import T0, panes, segments, tick, ticks
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
 from tidemark.partition import Partition

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from tests.kafka.support.forked import Forked
+from tests.kafka.support.pops_oracle import END, T, expected_results
 from tests.kafka.support.stack import Replica, Stack, duplicates, last_panes, move, wait_until
-from tests.kafka.test_raw_to_results import END, T, _expected
 
 BY_BROKERS = {"KAFKA_SESSION_TIMEOUT_MS": "", "KAFKA_HEARTBEAT_INTERVAL_MS": ""}
 PROTOCOLS = [
@@ -40,7 +40,7 @@ def name_of(protocol: dict[str, str]) -> str:
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=name_of)
 def test_scaling_out_and_in_and_a_kill_change_nothing(broker, protocol):
     moves = records()
-    windows, _, late = _expected(moves)
+    windows, _, late = expected_results(moves)
     name = f"scaled-{name_of(protocol)}"
     with Stack(broker, name, raw_partitions=2, **protocol) as stack:
         stack.start("ingest", "windowing")

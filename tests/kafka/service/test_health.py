@@ -9,8 +9,8 @@ from urllib.request import urlopen
 import pytest
 
 from tests.kafka.pipelines import sleepy
-from tests.kafka.service.test_shutdown import open_transaction
 from tests.kafka.support.stack import Stack, wait_until
+from tests.kafka.support.transactions import open_transaction
 from tidemark.embedded.broker import Broker, free_port
 
 T = 1_772_438_400_000

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.kafka.support.forked import Forked
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
+from tests.kafka.support.transactions import open_transaction
 from tidemark.embedded.broker import Broker, free_port
 
 T = 1_772_438_400_000
@@ -106,15 +106,3 @@ def test_stopping_during_a_restore_is_clean(broker):
         wait_until(lambda: "was given" in stack.log("windowing"), "the partitions")
         assert end(stack.process("windowing")) == 0
         producer.abort_transaction(10)
-
-
-def open_transaction(stack: Stack) -> Producer:
-    producer = Producer(
-        {"bootstrap.servers": stack.config.bootstrap_servers, "transactional.id": "holds"}
-    )
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for partition in (0, 1):
-        producer.produce(f"{stack.name}.pops.changelog", b"", b"foreign", partition)
-    producer.flush(10)
-    return producer

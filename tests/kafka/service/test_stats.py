@@ -5,8 +5,8 @@ from urllib.request import urlopen
 from confluent_kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kafka.service.test_shutdown import open_transaction
 from tests.kafka.support.stack import Stack, move, wait_until
+from tests.kafka.support.transactions import open_transaction
 from tidemark.embedded.broker import free_port
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.service.stats import OperatorStats, Stats, decode

@@ -5,9 +5,9 @@ import json
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
-from tests.kafka.ingest.test_time import T0, panes, segments, ticks
 from tests.kafka.pipelines import pads
 from tests.kafka.support.stack import Stack, wait_until
+from tests.kafka.support.ticks import T0, panes, segments, ticks
 
 FLUSH_MS = T0 + 60_000
 
