@@ -12,7 +12,7 @@ from tidemark.embedded.processes import die_with_parent
 class Commands(Stack):
     """A stack; ``start`` too takes what ``launch`` does."""
 
-    def launch(
+    def launch(  # type: ignore[override]  # no variable is named in lower case
         self,
         replica: Replica,
         log: Path,

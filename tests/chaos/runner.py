@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -186,9 +187,9 @@ class _Run:
             topic, numbers = next(iter(self.scenario.fed().items()))
             for n, at_s in enumerate((2.0, 9.0, 16.0)):
                 number = numbers[n % len(numbers)]
-                acts.append((at_s, lambda number=number: self._feeder.abort(topic, number)))
+                acts.append((at_s, partial(self._feeder.abort, topic, number)))
         for fault in self.scenario.faults:
-            acts.append((fault.at_s, lambda fault=fault: self._inject(fault)))
+            acts.append((fault.at_s, partial(self._inject, fault)))
         return acts
 
     def _disturb(self, slowness: float) -> None:
@@ -283,7 +284,7 @@ class _Run:
                 for number in range(self.scenario.options["partitions"])
             ]
             what = f"{service} to read all"
-            self._await(lambda s=service, logs=logs: self._drain.is_done(s, logs), DRAIN_S, what)
+            self._await(partial(self._drain.is_done, service, logs), DRAIN_S, what)
             supervisor.stop_service(service)
 
     def _require_ends(self) -> None:

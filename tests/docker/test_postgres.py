@@ -61,7 +61,7 @@ def test_rows_are_those_of_the_topics_through_kills_and_a_restart_of_the_databas
         wait_until(lambda: "was given" in stack.log("sink"), "partitions for the sink")
         for part in range(5):
             stack.produce(_moves(part * 500, part * 500 + 500))
-            wait_until(lambda n=part: _count(rows) > n * 20, "rows in PostgreSQL")
+            _await_more(rows, part * 20)
             if part in (1, 2):
                 stack.kill("sink")
                 stack.start("sink")
@@ -86,6 +86,10 @@ def test_rows_are_those_of_the_topics_through_kills_and_a_restart_of_the_databas
     assert [offset for (offset,) in offsets] == sorted(row["offset"] for row in late)
     stages = {stage for (stage,) in rows("SELECT stage FROM dead_letters")}
     assert stages == {"parse", "sink"}
+
+
+def _await_more(rows, count: int) -> None:
+    wait_until(lambda: _count(rows) > count, "rows in PostgreSQL")
 
 
 def _count(rows) -> int:

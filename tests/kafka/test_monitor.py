@@ -38,6 +38,10 @@ def process(port: int, name: str) -> dict[str, Any]:
     return next((each for each in told(port)["processes"] if each["process"] == name), {})
 
 
+def await_rows_in(port: int, name: str, count: int) -> None:
+    wait_until(lambda: process(port, name).get("rows_in") == count, "the rows")
+
+
 def kinds(port: int) -> set[tuple[str, str]]:
     return {(each["kind"], each["process"]) for each in told(port)["alerts"]}
 
@@ -53,7 +57,7 @@ def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(b
         stack.produce([(0, None, b"not json"), (1, None, move("a", T)), *moves])
 
         for service in ("windowing/0", "sessions/0"):
-            wait_until(lambda s=service: process(port, s).get("rows_in") == 31, "the rows")
+            await_rows_in(port, service, 31)
         wait_until(lambda: process(port, "ingest/0").get("lag") == 0, "no lag")
         holder = f"{stack.raw}/1"
         raised = {("clock stuck", "windowing/0"), ("dead letters", "ingest/0")}

@@ -181,7 +181,7 @@ def main() -> int:
             "KAFKA_HEARTBEAT_INTERVAL_MS": "3000",
             "TIDEMARK_TRANSACTION_TIMEOUT_MS": "120000",
         }
-        with Stack(broker.address, "soak", RAW_PARTITIONS, life, **patience) as stack:
+        with Stack(broker.address, "soak", RAW_PARTITIONS, life, None, **patience) as stack:
             stack.start()
             stack.await_partitions()
             load = Load(broker.address, stack.raw, RAW_PARTITIONS, asked.rate, asked.seed)

@@ -1,6 +1,7 @@
 """Logs in an archive, and replays over archive and topic as one history."""
 
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,7 @@ MINUTE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def archived(broker, tmp_path_factory) -> tuple[Stack, str]:
+def archived(broker, tmp_path_factory) -> Iterator[tuple[Stack, str]]:
     """A pipeline whose archive service was killed again and again, and the archive's place."""
     place = str(tmp_path_factory.mktemp("archive"))
     settings = {"TIDEMARK_ARCHIVE": place, "TIDEMARK_ARCHIVE_INTERVAL_MS": "150"}
@@ -33,8 +34,7 @@ def archived(broker, tmp_path_factory) -> tuple[Stack, str]:
             stack.produce((p, None, move(f"p{p}", t)) for p in (0, 1) for t in (at, late))
             time.sleep(0.2)
             if n % 8 == 7:
-                lives = n // 8 + 1
-                wait_until(lambda n=lives: len(_files(archive, log)) >= n, "a file of each life")
+                _await_files(archive, log, n // 8 + 1)
                 stack.kill("archive")
                 stack.start("archive", **settings)
         caught_up(stack)
@@ -44,6 +44,10 @@ def archived(broker, tmp_path_factory) -> tuple[Stack, str]:
         stack.stop("archive")
         assert set(ends) == {file.at for file in archive.files(log)}
         yield stack, place
+
+
+def _await_files(archive: Archive, log: str, count: int) -> None:
+    wait_until(lambda: len(_files(archive, log)) >= count, "a file of each life")
 
 
 def _segments(stack: Stack) -> int:

@@ -12,6 +12,7 @@ from tests.spark.support.live import caught_up
 from tidemark import INGEST_TIME
 from tidemark.commands.replay_view import diff_lines
 from tidemark.core.time.segment import ROW_COLUMNS, Segment
+from tidemark.core.time.watermark import Bounded
 from tidemark.errors import ConfigurationError, PipelineError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -56,6 +57,7 @@ def test_an_unchanged_program_gives_the_identical_log(kinds, spark):
 def test_a_changed_program_gets_the_same_cuts_and_silences(kinds, spark):
     slower = build("kinds").plan()
     (source,) = slower.sources
+    assert isinstance(source.watermark, Bounded)
     later = replace(source, watermark=replace(source.watermark, delay_ms=60_000))
     there, made = remade(kinds, replace(slower, sources=(later,)), spark)
 

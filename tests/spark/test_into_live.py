@@ -84,7 +84,7 @@ def reparsed(broker: str, name: str, time: str) -> Stack:
     return Stack(broker, name, 2, module=program, options={"time": time})
 
 
-def final(stack: Stack) -> tuple[list[object], list[tuple[int, int]]]:
+def final(stack: Stack) -> tuple[list[tuple[tuple[str, int], int]], list[tuple[int, int]]]:
     """Return the last pane of each window, and which rows were late."""
     panes = {(p["player"], p["start"]): p["moves"] for p in stack.results("moves")}
     late = [(row["partition"], row["offset"]) for row in stack.results("moves.late")]

@@ -48,12 +48,16 @@ def await_more(stack: Stack, what: str, work: Callable[[], object] = lambda: Non
     wait_until(there, what, 180)
 
 
+def await_log(stack: Stack, service: str, text: str) -> None:
+    wait_until(lambda: text in stack.log(service), f"the refusal of {service}")
+
+
 def refused(stack: Stack, *services: str) -> None:
     """Check that services do not start while their partitions are Spark's."""
     stack.start(*services)
     said = "Spark works on it; end 'tidemark run --on spark PIPELINE'"
     for service in services:
-        wait_until(lambda s=service: said in stack.log(s), f"the refusal of {service}")
+        await_log(stack, service, said)
         assert stack.process(service).wait(60) == 2
     stack.kill(*services)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 import pytest
@@ -59,7 +60,7 @@ def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
     assert f"{len(live_late)} late, {len(pops)} panes" in next(replay_lines(game.plan, done))
 
 
-def _shown(row: dict) -> str:
+def _shown(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True)
 
 

@@ -1,6 +1,9 @@
 """Progress of a replay: what tasks tell the driver, and what it says."""
 
 import time
+from typing import cast
+
+from pyspark.sql import SparkSession
 
 from tidemark.partition import Partition
 from tidemark.spark.progress import CUTTING, Address, Beat, Progress, Pulse, listening
@@ -46,7 +49,7 @@ class Context:
 def test_a_task_is_heard_and_a_stranger_is_not():
     lines: list[str] = []
     progress = Progress(RANGES, 1, time.monotonic())
-    with listening(Context(), progress, lines.append) as driver:
+    with listening(cast(SparkSession, Context()), progress, lines.append) as driver:
         Pulse(Address(driver.host, driver.port, "stranger")).beat(LOGS[0], 0, 99, 7, 0)
         Pulse(driver).beat(LOGS[1], 0, 49, 7, 0)
         deadline_s = time.monotonic() + 30

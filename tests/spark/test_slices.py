@@ -18,6 +18,7 @@ from tidemark.runtime.keyed.encoders import results_of
 from tidemark.runtime.keyed.restore import _joined as joined_pieces
 from tidemark.serde.segments import encode_segment
 from tidemark.spark import work
+from tidemark.spark.read.segment_rows import Piece
 from tidemark.spark.read.slices import most_slices, sliced, slices_of
 from tidemark.spark.unit import Given, Unit
 
@@ -100,7 +101,7 @@ def test_portions_are_so_few_segments_that_their_work_is_a_small_part_of_the_tim
 ):
     now_s = 0.0
     monkeypatch.setattr(work, "monotonic", lambda: now_s)
-    pieces = (work.Piece(Partition(LOG, 0), 0, offset, b"value") for offset in range(5_000))
+    pieces = (Piece(Partition(LOG, 0), 0, offset, b"value") for offset in range(5_000))
     sizes, offsets = [], []
     for values in work.in_portions(pieces, 30_000):
         now_s += each_s * len(values)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyspark
@@ -70,5 +71,5 @@ def test_spark_submit_replays_a_pipeline_on_executors_of_their_own(game, tmp_pat
     assert sorted(map(_shown, rows)) == sorted(map(_shown, game.results("pops-per-minute")))
 
 
-def _shown(row: dict) -> str:
+def _shown(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True)

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +121,9 @@ def inspect(container: str) -> Any:
     return json.loads(run("docker", "inspect", container))[0]
 
 
-def run(*words: str, **options: Any) -> str:
+def run(*words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
     """Run a command; return what it printed, raise with all it said where it fails."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout
 

@@ -2,10 +2,11 @@
 
 import random
 import signal
+from typing import Any
 
 import pytest
 
-from tests.kafka.support.forked import Forked
+from tests.kafka.support.forked import Process
 from tests.kafka.support.pops_oracle import END, T, expected_results
 from tests.kafka.support.stack import Replica, Stack, duplicates, last_panes, move, wait_until
 
@@ -133,7 +134,7 @@ def test_of_two_with_one_id_the_later_wins_once(broker, tmp_path, protocol):
             end(second)
 
 
-def end(process: Forked) -> None:
+def end(process: Process) -> None:
     process.kill()
     process.wait()
 
@@ -156,8 +157,8 @@ def test_a_static_member_that_is_started_again_keeps_its_partitions(broker):
 
 
 def test_a_static_member_cannot_use_the_new_protocol(broker):
-    env = {"TIDEMARK_STATIC_MEMBERSHIP": "true", "TIDEMARK_GROUP_PROTOCOL": "consumer"}
-    env |= BY_BROKERS
+    chosen = {"TIDEMARK_STATIC_MEMBERSHIP": "true", "TIDEMARK_GROUP_PROTOCOL": "consumer"}
+    env: dict[str, Any] = {**chosen, **BY_BROKERS}
     with Stack(broker, "neither", **env) as stack:
         stack.start("ingest")
         assert stack.process("ingest").wait(30) == 2

@@ -113,7 +113,7 @@ def test_no_right_to_create_is_needed_where_the_topics_are_there(secure):
         topics.ensure(stack.admin, [topics.stats_topic(stack.plan.stats)], -1)
         grant(stack, but=AclOperation.CREATE)
         stack.start("ingest")
-        wait_until(lambda: stack.committed(stack.plan.stats), "stats")
+        wait_until(lambda: bool(stack.committed(stack.plan.stats)), "stats")
         assert "stats are not written" not in stack.log("ingest")
         assert stack.stop("ingest") == {"ingest": 0}
 

@@ -55,6 +55,7 @@ def test_a_broker_does_not_outlive_a_killed_owner(tmp_path):
         [sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     with owner:
+        assert owner.stdout
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)
     if sys.platform == "linux":
@@ -116,10 +117,15 @@ def test_records_given_to_the_console_producer_come_out_again(broker):
         {"bootstrap.servers": broker, "group.id": "reader", "auto.offset.reset": "earliest"}
     )
     consumer.subscribe(["by-hand"])
-    values = []
-    assert eventually(lambda: values.extend(consumer.consume(2, 0.1)) or len(values) == 2)
+    values: list[bytes] = []
+
+    def are_there() -> bool:
+        values.extend(each.value() or b"" for each in consumer.consume(2, 0.1))
+        return len(values) == 2
+
+    assert eventually(are_there)
     consumer.close()
-    assert sorted(each.value() for each in values) == [b'{"a": 1}', b'{"a": 2}']
+    assert sorted(values) == [b'{"a": 1}', b'{"a": 2}']
     assert "by-hand" in run("kafka-topics", broker, "--list")
 
 

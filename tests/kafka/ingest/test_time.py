@@ -2,7 +2,7 @@
 
 import time
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.pipelines import ticks as pipeline
@@ -34,10 +34,12 @@ def test_records_stamped_years_ahead_stop_no_partition(broker):
     """By default brokers refuse what is stamped more than an hour ahead, and its whole batch."""
     ahead_ms = round(time.time() * 1_000) + 10 * 365 * 86_400_000
     with ticks(broker, "ahead", max_future="1h") as stack:
-        producer, refused = Producer({"bootstrap.servers": broker}), []
+        producer = Producer({"bootstrap.servers": broker})
+        refused: list[KafkaError | None] = []
         for ts in (T0 + 1_000, ahead_ms, T0 + 2_000, T0 + 12_000):
             producer.produce(
-                stack.raw, tick(ts), None, 0, lambda error, _: refused.append(error), ahead_ms
+                *(stack.raw, tick(ts), None, 0, lambda error, _: refused.append(error)),
+                timestamp=ahead_ms,
             )
         assert producer.flush(10) == 0
         assert refused == [None] * 4

@@ -46,14 +46,16 @@ def reset(stack: Stack, **scope: object) -> None:
     Reset(stack.config, stack.admin, Scope(stack.plan, **scope)).run()  # type: ignore[arg-type]
 
 
+def adds_up(column: str, total: int) -> Callable[[list[dict[str, Any]]], bool]:
+    return lambda panes: sum(last_panes(panes, column).values()) == total
+
+
 def finish(stack: Stack) -> None:
     """Run until all windows of what was produced are closed, then stop."""
     stack.start()
     stack.move("end", END)
     for output, count in (("pops", "pops"), ("sessions", "moves")):
-        await_results(
-            stack, output, lambda panes, n=count: sum(last_panes(panes, n).values()) == 20
-        )
+        await_results(stack, output, adds_up(count, 20))
     assert set(stack.stop().values()) == {0}
 
 

@@ -88,9 +88,17 @@ def restore_of(
     return Restore(stack.config, stack.admin, [want], MemoryBackend(), patience_s), state
 
 
+def await_end(restore: Restore, what: str) -> None:
+    def ends() -> bool:
+        restore.step()
+        return restore.done
+
+    wait_until(ends, what)
+
+
 def restored(writer: Writer, commit: Commit, offset: int = 1) -> list[int]:
     restore, state = restore_of(writer, commit, offset)
-    wait_until(lambda: restore.step() or restore.done, "the restore")
+    await_end(restore, "the restore")
     restore.close()
     return state.held
 
@@ -113,7 +121,7 @@ def test_the_end_of_a_commit_that_is_not_visible_yet_is_waited_for(stack):
     (shown,) = restore.shown
     assert shown.done < shown.total
     writer.producer.commit_transaction(30)
-    wait_until(lambda: restore.step() or restore.done, "the restore")
+    await_end(restore, "the restore")
     restore.close()
     assert state.held == [1, 2]
 
@@ -129,7 +137,7 @@ def test_what_another_process_aborts_is_waited_for_and_left_out(stack):
     restore.step()
     assert not restore.done
     other.producer.abort_transaction(30)
-    wait_until(lambda: restore.step() or restore.done, "the restore")
+    await_end(restore, "the restore")
     restore.close()
     assert state.held == [1]
     assert restored(writer, writer.log.last) == [1]  # with the abort and its marker at the end
@@ -144,7 +152,7 @@ def test_a_transaction_that_hangs_stops_the_restore_and_says_which(stack, monkey
     writer.write(2)
     restore, _ = restore_of(writer, last, patience_s=3.0)
     with pytest.raises(StateError, match=rf"{writer.at}.*find-hanging"):
-        wait_until(lambda: restore.step() or restore.done, "the end of patience")
+        await_end(restore, "the end of patience")
     assert restore.waits_for == [writer.at]
     restore.close()
     writer.producer.abort_transaction(30)
@@ -196,7 +204,9 @@ def test_what_a_changelog_holds_stays_within_three_times_the_state(stack):
         assert sum(live.values()) <= 3 * writer.state.size_bytes() + floor
     assert writer.log.snapshot
     assert restored(writer, writer.log.last)[-1_000:] == writer.state.held
-    wait_until(lambda: writer.commit(1) and _bytes(stack, writer) <= 3 * 10**6 + floor, "cleaning")
+    wait_until(
+        lambda: bool(writer.commit(1)) and _bytes(stack, writer) <= 3 * 10**6 + floor, "cleaning"
+    )
     idle = _end(stack, writer)
     time.sleep(1)
     assert _end(stack, writer) == idle
@@ -231,7 +241,7 @@ def test_a_restore_forgets_what_went_to_another_owner(stack):
     restore, state = restore_of(writer, writer.log.last)
     restore.step()
     restore.drop(Partition(writer.plan.log, 0))
-    wait_until(lambda: restore.step() or restore.done, "the end")
+    await_end(restore, "the end")
     restore.close()
     assert restore.wanted == []
     assert state.held == [1]  # what was applied before
@@ -259,7 +269,7 @@ def test_what_goes_away_between_two_pieces_is_left_out_of_the_rest(stack, monkey
         next(restore._work)
     (gone,) = (n for n, state in enumerate(states) if not state.held)
     restore.drop(wants[gone].log)
-    wait_until(lambda: restore.step() or restore.done, "the end")
+    await_end(restore, "the end")
     restore.close()
     assert [state.held for state in states] == ([[], [1, 2]] if gone == 0 else [[1, 2], []])
 

@@ -7,7 +7,7 @@ publish is compared with one run in process over the same records.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tests.kafka.support.visits import visits
 from tidemark.local.run import LocalRun, Published
 from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.keyed.encoders import results_of
+from tidemark.serde.avro_results import AvroResults
 
 CHUNK = 120
 KEYED = ("windowing", "sessions")
@@ -55,15 +56,14 @@ def test_killing_windows_of_every_kind_changes_nothing(broker, backend, tmp_path
             stack.produce((0, None, value) for value in records[begin : begin + CHUNK])
             if begin in (3 * CHUNK, 7 * CHUNK):
                 for name in ("rolling", "sessions-updates"):
-                    stack.await_results(name, lambda panes, n=begin // 2: len(panes) > n)
+                    stack.await_results(name, _more_than(begin // 2))
                 stack.kill(*KEYED)
                 damaged = list(_damaged(tmp_path)) if begin == 7 * CHUNK else []
                 stack.start(*KEYED)
             time.sleep(0.1)
         # Heartbeats alone close these, so by then all else is done.
         for name in BY_CLOCK:
-            rows = expected.published[name].rows
-            stack.await_results(name, lambda panes, rows=rows: sum(p["n"] for p in panes) == rows)
+            stack.await_results(name, _of_rows(expected.published[name].rows))
         assert set(stack.stop().values()) == {0}
         logs = "".join(text for _, text in stack.logs())
         assert logs.count("is built anew: ") == len(damaged)
@@ -77,6 +77,14 @@ def test_killing_windows_of_every_kind_changes_nothing(broker, backend, tmp_path
         assert dead == Counter(letter.offset for letter in expected.dead_letters)
     faults = [fault for each in expected.published.values() for fault in _faults(seen, each)]
     assert faults == []
+
+
+def _more_than(count: int) -> Callable[[list[Pane]], bool]:
+    return lambda panes: len(panes) > count
+
+
+def _of_rows(count: int) -> Callable[[list[Pane]], bool]:
+    return lambda panes: sum(pane["n"] for pane in panes) == count
 
 
 def _damaged(state: Path) -> Iterator[str]:
@@ -107,10 +115,12 @@ def _faults(seen: Mapping[str, list[bytes]], local: Published) -> Iterator[str]:
 
 def _decoded(plan: OperatorPlan, values: Iterable[bytes]) -> list[Pane]:
     encoder = results_of(plan)
-    return list(map(encoder.pane_type.decode if plan.format == "avro" else json.loads, values))
+    if isinstance(encoder, AvroResults):
+        return list(map(encoder.pane_type.decode, values))
+    return list(map(json.loads, values))
 
 
-def _window(plan: OperatorPlan) -> tuple[str, str]:
+def _window(plan: OperatorPlan) -> tuple[str, ...]:
     return (*plan.operator.key, plan.identity)
 
 

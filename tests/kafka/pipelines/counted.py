@@ -2,13 +2,15 @@
 
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
 from tidemark import Pipeline, bounded, count, on_final, on_update, tumbling
 from tidemark import max as highest
 from tidemark import sum as total
 
 _AGGREGATES = {"count": count(), "sum(v)": total("v"), "max(v)": highest("v")}
-_EMIT = {"final": on_final, "every_update": on_update}
+_EMIT: dict[str, Callable[[], Any]] = {"final": on_final, "every_update": on_update}
 
 
 def build(

@@ -41,14 +41,14 @@ class _Transaction(_Noting, commit.Transaction):
 class _FlushFirst(_Noting, commit.FlushFirst):
     def commit(self, *_: Any) -> None:
         if self.has_results:
-            commit._commit_offsets = _die
+            commit._commit_offsets = _die  # type: ignore[assignment]
         super().commit(*_)
 
 
 class _OffsetsFirst(_Noting, commit.OffsetsFirst):
     def commit(self, *_: Any) -> None:
         if self.has_results:
-            commit.send = _die
+            commit.send = _die  # type: ignore[assignment, attr-defined]
         super().commit(*_)
 
 

@@ -33,7 +33,7 @@ _RESULTS = {f"{pipeline.name}.{output}" for output in ("pops", "sessions")}
 
 
 def _tells_of_silence(offset: Any) -> bool:
-    return json.loads(offset.metadata).get("silenceMs", 0) > 0
+    return bool(json.loads(offset.metadata).get("silenceMs", 0) > 0)
 
 
 if os.environ.get("TEST_STALL"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.support.forked import Forked
+from tests.kafka.support.forked import Process
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
 from tests.kafka.support.transactions import open_transaction
 from tidemark.embedded.broker import Broker, free_port
@@ -18,7 +18,7 @@ T = 1_772_438_400_000
 GRACE_S = 10
 
 
-def end(process: subprocess.Popen[bytes] | Forked, number: int = signal.SIGTERM) -> int:
+def end(process: Process, number: int = signal.SIGTERM) -> int:
     process.send_signal(number)
     return process.wait(GRACE_S)
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_a_pipeline_needs_no_rights_on_its_machine(broker, folder):
 
 def test_a_folder_of_state_that_may_not_be_written_is_named(broker, folder):
     folder.chmod(0o555)
-    env = {"TEST_NOBODY": "yes", "TIDEMARK_STATE_BACKEND": "rocksdb"}
+    env: dict[str, Any] = {"TEST_NOBODY": "yes", "TIDEMARK_STATE_BACKEND": "rocksdb"}
     with Stack(broker, "unwritten", module=nobodys, **env) as stack:
         stack.start("windowing", TIDEMARK_STATE_DIR=str(folder / "state"))
         assert stack.process("windowing").wait(60) == 2

@@ -40,6 +40,14 @@ def _moves(begin: int, end: int):
         yield 0, None, move(f"p{n % PLAYERS}", T + n * 50 - behind_ms, n)
 
 
+def _await_table(path: Path, name: str, value: str, panes: Mapping[tuple[str, int], int]) -> None:
+    wait_until(lambda: _table(path, name, value) == panes, f"all of {name}")
+
+
+def _await_more(path: Path, count: int) -> None:
+    wait_until(lambda: len(_table(path, "pops", "pops")) > count, "rows in SQLite")
+
+
 def _lag(stack: Stack) -> str | None:
     return stack.figures("sink").get("lag")
 
@@ -51,7 +59,7 @@ def _await_end(stack: Stack, path: Path, start_ms: int) -> None:
     assert set(stack.stop(*stack.plan.services()).values()) == {0}
     for name, value in (("pops", "pops"), ("sessions", "moves")):
         panes = last_panes(stack.results(name), value)
-        wait_until(lambda n=name, v=value, p=panes: _table(path, n, v) == p, f"all of {name}")
+        _await_table(path, name, value, panes)
     wait_until(lambda: _lag(stack) == "0", "a sink without lag")
 
 
@@ -63,7 +71,7 @@ def test_killing_the_sink_neither_loses_nor_doubles_a_row(broker, tmp_path):
             stack.produce(_moves(part * 500, part * 500 + 500))
             if part in (1, 2):
                 before = part * 20
-                wait_until(lambda n=before: len(_table(path, "pops", "pops")) > n, "rows in SQLite")
+                _await_more(path, before)
                 stack.kill("sink")
                 stack.start("sink")
         stack.produce([(0, None, b"pop!"), (0, None, move("end", T + 3_600_000))])
@@ -105,7 +113,7 @@ def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
 def test_b30_a_locked_database_costs_neither_partitions_nor_a_restart(broker, tmp_path):
     """The lock lasts longer than a group waits for a member that does not poll."""
     path = tmp_path / "results.db"
-    env = {"KAFKA_MAX_POLL_INTERVAL_MS": "10000", "TIDEMARK_SINK": f"sqlite:{path}"}
+    env: dict[str, Any] = {"KAFKA_MAX_POLL_INTERVAL_MS": "10000", "TIDEMARK_SINK": f"sqlite:{path}"}
     with Stack(broker, "b30", module=counted, options={"partitions": 2}, **env) as stack:
         stack.start(*stack.plan.services(), "sink")
         stack.start("sink", slot="1")

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from tidemark.embedded.processes import die_with_parent
 from tidemark.runtime.service.command import MODULE
@@ -31,8 +32,28 @@ _server.set_forkserver_preload(
 )
 
 
+class Process(Protocol):
+    """A process of a service: as much of ``subprocess.Popen`` as tests use."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class Forked:
-    """A process of a service; as much of ``subprocess.Popen`` as tests use."""
+    """A ``Process`` that is a fork."""
 
     def __init__(self, service: str, env: Mapping[str, str], log: Path) -> None:
         """Start it; it ends with this process, at the latest."""
@@ -40,7 +61,12 @@ class Forked:
         log.touch()
         self._process = _server.Process(target=_run, args=(service, dict(env), log), daemon=True)
         self._process.start()
-        self.pid: int = self._process.pid  # type: ignore[assignment]
+
+    @property
+    def pid(self) -> int:
+        pid = self._process.pid
+        assert pid is not None
+        return pid
 
     @property
     def returncode(self) -> int | None:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Producer
 
 from tests.kafka.pipelines import pops
-from tests.kafka.support.forked import Forked
+from tests.kafka.support.forked import Forked, Process
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients, topics
@@ -60,7 +60,7 @@ class Stack:
         raw = list(_raw_topics(self.plan, raw_partitions))
         self.raw = raw[0].name
         topics.ensure(self.admin, [*raw, *topics.own_topics(self.plan)], -1)
-        self.processes: dict[Replica, Forked] = {}
+        self.processes: dict[Replica, Process] = {}
         self._lives: Counter[Replica] = Counter()
         self._files = TemporaryDirectory()
         self.folder = Path(self._files.name)
@@ -76,7 +76,7 @@ class Stack:
             **env,
         }
 
-    def __enter__(self) -> "Stack":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -95,7 +95,7 @@ class Stack:
             self._lives[replica] += 1
             self.processes[replica] = self.launch(replica, self._log(replica), **env)
 
-    def launch(self, replica: Replica, log: Path, **env: str) -> Forked:
+    def launch(self, replica: Replica, log: Path, **env: str) -> Process:
         """Run a process of a service; it is the caller's to end."""
         return Forked(replica.service, self.environment(replica, env), log)
 
@@ -103,7 +103,7 @@ class Stack:
         """Return all variables of a replica's process; ``env`` counts before the stack's own."""
         return {**self._env, "TIDEMARK_SLOT": replica.slot, **env}
 
-    def process(self, service: str, slot: str = "0") -> Forked:
+    def process(self, service: str, slot: str = "0") -> Process:
         """Return a process that was started and not ended since."""
         return self.processes[Replica(service, slot)]
 
@@ -149,9 +149,7 @@ class Stack:
         ended = {replica: self.processes.pop(replica) for replica in chosen}
         for process in ended.values():
             process.send_signal(number)
-        for process in ended.values():
-            process.wait(timeout=15)
-        return {replica: process.returncode for replica, process in ended.items()}
+        return {replica: process.wait(timeout=15) for replica, process in ended.items()}
 
     def produce(
         self, records: Iterable[tuple[int, bytes | None, bytes | None]], topic: str | None = None

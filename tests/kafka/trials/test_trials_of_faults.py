@@ -216,11 +216,15 @@ def produce_in_a_transaction(stack, records):
         end(30)
 
 
+def await_no_lag_of(stack, service):
+    wait_until(lambda: stack.figures(service).get("lag") == "0", f"no lag of {service}")
+    wait_until(lambda: lags(stack, service) == {"0"}, f"LAG 0 of {service}", 60)
+
+
 def await_no_lag(stack):
     """Wait until the services' figures and Kafka's own tool agree that nothing is left."""
     for service in ("ingest", "windowing"):
-        wait_until(lambda at=service: stack.figures(at).get("lag") == "0", f"no lag of {service}")
-        wait_until(lambda at=service: lags(stack, at) == {"0"}, f"LAG 0 of {service}", 60)
+        await_no_lag_of(stack, service)
 
 
 def lags(stack, service):

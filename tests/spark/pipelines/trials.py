@@ -6,6 +6,8 @@ from tests.trials.test_trials import TRIALS
 from tests.trials.trial import add_trial
 from tidemark import Pipeline
 
+__all__ = ["NAMES", "TRIALS", "build", "pipeline"]
+
 NAMES = tuple(name for name, trial in TRIALS.items() if "replay_equals_live" in trial["expected"])
 
 
