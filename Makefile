@@ -64,8 +64,8 @@ types: $(READY)  ## check types
 
 core: export POLARS_MAX_THREADS ?= 1
 core: $(READY)  ## test the kernel and everything else that needs no Kafka
-	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/integration --ignore tests/conformance \
-	  --ignore tests/replay --ignore tests/e2e
+	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/kafka --ignore tests/conformance \
+	  --ignore tests/spark --ignore tests/docker
 
 conformance: $(READY)  ## run the shared cases of windowing semantics
 	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
@@ -73,16 +73,16 @@ conformance: $(READY)  ## run the shared cases of windowing semantics
 integration: export POLARS_MAX_THREADS ?= 1
 integration: SPREAD = -n $$((2 * $(JOBS))) --dist worksteal
 integration: setup  ## test against a real Kafka
-	$(BIN)/python -m pytest -q $(SPREAD) tests/integration
+	$(BIN)/python -m pytest -q $(SPREAD) tests/kafka
 
 chaos: setup  ## kill and freeze services and brokers, RUNS times
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
 
 replay: setup  ## test replays on Spark against live results
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/replay
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/spark
 
 e2e: setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
-	$(BIN)/python -m pytest -q tests/e2e
+	$(BIN)/python -m pytest -q tests/docker
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .
