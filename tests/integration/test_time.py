@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from stack import Stack, wait_until
@@ -127,6 +128,7 @@ def test_a_raw_topic_may_gain_partitions(broker):
         assert first == {f"{stack.raw}/{number}": 0 for number in range(3)}
 
 
+@pytest.mark.long
 def test_silence_closes_no_window_that_an_unread_partition_has_rows_for(broker):
     """The group hears of a new partition long after silence would have closed the window."""
     options = {"size": "6s", "idle_after": "2s"}

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 
+import pytest
 from live import caught_up
 from stack import Replica, Stack, last_panes, move, wait_until
 
@@ -66,6 +67,7 @@ def late_rows(stack: Stack) -> list[tuple[int, int, str]]:
     return sorted((row["partition"], row["offset"], name) for name, row in rows)
 
 
+@pytest.mark.long
 def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker, sessions, spark):
     with Stack(broker, "moved", 2) as stack, Stack(broker, "twin", 2) as twin:
         stacks = stack, twin
@@ -113,6 +115,7 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
         assert len(panes[0]) > 20
 
 
+@pytest.mark.long
 def test_a_source_that_is_silent_on_spark_lets_windows_close(broker, sessions, spark, monkeypatch):
     monkeypatch.setenv("TEST_IDLE_AFTER", "1s")
     with Stack(broker, "silent", 2) as stack:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pyspark
+import pytest
 from live import HERE
 
 from tidemark.spark.jars import kafka_source_jars
@@ -39,6 +40,7 @@ def packed(folder: Path) -> Path:
     return archive
 
 
+@pytest.mark.long
 def test_spark_submit_replays_a_pipeline_on_executors_of_their_own(game, tmp_path):
     home, output = spark_home(tmp_path), tmp_path / "results"
     jars = ",".join(map(str, kafka_source_jars()))
