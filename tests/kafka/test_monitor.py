@@ -46,6 +46,7 @@ def kinds(port: int) -> set[tuple[str, str]]:
     return {(each["kind"], each["process"]) for each in told(port)["alerts"]}
 
 
+@pytest.mark.long
 def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(broker, port):
     name = "watched"
     with Stack(broker, name, raw_partitions=2) as stack:

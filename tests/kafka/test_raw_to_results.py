@@ -77,6 +77,7 @@ def test_hostile_json_becomes_panes_sessions_late_rows_and_dead_letters(broker):
     assert int(windowing["rows"]) == int(windowing["accepted"]) + int(windowing["late"]) == 308
 
 
+@pytest.mark.long
 def test_a_restart_goes_on_where_it_stopped_and_publishes_nothing_twice(broker):
     """The raw offset loses its metadata meanwhile, and what was late stays late."""
     with Stack(broker, "restarted") as stack:
@@ -192,6 +193,7 @@ class _Idle:
     def waiting(self, reason: str) -> None: ...
 
 
+@pytest.mark.long
 def test_a_zombie_that_only_its_timers_wake_is_fenced(broker):
     """It left the group unnoticed, has read nothing since, and sends its last offset again."""
     with Stack(broker, "zombie") as stack:

@@ -14,7 +14,10 @@ def written(folder, idle_after):
     return str(file)
 
 
-@pytest.mark.parametrize(("scenario", "partitions", "idle_after"), SCENARIOS)
+@pytest.mark.parametrize(
+    ("scenario", "partitions", "idle_after"),
+    [SCENARIOS[0], *(pytest.param(*each, marks=pytest.mark.long) for each in SCENARIOS[1:])],
+)
 def test_scenarios_hold_on_a_broker(broker, scenario, partitions, idle_after, tmp_path):
     with OnBroker(written(tmp_path, idle_after), broker, raw_partitions=partitions) as run:
         scenario(run)

@@ -65,6 +65,7 @@ def _last(archive: Archive, log: str) -> int:
     )
 
 
+@pytest.mark.long
 def test_a_killed_archive_has_every_segment_once(archived):
     stack, place = archived
     archive, log = Archive(place), stack.plan.logs[0].topic
@@ -78,6 +79,7 @@ def test_a_killed_archive_has_every_segment_once(archived):
         assert len(covered([file for file in files if file.at == at])) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slices", [1])
 def test_archive_and_topic_are_one_history(archived, sessions, slices):
     stack, place = archived

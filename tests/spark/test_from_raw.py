@@ -85,6 +85,7 @@ def _rows(log: Log) -> list[pl.DataFrame]:
     ]
 
 
+@pytest.mark.long
 def test_results_made_from_raw_topics_equal_live(game, sessions):
     compared = diff(game.config, game.plan, sessions, 2, from_raw=True)
 

@@ -55,6 +55,7 @@ def pops(begin: int, end: int) -> Iterator[tuple[int, None, bytes]]:
         yield n % 2, None, move(f"p{n % 5}", max(0, at))
 
 
+@pytest.mark.long
 def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, sessions):
     before, span = published(kinds), Span(to_offsets=kinds.first_third)
     done = into_live(kinds.config, kinds.plan, span, sessions, 3, delete_results=True)
@@ -91,6 +92,7 @@ def final(stack: Stack) -> tuple[list[tuple[tuple[str, int], int]], list[tuple[i
     return sorted(panes.items()), sorted(late)
 
 
+@pytest.mark.long
 def test_a_program_that_parses_otherwise_takes_over_from_raw_topics(broker, sessions):
     with reparsed(broker, "reparsed", "at") as old:
         old.start()
@@ -151,6 +153,7 @@ def test_results_that_are_there_are_not_written_again(played):
         into_live(played.config, played.plan, Span(), _no_spark, 1)
 
 
+@pytest.mark.long
 def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
     before, span = published(played), Span(to_offsets=middle(played))
 

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Iterable
 
+import pytest
+
 from tests.kafka.support.stack import Replica, Stack, last_panes, move, wait_until
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
@@ -69,6 +71,7 @@ def late_rows(stack: Stack) -> list[tuple[int, int, str]]:
     return sorted((row["partition"], row["offset"], name) for name, row in rows)
 
 
+@pytest.mark.long
 def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker, sessions, spark):
     with Stack(broker, "moved", 2) as stack, Stack(broker, "twin", 2) as twin:
         stacks = stack, twin
@@ -116,6 +119,7 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
         assert len(panes[0]) > 20
 
 
+@pytest.mark.long
 def test_a_source_that_is_silent_on_spark_lets_windows_close(broker, sessions, spark, monkeypatch):
     monkeypatch.setenv("TEST_IDLE_AFTER", "1s")
     with Stack(broker, "silent", 2) as stack:

@@ -20,7 +20,7 @@ from tidemark.spark.replay.jobs import Span, diff, diff_folders, replay
 from tidemark.spark.work import Period
 
 
-@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("slices", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
     compared = diff(kinds.config, kinds.plan, sessions, slices)
 
@@ -31,7 +31,7 @@ def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
     assert all(topic.left == topic.right for topic in compared.topics)
 
 
-@pytest.mark.parametrize("name", ["sensors", "hashtags"])
+@pytest.mark.parametrize("name", [pytest.param("sensors", marks=pytest.mark.long), "hashtags"])
 def test_a_replay_of_the_examples_equals_live(broker, sessions, name):
     with Example(broker, name) as stack:
         stack.play(RECORDS)
@@ -126,6 +126,7 @@ def test_a_changed_pipeline_is_caught(game, sessions):
     assert any(line.startswith("  live    {") for line in lines)
 
 
+@pytest.mark.long
 def test_results_of_two_programs_are_compared(game, sessions, tmp_path):
     for name, plan in {"old": game.plan, "same": game.plan, "new": changed().plan()}.items():
         replay(game.config, plan, Span(), f"parquet:{tmp_path / name}", sessions, 1)
@@ -159,6 +160,7 @@ def damaged(tmp_path_factory) -> Iterator[Example]:
         yield stack
 
 
+@pytest.mark.long
 def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions, tmp_path):
     log = damaged.plan.logs[0].topic
 
@@ -171,6 +173,7 @@ def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions,
     assert not list((tmp_path / "new").iterdir())
 
 
+@pytest.mark.long
 def test_deleted_records_stop_a_replay_before_spark_starts(damaged):
     log = Partition(damaged.plan.logs[0].topic, 0)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.support.stack import Stack, wait_until
@@ -29,6 +30,7 @@ def work_until(stream: Stream, spark, happened: Callable[[], bool], what: str) -
     wait_until(there, what, 120)
 
 
+@pytest.mark.long
 def test_a_partition_far_ahead_waits_for_the_slowest_on_spark_too(broker, spark, monkeypatch):
     """As tests/kafka/ingest/test_time.py has it with services; a batch is what it may overshoot."""
     count, step_ms, most = 6_000, 1_000, 2_000
@@ -53,6 +55,7 @@ def test_a_partition_far_ahead_waits_for_the_slowest_on_spark_too(broker, spark,
         assert stack.results("out.late") == []
 
 
+@pytest.mark.long
 def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
     """One with records, an old one among them, and one with none; then it goes to services."""
     with ticks(broker, "grown", idle_after="2s", when_silent="wait") as stack:

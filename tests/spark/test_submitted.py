@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pyspark
+import pytest
 
 from tidemark.embedded.spark_jars import kafka_source_jars
 
@@ -40,6 +41,7 @@ def packed(folder: Path) -> Path:
     return archive
 
 
+@pytest.mark.long
 def test_spark_submit_replays_a_pipeline_on_executors_of_their_own(game, tmp_path):
     home, output = spark_home(tmp_path), tmp_path / "results"
     jars = ",".join(map(str, kafka_source_jars()))

@@ -1,15 +1,12 @@
 """The list of public bug trials, and which of them can run without Kafka."""
 
 import json
-import os
 from pathlib import Path
 
 from tests.trials.trial import RECORDS, steps_of
 
-FILE = Path(
-    os.environ.get("TIDEMARK_TRIALS", Path(__file__).parents[3] / "shared" / "bug-trials.json")
-)
-TRIALS = {trial["id"]: trial for trial in json.loads(FILE.read_text())} if FILE.exists() else {}
+FILE = Path(__file__).parent / "cases" / "bug-trials.json"
+TRIALS = {trial["id"]: trial for trial in json.loads(FILE.read_text())}
 
 NEEDS_KAFKA = {
     "B03": "idleness is a fact of the broker",

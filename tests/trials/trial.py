@@ -17,14 +17,12 @@ RECORDS = ("line", "produce", "wait_s", "replay", "setup", "query", "check")
 """Steps that the runner without Kafka can take: records, and what is asked of it afterwards."""
 
 
-class OneByOne(Cuts):
-    """Each record a segment of its own."""
+class SmallCuts(Cuts):
+    """Segments of one to three records: most trials have a few records."""
 
     def next(self):
-        return 1
-
-
-CUTS = {"whole": Cuts(), "one by one": OneByOne(), "drawn": Cuts(3)}
+        assert self._draw is not None
+        return self._draw.randint(1, 3)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.docker.support.compose import ROOT, run
 
-_SOURCES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md")
+_SOURCES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE")
 _LOCKS = ("image.lock", "replay.lock")
 _FOLDERS = ("services", "tidemark", "examples")
 _LABEL = "tidemark.tests"

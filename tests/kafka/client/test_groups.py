@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kafka.pipelines import impatient
 from tests.kafka.support.forked import Process
 from tests.kafka.support.pops_oracle import END, T, expected_results
 from tests.kafka.support.stack import Replica, Stack, duplicates, last_panes, move, wait_until
@@ -38,7 +39,9 @@ def name_of(protocol: dict[str, str]) -> str:
     return protocol["TIDEMARK_GROUP_PROTOCOL"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=name_of)
+@pytest.mark.parametrize(
+    "protocol", [PROTOCOLS[0], pytest.param(PROTOCOLS[1], marks=pytest.mark.long)], ids=name_of
+)
 def test_scaling_out_and_in_and_a_kill_change_nothing(broker, protocol):
     moves = records()
     windows, _, late = expected_results(moves)
@@ -87,6 +90,7 @@ def test_partitions_that_move_are_committed_before_they_go(broker):
         assert min(rows()) > 0
 
 
+@pytest.mark.long
 def test_a_process_that_stood_still_is_fenced_and_its_work_discarded(broker):
     with Stack(broker, "stopped") as stack:
         stack.start("ingest", "windowing")
@@ -108,10 +112,11 @@ def test_a_process_that_stood_still_is_fenced_and_its_work_discarded(broker):
         assert [pane["pops"] for pane in stack.results("pops")] == [10, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=name_of)
 def test_of_two_with_one_id_the_later_wins_once(broker, tmp_path, protocol):
     name = f"twice-{name_of(protocol)}"
-    with Stack(broker, name, **protocol) as stack:
+    with Stack(broker, name, module=impatient, **protocol) as stack:
         stack.start("ingest", "windowing")
         stack.await_partitions()
         first = stack.process("windowing")

@@ -19,8 +19,8 @@ LOST = {T: 10, T + 40_000: 1}
     ("guarantee", "counts", "repeated", "dead", "rows"),
     [
         ("exactly-once", ONCE, [], 1, 14),
-        ("at-least-once", ONCE, [T], 2, 15),
-        ("at-most-once", LOST, [], 0, 13),
+        pytest.param("at-least-once", ONCE, [T], 2, 15, marks=pytest.mark.long),
+        pytest.param("at-most-once", LOST, [], 0, 13, marks=pytest.mark.long),
     ],
 )
 def test_a_crash_between_output_and_offsets(broker, guarantee, counts, repeated, dead, rows):

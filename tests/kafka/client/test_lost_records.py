@@ -45,6 +45,7 @@ def partitions(stack: Stack, topic: str) -> list[Partition]:
     return [Partition(topic, n) for n in range(topics.partition_counts(stack.admin)[topic])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("service", SERVICES)
 def test_below_the_start(filled, service):
     """Retention has deleted what was not read yet."""

@@ -58,7 +58,10 @@ def error_line(stack: Stack, service: str, status: int = 2) -> str:
     return line
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    "mechanism",
+    [MECHANISMS[0], *(pytest.param(each, marks=pytest.mark.long) for each in MECHANISMS[1:])],
+)
 def test_a_pipeline_runs_over_tls_and_sasl_and_tells_no_secret(secure, mechanism):
     env = secure.client(mechanism=mechanism)
     with Stack(secure.plain, f"safe-{mechanism}", TIDEMARK_LOG_LEVEL="DEBUG", **env) as stack:
@@ -71,6 +74,7 @@ def test_a_pipeline_runs_over_tls_and_sasl_and_tells_no_secret(secure, mechanism
         assert all(PASSWORD not in text for _, text in stack.logs())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", MECHANISMS[:2])
 def test_a_wrong_password_stops_with_one_line_that_does_not_tell_it(secure, mechanism):
     env = secure.client(password="wr0ng", mechanism=mechanism)
@@ -83,6 +87,7 @@ def test_a_wrong_password_stops_with_one_line_that_does_not_tell_it(secure, mech
         assert all("wr0ng" not in text for _, text in stack.logs())
 
 
+@pytest.mark.long
 def test_an_unknown_authority_stops_with_one_line(secure):
     env = {**secure.client(), "KAFKA_SSL_CA_LOCATION": ""}
     with Stack(secure.plain, "unknown", **env) as stack:

@@ -18,6 +18,7 @@ T = 1_700_000_000_000
 IDLE_MS, SESSION_MS = 2_000, 6_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("service", ["ingest", "windowing", "sessions"])
 def test_a_zombie_whose_output_is_only_of_silence_is_fenced(broker, service):
     with Stack(broker, f"zombie-{service}", module=stalling, TEST_IDLE_AFTER="2s") as stack:

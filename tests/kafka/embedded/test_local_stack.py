@@ -107,6 +107,7 @@ def test_down_leaves_no_process_and_no_port_and_twice_is_once(folder):
     assert stack.status(folder) == []
 
 
+@pytest.mark.long
 def test_the_demo_counts_the_late_pops_and_leaves_nothing():
     done = subprocess.run(
         [sys.executable, "-m", "examples.demo"], capture_output=True, text=True, cwd=ROOT
@@ -117,6 +118,7 @@ def test_the_demo_counts_the_late_pops_and_leaves_nothing():
     assert_gone(done.stdout)
 
 
+@pytest.mark.long
 def test_an_interrupted_demo_leaves_nothing():
     with subprocess.Popen(
         [sys.executable, "-m", "examples.demo"], stdout=subprocess.PIPE, text=True, cwd=ROOT

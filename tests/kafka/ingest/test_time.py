@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import NewPartitions
 
@@ -104,6 +105,7 @@ def test_a_raw_topic_may_gain_partitions(broker):
         assert first == {f"{stack.raw}/{number}": 0 for number in range(3)}
 
 
+@pytest.mark.long
 def test_silence_closes_no_window_that_an_unread_partition_has_rows_for(broker):
     """The group hears of a new partition long after silence would have closed the window."""
     options = {"size": "6s", "idle_after": "2s"}

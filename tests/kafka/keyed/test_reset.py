@@ -84,6 +84,7 @@ def test_everything_is_read_again_from_the_raw_topics(broker):
         assert_begun_where_logs_begin(stack)
 
 
+@pytest.mark.long
 def test_one_operator_reads_its_log_again_and_the_others_go_on(broker):
     """What one writes again stands after what it wrote before; the other writes nothing twice."""
     with Stack(broker, "one", module=twins) as stack:
@@ -106,6 +107,7 @@ def test_one_operator_reads_its_log_again_and_the_others_go_on(broker):
         assert stack.stop() == {"windowing": 0}
 
 
+@pytest.mark.long
 def test_state_of_an_operator_that_changed_is_refused_until_it_is_reset(broker, monkeypatch):
     with filled(broker, "changed") as stack:
         stack.start("windowing", TEST_AGGREGATE="more")
@@ -126,6 +128,7 @@ def test_state_of_an_operator_that_changed_is_refused_until_it_is_reset(broker, 
         assert sum(pane["pops"] for pane in panes if "best" in pane) == 20
 
 
+@pytest.mark.long
 def test_offsets_that_are_gone_and_state_that_is_gone_stop_until_a_reset(broker):
     with filled(broker, "gone") as stack:
         stack.admin.delete_consumer_groups(["gone.windowing"])["gone.windowing"].result()
@@ -145,6 +148,7 @@ def test_offsets_that_are_gone_and_state_that_is_gone_stop_until_a_reset(broker)
         assert totals(stack) == (20, 20)
 
 
+@pytest.mark.long
 def test_a_group_with_members_is_left_alone(broker):
     with filled(broker, "busy") as stack:
         stack.start("ingest")
@@ -154,6 +158,7 @@ def test_a_group_with_members_is_left_alone(broker):
         assert len(stack.results("pops")) == 1
 
 
+@pytest.mark.long
 def test_a_reset_that_dies_before_its_commit_is_completed_by_the_next(broker, monkeypatch):
     with filled(broker, "died") as stack:
         planned = Reset(stack.config, stack.admin, Scope(stack.plan, delete_results=True))
@@ -168,6 +173,7 @@ def test_a_reset_that_dies_before_its_commit_is_completed_by_the_next(broker, mo
         assert totals(stack) == (20, 20)
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_will_do_and_asks(broker, monkeypatch, capsys):
     with filled(broker, "asked") as stack:
         arguments = ["tidemark", "reset", "pops", "--bootstrap-server", broker]

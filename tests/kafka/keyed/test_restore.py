@@ -178,6 +178,7 @@ def test_state_whose_offset_is_gone_stops(stack):
         restored(writer, NO_COMMIT, offset=-1)
 
 
+@pytest.mark.long
 def test_what_a_changelog_holds_stays_within_three_times_the_state(stack):
     """The smallest files the broker takes, and a cleaner that may look at them at once."""
     writer = Writer(stack, SnapshotRule(commits=1_000, bytes=512 * 2**10))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import pytest
 from confluent_kafka import Producer
 
 from tests.kafka.pipelines import slow
@@ -19,6 +20,7 @@ Rows = list[tuple[int, int]]
 """Event times, and how long each row takes."""
 
 
+@pytest.mark.long
 def test_more_work_than_fits_into_a_transaction_is_done_in_portions(broker):
     """The log has 80 segments of 0.1 s each; a process would take 64 of them at once."""
     rows = [[(T + n, slow.PAUSE_MS)] for n in range(SEGMENTS)]
@@ -31,6 +33,7 @@ def test_more_work_than_fits_into_a_transaction_is_done_in_portions(broker):
         assert stack.stop() == {"windowing": 0}
 
 
+@pytest.mark.long
 def test_a_transaction_that_was_open_for_too_long_is_named_and_restarts_heal_it(broker):
     """A pane is written, and 2.5 s of work follow before the next; the broker waits for 1 s."""
     rows = [[(T, 0)], [(T + 1, 0)], [(T + 10_000, 0)]]  # 1 and 2 segments are taken at once ...

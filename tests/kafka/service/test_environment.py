@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -10,7 +11,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.kafka.pipelines import pads
+from tests.kafka.pipelines import impatient, pads
 from tests.kafka.support.stack import Stack, move, wait_until
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.runtime.client import topics
@@ -131,6 +132,7 @@ def test_a_misspelt_property_is_named(broker):
         assert "secret" not in line
 
 
+@pytest.mark.long
 def test_a_transaction_timeout_above_the_brokers_is_named(tmp_path):
     extra = {"transaction.max.timeout.ms": "20000"}
     with Broker(tmp_path, extra=extra) as broker, Stack(broker.address, "slow") as stack:
@@ -138,10 +140,11 @@ def test_a_transaction_timeout_above_the_brokers_is_named(tmp_path):
         assert "TIDEMARK_TRANSACTION_TIMEOUT_MS is more than the broker's" in error_line(stack)
 
 
+@pytest.mark.long
 def test_a_broker_that_says_a_wrong_address_is_named(tmp_path):
     nobody = f"127.0.0.1:{free_port()}"
     with Broker(tmp_path) as good:
-        stack = Stack(good.address, "lied-to")
+        stack = Stack(good.address, "lied-to", module=impatient)
     extra = {"advertised.listeners": f"PLAINTEXT://{nobody}"}
     with Broker(tmp_path, extra=extra) as broker, stack:
         stack.start("ingest", KAFKA_BOOTSTRAP_SERVERS=broker.address)
@@ -150,6 +153,7 @@ def test_a_broker_that_says_a_wrong_address_is_named(tmp_path):
         assert "set its advertised.listeners" in line
 
 
+@pytest.mark.long
 def test_a_broker_away_at_the_start_and_later_is_waited_for(tmp_path):
     """It comes back at its port with its data, within the session: no process ends."""
     port = free_port()

@@ -73,6 +73,7 @@ def test_a_replica_without_partitions_stands_by(broker, port):
         assert ask(port, "ready")[0] == 200
 
 
+@pytest.mark.long
 def test_a_service_without_a_broker_is_live_and_not_ready(tmp_path, port):
     with Broker(tmp_path) as broker, Stack(broker.address, "away") as stack:
         patient = {"KAFKA_SESSION_TIMEOUT_MS": "45000"}

@@ -23,7 +23,9 @@ def end(process: Process, number: int = signal.SIGTERM) -> int:
     return process.wait(GRACE_S)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_stopping_under_load_loses_nothing(broker, number):
     """50,000 rows of 50 keys; both services are stopped with two fifths of them read."""
     records = [(0, None, move(f"k{n % 50}", T + n // 10)) for n in range(50_000)]
@@ -85,6 +87,7 @@ def test_stopping_while_it_waits_for_a_broker_is_clean(tmp_path):
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.long
 def test_stopping_when_the_broker_has_gone_ends_in_time(tmp_path):
     with Broker(tmp_path) as broker, Stack(broker.address, "alone") as stack:
         stack.start("ingest")

@@ -2,6 +2,7 @@
 
 from urllib.request import urlopen
 
+import pytest
 from confluent_kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -65,6 +66,7 @@ def test_lag_is_zero_once_all_is_committed_and_counts_are_those_of_the_rows(brok
         assert at_rest == {0: 0, 1: 0}, "markers of transactions are no lag"
 
 
+@pytest.mark.long
 def test_it_names_the_partition_that_holds_a_window_open_and_since_when(broker):
     with Stack(broker, "held-stats", raw_partitions=2) as stack:
         stack.start()
@@ -114,6 +116,7 @@ def scraped(port: int) -> dict[str, float]:
         return {sample.name: sample.value for family in families for sample in family.samples}
 
 
+@pytest.mark.long
 def test_stats_that_cannot_be_written_are_said_once_and_stop_nothing(broker):
     name = "mute"
     with Stack(broker, name) as stack:
@@ -140,6 +143,7 @@ def test_no_stats_are_written_where_they_are_turned_off(broker):
         assert f"{stack.name}.stats" not in partition_counts(stack.admin)
 
 
+@pytest.mark.long
 def test_a_restore_is_told_with_its_progress(broker):
     with Stack(broker, "restoring") as stack:
         stack.start()

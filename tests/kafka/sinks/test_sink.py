@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.kafka.pipelines import counted
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
 from tidemark.sinks.sql import POSITIONS
@@ -92,6 +94,7 @@ def test_killing_the_sink_neither_loses_nor_doubles_a_row(broker, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
     path = tmp_path / "results.db"
     with Stack(broker, "locked", TIDEMARK_SINK=f"sqlite:{path}") as stack:
@@ -110,10 +113,11 @@ def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
     assert _table(path, "pops", "pops") == last_panes(panes, "pops")
 
 
+@pytest.mark.long
 def test_b30_a_locked_database_costs_neither_partitions_nor_a_restart(broker, tmp_path):
     """The lock lasts longer than a group waits for a member that does not poll."""
     path = tmp_path / "results.db"
-    env: dict[str, Any] = {"KAFKA_MAX_POLL_INTERVAL_MS": "10000", "TIDEMARK_SINK": f"sqlite:{path}"}
+    env: dict[str, Any] = {"KAFKA_MAX_POLL_INTERVAL_MS": "6000", "TIDEMARK_SINK": f"sqlite:{path}"}
     with Stack(broker, "b30", module=counted, options={"partitions": 2}, **env) as stack:
         stack.start(*stack.plan.services(), "sink")
         stack.start("sink", slot="1")
@@ -125,7 +129,7 @@ def test_b30_a_locked_database_costs_neither_partitions_nor_a_restart(broker, tm
             stack.produce([(0, None, b'{"k":"_flush","ts":%d,"v":0}' % (T + 60_000))])
             logs = [lambda slot=slot: stack.log("sink", slot) for slot in ("0", "1")]
             wait_until(lambda: all("trying again" in log() for log in logs), "word of the lock")
-            time.sleep(12)
+            time.sleep(8)
             db.execute("COMMIT")
         counts = 'SELECT k, "count", "sum" FROM "out" ORDER BY k'
         wait_until(lambda: len(_rows(path, counts)) == 10, "all rows")

@@ -89,6 +89,7 @@ def test_a_property_that_no_client_has_is_a_mistake(broker):
         sink.prepare([PANES])
 
 
+@pytest.mark.long
 def test_topics_on_the_own_cluster_have_each_record_once_through_kills(broker):
     tables = "pops, sessions, pops_late, dead_letters"
     env: dict[str, Any] = {"TIDEMARK_SINK": "kafka:copy", "TIDEMARK_SINK_TABLES": tables}

@@ -50,7 +50,7 @@ def rows(stack, service="windowing", slot="0"):
     return int(figures.get("records" if service == "ingest" else "rows", 0))
 
 
-@pytest.mark.parametrize("service", ["ingest", "windowing"])
+@pytest.mark.parametrize("service", [pytest.param("ingest", marks=pytest.mark.long), "windowing"])
 def test_b31_a_worker_that_was_stopped_is_fenced_when_it_wakes(broker, service):
     spec = {"KAFKA_SESSION_TIMEOUT_MS": "6000", "TIDEMARK_TRANSACTION_TIMEOUT_MS": "10000"}
     with counted(broker, f"b31-{service}", **spec) as stack:
@@ -78,6 +78,7 @@ def test_b31_a_worker_that_was_stopped_is_fenced_when_it_wakes(broker, service):
         assert windows(stack) == {(f"k{n}", 0): (100, 100) for n in range(10)}
 
 
+@pytest.mark.long
 def test_b33_an_open_transaction_at_the_end_of_the_changelog_only_delays_the_restore(broker):
     with counted(broker, "b33") as stack:
         stack.start()
@@ -108,6 +109,7 @@ def test_b33_an_open_transaction_at_the_end_of_the_changelog_only_delays_the_res
         assert windows(stack) == {("a", 0): (100, 100)}
 
 
+@pytest.mark.long
 def test_b38_memory_does_not_grow_while_the_broker_is_away(tmp_path):
     """A service whose session ends meanwhile starts anew in its process, and waits."""
     port = free_port()
@@ -176,6 +178,7 @@ def test_b51_stopping_in_mid_run_ends_quickly_and_loses_nothing(broker):
         assert windows(stack) == {(f"k{n}", 0): (1_000, 1_000) for n in range(50)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transactional", [False, True])
 def test_b56_lag_is_0_when_all_is_read(broker, transactional):
     name = f"b56-{'transactional' if transactional else 'plain'}"

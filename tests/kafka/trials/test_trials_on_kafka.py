@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
@@ -48,6 +49,7 @@ def test_b24_records_and_panes_larger_than_messages_by_default_pass(broker):
     assert found["list"]["pads"] == ["y" * 500_000] * 3
 
 
+@pytest.mark.long
 def test_b24_a_pane_that_fits_no_message_is_one_dead_letter(broker):
     found, (letter,) = run_pads(broker, 40, panes=2)
     assert set(found) == {"a", "big"}
