@@ -48,7 +48,7 @@ def _measured(kind: Kind, rows: pl.DataFrame, segment: int) -> str:
     body = WindowAggregate(
         Hopping(_SIZE_MS, _SIZE_MS, 0), Aggregation({"value": kind}, COLUMNS), ("key",), COLUMNS
     )
-    meter = Meter(body, body.fresh())
+    meter = Meter(body, body.open())
     for part in segments(rows, segment):
         meter.fold(part)
     size = meter.state_bytes()

@@ -22,7 +22,7 @@ from bench.meter import Meter, rows_of, segments
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
-from tidemark.core.operators.operator import Body
+from tidemark.core.operators.operator import WindowBody
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.state.block_store import IN_MEMORY
 from tidemark.core.time.segment import NEVER_MS
@@ -45,17 +45,17 @@ class Figures:
     peak_mb: float
 
 
-def _sessions() -> Body:
+def _sessions() -> WindowBody:
     aggregation = Aggregation({"n": aggregates.count(), "sum": aggregates.sum("price")}, COLUMNS)
     return SessionAggregate(Session(_HOUR_MS), aggregation, KEY, COLUMNS)
 
 
-def _lists() -> Body:
+def _lists() -> WindowBody:
     aggregation = Aggregation({"all": aggregates.collect("price")}, COLUMNS)
     return WindowAggregate(Hopping(1_000, 1_000), aggregation, KEY, COLUMNS, _HOUR_MS)
 
 
-CASES: dict[str, Callable[[], Body]] = {
+CASES: dict[str, Callable[[], WindowBody]] = {
     "sessions of 1,000,000 keys": _sessions,
     "tumbling, lists of all values": _lists,
 }
@@ -85,7 +85,7 @@ def _measured(name: str, count: int, memory_mb: int | None) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         backend = None if memory_mb is None else RocksBackend(Path(folder), memory_mb * _MB)
         body = CASES[name]()
-        meter = Meter(body, body.fresh(IN_MEMORY if backend is None else backend.store))
+        meter = Meter(body, body.open(IN_MEMORY if backend is None else backend.store))
         for rows in _segments(count):
             meter.fold(rows)
             meter.publish(int(rows["@watermark"].to_numpy()[-1]))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.operators.operator import Body
+from tidemark.core.operators.operator import WindowBody
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.serde.frames import encode_frame
 
@@ -23,7 +23,7 @@ class Meter:
     ``steps_s``: that of each segment's fold.
     """
 
-    body: Body
+    body: WindowBody
     state: Any
     clock_ms: int = NEVER_MS
     rows: int = 0

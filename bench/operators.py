@@ -21,7 +21,7 @@ from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
-from tidemark.core.operators.operator import Body
+from tidemark.core.operators.operator import WindowBody
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
@@ -50,7 +50,7 @@ class Case:
     """
 
     name: str
-    body: Body
+    body: WindowBody
     keys: int
     opening: pl.DataFrame
     timed: pl.DataFrame
@@ -93,7 +93,7 @@ def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:
 
 
 def _measured(case: Case, segment: int) -> str:
-    opening = Meter(case.body, case.body.fresh())
+    opening = Meter(case.body, case.body.open())
     for part in segments(case.opening, segment):
         opening.fold(part)
     meter = Meter(case.body, opening.state)
@@ -113,7 +113,7 @@ def _measured(case: Case, segment: int) -> str:
     )
 
 
-def _moving(name: str, body: Body, count: int) -> Case:
+def _moving(name: str, body: WindowBody, count: int) -> Case:
     """Make rows whose times move on, each window open for as long as it lasts."""
     timed = _stream(count, 10_000, start_ms=0)
     last_ms = _lasts_ms(count)

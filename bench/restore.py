@@ -21,6 +21,8 @@ import polars as pl
 from bench.meter import segments
 from tidemark import Pipeline, bounded, count, session, tumbling
 from tidemark import sum as total
+from tidemark.core.operators.operator import WindowBody
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import (
     ARRIVAL,
     EVENT_TIME,
@@ -38,8 +40,8 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
-from tidemark.runtime.keyed.journal import Journal
-from tidemark.runtime.keyed.restore import Reading, Rebuilding, Restore, Wanted
+from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
+from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest, StateBuilder
 
 _START_MS = 1_700_000_000_000
 
@@ -52,11 +54,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="how the names of operators begin")
     asked = parser.parse_args()
     pipeline = _pipeline()
-    plans = [
-        each
-        for each in pipeline.plan().operators
-        if each.results.split(".")[1].startswith(asked.only)
-    ]
+    plans = [each for each in pipeline.plan().operators if each.name.startswith(asked.only)]
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
         config = Config(bootstrap_servers=broker.address)
         ensure(clients.admin(config), own_topics(pipeline.plan()), -1)
@@ -95,23 +93,26 @@ def _rows(plan: OperatorPlan, keys: int) -> pl.DataFrame:
         "at": at,
         "score": np.arange(keys) % 100,
     }
-    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **plan.operator.columns}
+    schema = {**ROW_COLUMNS, SOURCE: pl.String(), **plan.operator.inputs[0].columns}
     return pl.DataFrame([pl.Series(n, made[n]).cast(dtype) for n, dtype in schema.items()])
 
 
 def _commits(
     plan: OperatorPlan, rows: Iterator[pl.DataFrame], log: Changelog
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    state, clocks = plan.operator.body.fresh(), plan.operator.clocks().state()
+    body, clocks = plan.operator.body, plan.operator.clocks().state()
+    assert isinstance(body, WindowBody)
+    state = body.open()
     for number, segment in enumerate(rows):
-        late = plan.operator.body.fold(segment, state)
+        late = body.fold(segment, state)
         assert late.is_empty(), f"{late.height} late rows"
         yield from log.commit(state, clocks, number)
 
 
 def _measured(config: Config, plan: OperatorPlan, keys: int, segment: int) -> str:
     at = Partition(plan.changelog, 0)
-    log = Changelog(SnapshotRule(config.snapshot_commits, config.snapshot_bytes), "w", plan.parts)
+    rule = SnapshotRule(config.snapshot_commits, config.snapshot_bytes)
+    log = Changelog(rule, "w", plan.state_signature)
     producer = clients.transactional_producer(config, at.topic)
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -122,16 +123,18 @@ def _measured(config: Config, plan: OperatorPlan, keys: int, segment: int) -> st
         written += len(value or b"")
     producer.commit_transaction(30)
 
-    state = plan.operator.body.fresh()
-    journal = Journal(str(at), plan.operator.name, plan.parts, log.snapshot)
-    reading = Reading(journal, Rebuilding(state, plan.operator.clocks()))
-    want = Wanted(Partition(plan.log, 0), 1, log.last, ahead=False, changelogs={at: reading})
+    task = OperatorTask(plan.operator)
+    replay = ChangelogReplay(str(at), plan.name, plan.state_signature, log.snapshot)
+    reader = ChangelogReader(replay, StateBuilder(task))
+    log_partition = Partition(plan.log, 0)
+    request = RestoreRequest(log_partition, 1, log.last, ahead=False, readers={at: reader})
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
-    restore = Restore(config, clients.admin(config), [want], MemoryBackend())
+    restore = Restore(config, clients.admin(config), [request], MemoryBackend())
     while not restore.done:
         restore.step()
     took_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
     restore.close()
+    state = task.state
     lines = sum(frame.height for piece in state.snapshot() for frame in piece.values())
     assert lines == keys, f"{lines} lines of {keys} came back"
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

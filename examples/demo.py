@@ -229,7 +229,7 @@ def console_producer(address: str) -> Iterator[Callable[[Lines], None]]:
 def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
     """Read the result, late and dead-letter topics; give a function that shows what comes."""
     plan = game.plan()
-    topics = [topic for each in plan.operators for topic in (each.results, each.late)]
+    topics = [topic for each in plan.operators for topic in each.topics]
     consumer = Consumer(
         {
             "bootstrap.servers": address,

@@ -4,6 +4,7 @@ TidemarkError
 ├── PipelineError       the pipeline as written cannot mean anything; raised when it is built
 ├── ConfigurationError  a setting or the environment is wrong; stops the start
 └── StateError          recorded state and offsets contradict each other; never healed silently
+    └── UnreadableRowsError  rows of the log have other columns than the pipeline declares
 
 InfrastructureError     what a process works with failed: it ends, and is started again
 """
@@ -25,6 +26,10 @@ class ConfigurationError(TidemarkError):
 
 class StateError(TidemarkError):
     """Recorded state that does not fit its offsets: names topic, partition and what to do."""
+
+
+class UnreadableRowsError(StateError):
+    """Rows of a log that do not have the pipeline's columns: names the column and the source."""
 
 
 class InfrastructureError(Exception):

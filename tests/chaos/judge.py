@@ -10,7 +10,6 @@
 5. No pane is there twice, and the counts add up.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,16 +21,17 @@ import polars as pl
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
 from tidemark.ingest.ingest import Counts, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.local.run import Published
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
-from tidemark.runtime.keyed.encoders import results_of
-from tidemark.serde.avro_results import AvroResults
+from tidemark.runtime.keyed.encoders import encoder_of
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.segments import decode_segment
+from tidemark.testing.in_process import decoded
 
 Pane = dict[str, Any]
 Log = Mapping[int, Sequence[Segment]]
@@ -206,55 +206,52 @@ def _fell_idle(logs: Mapping[str, Log], recorded: Recorded) -> bool:
     )
 
 
-def replayed(
-    plan: OperatorPlan, segments: Sequence[Segment]
-) -> tuple[list[Message], list[Message]]:
-    """Return the panes and late rows that the operator makes of a log partition."""
-    operator, encoder = plan.operator, results_of(plan)
-    clocks, state = operator.clocks(), operator.body.fresh()
-    panes: list[Message] = []
-    late: list[Message] = []
+def replayed(plan: OperatorPlan, segments: Sequence[Segment]) -> dict[str, list[Message]]:
+    """Return the messages that the operator makes of a log partition, by topic."""
+    task = OperatorTask(plan.operator)
+    found: dict[str, list[Message]] = {topic: [] for topic in plan.topics}
     for segment in segments:
-        output = operator.step(segment, clocks, state)
-        assert output.rows == output.accepted + output.late.height
-        if output.panes.height:
-            panes += zip(*encoder.panes(output.panes), strict=True)
-        if output.late.height:
-            late += zip(*encoder.late(output.late), strict=True)
-    return panes, late
+        output = task.step(segment)
+        assert output.rows == output.accepted + output.late
+        for each in plan.published:
+            encoded = encoder_of(each).encode(output[each.port.name])
+            found[each.topic] += zip(*encoded, strict=True)
+    return found
 
 
 def _results(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
     for number, segments in log.items():
-        for topic, wanted in zip((plan.results, plan.late), replayed(plan, segments), strict=True):
+        for topic, wanted in replayed(plan, segments).items():
             got = list(recorded.own[Partition(topic, number)])
             if got != wanted:
                 yield (
                     f"{topic}/{number} holds {len(got)}, the log gives {len(wanted)}: "
                     f"{_first_difference(got, wanted)}"
                 )
-    panes = _decoded(plan, recorded.values(plan.results))
+    results = plan.results
+    panes = decoded(encoder_of(results), recorded.values(results.topic))
     names = Counter(tuple(map(pane.get, (*_window(plan), *NAMES))) for pane in panes)
-    yield from (f"{plan.results}: {n} times {name}" for name, n in names.items() if n > 1)
+    yield from (f"{results.topic}: {n} times {name}" for name, n in names.items() if n > 1)
 
 
 def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
     """Compare what a sink holds at the end, and the late rows, with those of the raw records."""
     published = Published(plan)
     for segments in log.values():
-        clocks, state = plan.operator.clocks(), plan.operator.body.fresh()
+        task = OperatorTask(plan.operator)
         for segment in segments:
-            published.add(plan.operator.step(segment, clocks, state))
-        published.add(plan.operator.finish(clocks, state))
-    encoder = results_of(plan)
-    wanted = _decoded(plan, encoder.panes(published.all_panes())[1])
-    got = _decoded(plan, recorded.values(plan.results))
-    yield from _held_differences(plan.results, _held(plan, got), _held(plan, wanted))
-    rows = published.late_rows()
-    late = encoder.late(rows)[1] if rows.height else []
-    found = recorded.values(plan.late)
-    if sorted(found) != sorted(late):
-        yield f"{plan.late} holds {len(found)}, the raw records give {len(late)}"
+            published.add(task.step(segment))
+        published.add(task.finish())
+    results, late = plan.results, plan.port("late")
+    encoder = encoder_of(results)
+    wanted = decoded(encoder, encoder.encode(published.every("panes"))[1])
+    got = decoded(encoder, recorded.values(results.topic))
+    yield from _held_differences(results.topic, _held(plan, got), _held(plan, wanted))
+    rows = published.every("late")
+    values = encoder_of(late).encode(rows)[1] if rows.height else []
+    found = recorded.values(late.topic)
+    if sorted(found) != sorted(values):
+        yield f"{late.topic} holds {len(found)}, the raw records give {len(values)}"
 
 
 def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pane]:
@@ -292,21 +289,14 @@ def _first_difference(got: Sequence[Any], wanted: Sequence[Any]) -> str:
     return f"at {n} {[*got[n : n + 1]] or 'nothing'}, wanted {[*wanted[n : n + 1]] or 'nothing'}"
 
 
-def _decoded(plan: OperatorPlan, values: Iterable[bytes]) -> list[Pane]:
-    encoder = results_of(plan)
-    if isinstance(encoder, AvroResults):
-        return list(map(encoder.pane_type.decode, values))
-    return list(map(json.loads, values))
-
-
 def _window(plan: OperatorPlan) -> tuple[str, ...]:
-    return (*plan.operator.key, plan.identity)
+    return plan.results.port.identity
 
 
 def _figures(
     plan: Plan, logs: Mapping[str, Log], recorded: Recorded, counts: Counts, idle: bool
 ) -> dict[str, int]:
-    outputs = [name for each in plan.operators for name in (each.results, each.late)]
+    outputs = [name for each in plan.operators for name in each.topics]
     return {
         "records": counts.records,
         "segments": sum(len(segments) for log in logs.values() for segments in log.values()),

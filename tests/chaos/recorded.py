@@ -49,7 +49,7 @@ def record(config: Config, admin: AdminClient, plan: Plan) -> Recorded:
     """Read all topics of a pipeline but its changelogs."""
     counts = topics.partition_counts(admin)
     raw = _partitions(counts, [source.topic for source in plan.sources])
-    outputs = [name for each in plan.operators for name in (each.results, each.late)]
+    outputs = [name for each in plan.operators for name in each.topics]
     own = _partitions(counts, [log.topic for log in plan.logs] + [plan.dead_letters, *outputs])
     begin, end = (offsets(admin, [*raw, *own], which) for which in (EARLIEST, LATEST))
     found_raw: dict[Partition, list[RawRecord]] = {at: [] for at in raw}

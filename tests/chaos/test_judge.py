@@ -80,9 +80,8 @@ def _operated(plan: Plan, recorded: Recorded) -> Recorded:
     for each in plan.operators:
         for number in range(2):
             segments = _segments(recorded, Partition(each.log, number))
-            panes, late = replayed(each, segments)
-            own[Partition(each.results, number)] = panes
-            own[Partition(each.late, number)] = late
+            for topic, messages in replayed(each, segments).items():
+                own[Partition(topic, number)] = messages
     return replace(recorded, own=own)
 
 
@@ -175,13 +174,11 @@ def test_it_finds_state_that_was_lost(plan, sent, recorded):
     (each,) = (each for each in plan.operators if each.operator.name == "tumbling")
     segments = _segments(recorded, LOG)
     middle = len(segments) // 2
-    panes, late = replayed(each, segments[:middle])
-    more_panes, more_late = replayed(each, segments[middle:])
-    own = {
-        **recorded.own,
-        Partition(each.results, LOG.number): panes + more_panes,
-        Partition(each.late, LOG.number): late + more_late,
+    before, after = replayed(each, segments[:middle]), replayed(each, segments[middle:])
+    restarted = {
+        Partition(topic, LOG.number): before[topic] + after[topic] for topic in each.topics
     }
+    own = {**recorded.own, **restarted}
     assert judge(plan, sent, replace(recorded, own=own)).differences
 
 

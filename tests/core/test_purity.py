@@ -48,6 +48,7 @@ WHOLE_NUMBERS = {
     ("operators/firing.py", "with_blocks"): "counts rows that fire",
     ("operators/firing.py", "_shows_rows"): "counts rows of windows that are there",
     ("rows/row_size.py", "_value_bytes"): "bytes",
+    ("time/row_watermarks.py", "_with_order"): "counts rows",
     ("operators/sessions/fold.py", "_components"): "counts where a component begins",
     ("rows/stateless.py", "_kill_oversized"): "bytes",
     ("rows/stateless.py", "filtered"): "counts true",

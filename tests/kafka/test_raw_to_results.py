@@ -59,12 +59,12 @@ def test_hostile_json_becomes_panes_sessions_late_rows_and_dead_letters(broker):
 
     local = LocalRun(build("hostile").plan())
     list(local.run({"hostile-moves": [value or b"" for value in values]}))
-    expected = local.published["pops"].last_panes().to_dicts()
+    expected = local.published["pops"].last("panes").to_dicts()
     assert last_panes(pops, "score") == {
         **{(p["player"], p["start"]): p["score"] for p in expected},
         ("keyed", END // 10_000 * 10_000): 9,
     }
-    expected = local.published["sessions"].last_panes().to_dicts()
+    expected = local.published["sessions"].last("panes").to_dicts()
     assert {key for key, _ in last_panes(sessions, "moves")} >= {p["player"] for p in expected}
     assert [(row["row"]["player"], row["row"]["score"]) for row in late] == [("p1", 100)]
     assert Counter(row["offset"] for row in dead) == Counter(

@@ -25,9 +25,10 @@ from tidemark import (
     punctuation,
     sum,  # noqa: A004
 )
+from tidemark.core.operators.ports import APPEND
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import write_results
-from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.keyed.encoders import encoder_of
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,8 @@ def test_other_discarding_windows_are_those_of_their_own_with_panes_of_what_is_n
         windows.aggregate(values=collect("score", order="arrival"), n=count()).to(name)
     plan = pipeline.plan()
     assert [
-        (each.description.partition(" in ")[2], each.discarding) for each in plan.operators
+        (each.description.partition(" in ")[2], each.results.port.mode == APPEND)
+        for each in plan.operators
     ] == [
         ("count_window(4), every 3 rows, discarding", True),
         ("delta(score, 5), every 2 rows, discarding", True),
@@ -233,10 +235,10 @@ def test_the_key_of_a_message_is_the_key_and_the_number_of_the_window():
                     "n", "best"],
             orient="row",
         )  # fmt: skip
-        encoder: Any = results_of(operator)
-        keys, values = encoder.panes(panes)
+        encoder: Any = encoder_of(operator.results)
+        keys, values = encoder.encode(panes)
         assert keys == [b'["a",7]']
-        shown = json.loads(values[0]) if name == "pairs" else encoder.pane_type.decode(values[0])
+        shown = json.loads(values[0]) if name == "pairs" else encoder.avro.decode(values[0])
         assert (shown["player"], shown["window"], shown["start"]) == ("a", 7, 0)
 
 

@@ -23,7 +23,7 @@ def ran(plan, *rows):
     lines = [json.dumps({"user": "a", "at": at, "gap": gap}).encode() for at, gap in rows]
     run = LocalRun(plan)
     list(run.run({"visits": lines}))
-    panes = run.published["out"].last_panes()
+    panes = run.published["out"].last("panes")
     shown = [] if panes.is_empty() else panes.select("start", "end", "n").rows()
     return shown, [f"{d.offset} {d.stage}: {d.reason}" for d in run.dead_letters]
 
@@ -36,7 +36,7 @@ def test_an_expression_is_the_gap_of_each_row_and_is_kept_as_a_column():
     plan = visits(col("gap") * 10)
     assert ran(plan, (0, 1), (5, 3), (40, 1)) == ([(0, 35, 2), (40, 50, 1)], [])
     (operator,) = plan.operators
-    assert operator.operator.columns["session_gap_ms"] == pl.Int64
+    assert operator.operator.inputs[0].columns["session_gap_ms"] == pl.Int64
     assert operator.operator.body.windows == Session(86_400_000, "session_gap_ms")
     assert operator.description == "n=count() in session(session_gap_ms, max 1d)"
 

@@ -85,7 +85,7 @@ def test_an_aggregate_of_zero_rows_is_that_of_nothing(name):
     run = LocalRun(pipeline.plan())
     lines = [b'{"k": "a", "ts": 1, "v": 7, "f": 0.5}', b'{"k": "b", "ts": 10, "v": 1, "f": 1.5}']
     assert list(run.run({"in": lines})) == [2]
-    shown = run.published["out"].all_panes().filter(k="a")
+    shown = run.published["out"].every("panes").filter(k="a")
     assert shown["timing"].to_list() == ["early", "on_time"]
     early, closed = shown["x"].to_list()
     assert early != closed or name in ("stddev", "variance")

@@ -13,7 +13,7 @@ def test_a_gap_is_filled_when_the_next_window_is_published():
     local = LocalRun(pipeline.plan())
     lines = [b'{"k":"a","at":%d}' % at for at in (1_000, 35_000)]
     list(local.run({"t": lines}))
-    panes = local.published["out"].last_panes()
+    panes = local.published["out"].last("panes")
     assert panes.select("start", "revision", "n", "values").rows() == [
         (0, 1, 1, [1_000]),
         (10_000, 0, 0, []),

@@ -34,7 +34,7 @@ def test_a_record_larger_than_a_segment_dies_and_its_neighbours_pass():
     assert (letter.offset, letter.stage) == (2, "log")
     assert letter.reason == "rows of 4,194,305 bytes, at most 4,194,304 are possible"
     assert local.counts["in"].passed == 3
-    assert local.published["out"].last_panes()["rows"].to_list() == [3]
+    assert local.published["out"].last("panes")["rows"].to_list() == [3]
 
 
 def test_members_that_are_no_columns_take_no_room():
@@ -50,7 +50,7 @@ def test_a_list_that_would_fill_the_memory_dies_before_it_is_exploded():
 
     (letter,) = local.dead_letters
     assert (letter.offset, letter.stage) == (1, "explode(tags)")
-    assert local.published["out"].last_panes()["rows"].to_list() == [2]
+    assert local.published["out"].last("panes")["rows"].to_list() == [2]
 
 
 def test_rows_that_python_makes_count_together():

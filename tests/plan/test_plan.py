@@ -33,7 +33,7 @@ def test_streams_that_share_a_key_share_a_log_and_one_stream_is_stored_once():
     (stream,) = log.streams
     assert (stream.name, stream.key, stream.topics) == ("moves", ("player",), {"moves"})
     assert list(stream.columns) == ["player", "at", "score", "kind"]
-    assert [operator.operator.streams for operator in plan.operators] == [("moves",), ("moves",)]
+    assert [operator.operator.streams for operator in plan.operators] == [{"moves"}, {"moves"}]
 
 
 def test_an_operator_knows_its_service_its_topics_and_its_values():
@@ -41,15 +41,19 @@ def test_an_operator_knows_its_service_its_topics_and_its_values():
     assert (pops.service, sessions.service) == ("windowing", "sessions")
     assert isinstance(pops.operator.body, WindowAggregate)
     assert isinstance(sessions.operator.body, SessionAggregate)
-    assert (pops.log, pops.results, pops.late, pops.changelog, pops.format) == (
+    assert (pops.log, *pops.topics, pops.changelog, pops.results.format) == (
         "game.by-player.log",
         "game.pops-per-minute",
         "game.pops-per-minute.late",
         "game.pops-per-minute.changelog",
         "json",
     )
-    assert pops.values == {"pops": pl.Int64, "score": pl.Int64}
-    assert pops.operator.topics == {"moves"}
+    port = pops.results.port
+    assert {name: port.columns[name] for name in port.values} == {
+        "pops": pl.Int64,
+        "score": pl.Int64,
+    }
+    assert pops.operator.sources == {"moves"}
     assert pops.description == (
         'pops=count(), score=sum("score") in tumbling(1m), allowed lateness 10m'
     )
@@ -58,7 +62,9 @@ def test_an_operator_knows_its_service_its_topics_and_its_values():
 def test_the_plan_names_its_services_and_dead_letters_and_how_long_silence_matters():
     plan = game().plan()
     assert plan.services() == ("ingest", "windowing", "sessions")
-    assert [operator.results for operator in plan.of_service("sessions")] == ["game.play-sessions"]
+    assert [operator.results.topic for operator in plan.of_service("sessions")] == [
+        "game.play-sessions"
+    ]
     assert plan.dead_letters == "game.dead-letters"
     assert plan.horizon_ms == 2_000 + 60_000 + 600_000
 

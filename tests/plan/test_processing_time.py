@@ -32,7 +32,8 @@ def test_windows_without_rows_are_published_where_asked():
     tens = processing_time(tumbling(10))
     keyed(pipeline).window(tens, empty=True).aggregate(n=count()).to("out")
     (plan,) = pipeline.plan().operators
-    operator = replace(plan.operator, columns=COLUMNS)
+    (side,) = plan.operator.inputs
+    operator = replace(plan.operator, inputs=(replace(side, columns=COLUMNS),))
     assert stepped(operator, (5, (1,)), (12, ()), (31, (2,)), (40, ())) == [
         [], ["[0,10) r1"], [], ["[10,20) r0", "[20,30) r0", "[30,40) r1"],
     ]  # fmt: skip
@@ -53,7 +54,7 @@ def test_silence_is_told_until_every_window_has_closed(window, service, text, ho
     (operator,) = pipeline.plan().operators
     assert (operator.service, operator.description) == (service, f"n=count() in {text}")
     assert operator.operator.by_processing_time
-    assert operator.horizon_ms == horizon_ms + 60_000
+    assert operator.operator.horizon_ms == horizon_ms + 60_000
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ def test_a_snapshot_stays_as_it_was_and_its_pieces_apply_in_any_order(kind, monk
     monkeypatch.setattr(line_table, "PIECE_LINES", 9)
     draw = random.Random(kind)
     operator = body_of(kind)
-    body, state = operator.body, operator.body.fresh()
+    body, state = operator.body, operator.body.open()
 
     def segment(begin_ms: int, before_ms: int, clock_ms: int) -> None:
-        body.fold(rows_at(begin_ms, operator.columns, draw), state)
+        body.fold(rows_at(begin_ms, operator.inputs[0].columns, draw), state)
         body.publish(state, before_ms, clock_ms)
         state.purge(clock_ms)
 
@@ -108,7 +108,7 @@ def test_a_snapshot_stays_as_it_was_and_its_pieces_apply_in_any_order(kind, monk
     pieces = list(later)
     assert len(pieces) > 2
     draw.shuffle(pieces)
-    restored = body.fresh()
+    restored = body.open()
     for piece in pieces:
         restored.apply(piece)
     restored.validate()

@@ -71,12 +71,12 @@ def test_state_does_not_grow_with_time_and_ends_with_it(window, options):
         builder = SegmentBuilder(epoch=step)
         builder.add(taken)
         ((segment,),) = builder.build(plan.logs[0], int(times[-1][1]), {"t": 1})
-        shown += task.step(segment).panes.height
+        shown += task.step(segment)["panes"].height
         task.state.purge(task.clocks.clock_ms)
         held.append(task.state.size_bytes())
     assert shown > STEPS
     assert max(held[STEPS // 2 :]) <= 1.5 * max(held[: STEPS // 2])
-    task.operator.finish(task.clocks, task.state)
+    task.finish()
     task.state.purge(task.clocks.clock_ms)
     assert task.state.open_windows() == 0
     assert [piece for piece in task.state.snapshot() if any(map(len, piece.values()))] == []

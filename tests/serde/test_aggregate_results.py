@@ -14,14 +14,16 @@ from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Changes, Operator
+from tidemark.core.operators.ports import Input, pane_port
 from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.clock import ClockTable
 from tidemark.core.time.segment import Segment
 from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
-from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.avro_results import AvroEncoder, record_schema
 from tidemark.serde.changelog import DELTA, Commit, Piece, decode, encode
-from tidemark.serde.json_results import JsonResults
+from tidemark.serde.json_results import JsonEncoder
 
 AGGREGATION = Aggregation(
     {
@@ -48,27 +50,24 @@ BODIES = [
 
 def operator(log: EventLog, body: WindowAggregate | SessionAggregate) -> Operator:
     topics = frozenset(log.topics)
-    return Operator("w", log.topics, topics, ("key",), COLUMNS, body, by_arrival=True)
+    return Operator("w", (Input(log.topics, ("key",), COLUMNS, topics),), body, by_arrival=True)
 
 
 def run(of: Operator, segments: Sequence[Segment], *, restore: bool) -> list[pl.DataFrame]:
     """Run a log, restoring all state from the bytes of a changelog after each step where asked."""
-    clocks, state = of.clocks(), of.body.fresh()
-    panes, records = [], []
+    task, panes, records = OperatorTask(of), [], []
     for segment in segments:
-        panes.append(of.step(segment, clocks, state).panes)
-        records.append(encoded(state.changes(), clocks))
+        panes.append(task.step(segment)["panes"])
+        records.append(encoded(task.checkpoint().changes, task.clocks))
         if restore:
-            clocks, state = ClockTable(of.topics), of.body.fresh()
-            for record in records:
-                state.apply(decode(record).changes)
+            task = OperatorTask(of)
             written = decode(records[-1]).clocks
             assert written is not None
-            clocks.apply(written)
-            pieces = list(state.snapshot()) or [{}]
-            records = [encoded(piece, clocks) for piece in pieces]
-            state.changes()
-    panes.append(of.finish(clocks, state).panes.drop("end_of_input"))
+            task.restore((decode(record).changes for record in records), written, 0)
+            pieces = list(task.snapshot()) or [{}]
+            records = [encoded(piece, task.clocks) for piece in pieces]
+            task.checkpoint()
+    panes.append(task.finish()["panes"].drop("end_of_input"))
     return panes
 
 
@@ -108,17 +107,17 @@ PANE = {"start": 0, "end": 10, "revision": 3, "timing": "late", "final": True, "
 def panes(**changes: object) -> pl.DataFrame:
     body = BODIES[0]
     assert isinstance(body, WindowAggregate)
-    frame = body.publish(body.fresh(), 0, 0).select("key", *PANE, *VALUES)
+    frame = body.publish(body.open(), 0, 0).select("key", *PANE, *VALUES)
     return pl.DataFrame(
         [{"key": "k", **PANE, **VALUES, **changes}], schema=frame.schema, orient="row"
     )
 
 
 def test_lists_and_structs_are_those_of_json():
-    results = JsonResults(["key"], list(VALUES), list(COLUMNS))
+    results = JsonEncoder(pane_port(("key",), COLUMNS, TYPES))
 
-    keys, values = results.panes(panes())
-    _, withdrawn = results.panes(panes(retracted=True, **dict.fromkeys(VALUES)))
+    keys, values = results.encode(panes())
+    _, withdrawn = results.encode(panes(retracted=True, **dict.fromkeys(VALUES)))
 
     shown = {name: value for name, value in PANE.items() if name != "retracted"}
     assert keys == [b'["k",0]']
@@ -127,11 +126,11 @@ def test_lists_and_structs_are_those_of_json():
 
 
 def test_avro_holds_lists_and_structs():
-    results = AvroResults("game.top", {"key": pl.String()}, TYPES, COLUMNS)
+    results = AvroEncoder("game.top", pane_port(("key",), COLUMNS, TYPES))
 
-    _, (message,) = results.panes(panes())
+    _, (message,) = results.encode(panes())
 
-    found = results.pane_type.decode(message)
+    found = results.avro.decode(message)
     assert {name: found[name] for name in VALUES} == VALUES
 
 
@@ -140,4 +139,4 @@ def test_avro_refuses_lists_of_what_it_does_not_know():
     aggregation = Aggregation({"all": aggregates.collect("at")}, columns)
 
     with pytest.raises(PipelineError, match="Avro results hold no Datetime"):
-        AvroResults("t", {}, aggregation.types, {})
+        record_schema("t", pane_port((), {}, aggregation.types))

@@ -178,7 +178,12 @@ class DatabaseContract:
         assert filled(place, batch([early]), batch([late], 1, 1)) == [row(late)]
 
     def test_instants_may_be_null(self, place):
-        table = replace(PANES, columns={**PANES.columns, "record_time": INSTANT})
+        table = replace(
+            PANES,
+            columns={**PANES.columns, "record_time": INSTANT},
+            members={**PANES.members, "record_time": "timestamp_ms"},
+            instants=PANES.instants | {"record_time"},
+        )
         records = [pane("ann", 0, 1, timestamp_ms=None), pane("bob", 0, 1, timestamp_ms=1)]
         found = filled(place, batch(records, table=table), table=table)
         assert [each["record_time"] for each in found] == [None, EPOCH + timedelta(milliseconds=1)]

@@ -33,6 +33,8 @@ PANES = Table(
     comment="Panes of game.pops",
     window=("window_start", "player"),
     record_key=("player",),
+    members={"window_start": "start", "window_end": "end"},
+    instants=frozenset({"window_start", "window_end"}),
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOPIC_ID = "AAAA"

@@ -17,7 +17,7 @@ from tidemark import (
     tumbling,
 )
 from tidemark.local.run import LocalRun
-from tidemark.sinks.table import RENAMED, tables_of
+from tidemark.sinks.table import tables_of
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_table_keeps_every_pane_of_a_window_whose_last_one_is_of_no_rows(windo
     records = [{"player": "a", "at": at, "score": at} for at in (0, 1, 2, 3, 60)]
     for _ in run.run({"moves": [json.dumps(record).encode() for record in records]}):
         pass
-    panes = run.published["sums"].all_panes()
+    panes = run.published["sums"].every("panes")
     (table,) = (each for each in tables_of(plan) if each.topic == "game.sums")
-    kept = panes.unique([RENAMED.get(name, name) for name in table.key], keep="last")
+    kept = panes.unique([table.member(name) for name in table.key], keep="last")
     first = kept.filter(col("end") < 60_000)
     assert first["n"].sum() == 4
     assert first["timing"].sort().to_list()[-1] == "on_time"

@@ -26,8 +26,8 @@ def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
 
     assert compared.equal, "\n".join(diff_lines(compared))
     topics = {topic.topic: topic for topic in compared.topics}
-    assert all(topics[each.results].left > 0 for each in kinds.plan.operators)
-    assert sum(topics[each.late].left for each in kinds.plan.operators) > 100
+    assert all(topics[each.results.topic].left > 0 for each in kinds.plan.operators)
+    assert sum(topics[each.port("late").topic].left for each in kinds.plan.operators) > 100
     assert all(topic.left == topic.right for topic in compared.topics)
 
 
@@ -76,7 +76,7 @@ def test_a_replay_to_topics_writes_what_live_wrote(game, sessions):
     replay(game.config, game.plan, Span(), "topics", sessions, 1)
 
     for each in game.plan.operators:
-        for live in (each.results, each.late):
+        for live in each.topics:
             assert sorted(game.committed(f"{live}.replay")) == sorted(game.committed(live))
     with pytest.raises(ConfigurationError, match="holds an earlier replay: delete it first"):
         replay(game.config, game.plan, Span(), "topics", sessions, 1)

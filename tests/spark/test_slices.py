@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,13 +15,13 @@ from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.partition import Partition
-from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.keyed.encoders import encoder_of
 from tidemark.runtime.keyed.restore import _joined as joined_pieces
 from tidemark.serde.segments import encode_segment
 from tidemark.spark import work
+from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import Piece
 from tidemark.spark.read.slices import most_slices, sliced, slices_of
-from tidemark.spark.unit import Given, Unit
 
 LOG = "kinds.by-who.log"
 
@@ -57,17 +58,15 @@ def valued(segments: list[Segment], first: int = 0) -> list[tuple[int, bytes]]:
 
 def messages(plan, segments: list[Segment], at_once: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield topic, key and value of all that a unit publishes, of so many segments at once."""
-    unit = Unit(plan, Partition(LOG, 0))
+    unit = LogReplay(plan, Partition(LOG, 0))
     log = valued(segments)
     for first in range(0, len(log), at_once):
         for given in unit.take(log[first : first + at_once]):
-            each, output = given.plan, given.output
-            if output.panes.height:
-                keys, values = results_of(each).panes(output.panes)
-                yield from ((each.results, *pair) for pair in zip(keys, values, strict=True))
-            if output.late.height:
-                keys, values = results_of(each).late(output.late)
-                yield from ((each.late, *pair) for pair in zip(keys, values, strict=True))
+            for each in given.plan.published:
+                rows = given.output.frames[each.port.name]
+                encoder: Any = encoder_of(each)
+                keys, values = encoder.encode(rows)
+                yield from ((each.topic, *pair) for pair in zip(keys, values, strict=True))
 
 
 def by_key(found: Iterator[tuple[str, bytes, bytes]]) -> dict[tuple[str, str], list[bytes]]:
@@ -115,20 +114,20 @@ def test_portions_are_so_few_segments_that_their_work_is_a_small_part_of_the_tim
 
 
 def test_what_is_given_names_the_segment_that_gave_it(plan, segments):
-    alone, together = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
+    alone, together = LogReplay(plan, Partition(LOG, 0)), LogReplay(plan, Partition(LOG, 0))
     values = valued(segments)
     wanted = offsets_of(given for value in values for given in alone.take([value]))
     assert offsets_of(together.take(values)) == wanted
-    assert together.tallies() == alone.tallies()
+    assert together.counts() == alone.counts()
 
 
-def offsets_of(given: Iterable[Given]) -> dict[str, tuple[list[int], list[int]]]:
+def offsets_of(given: Iterable[SegmentOutput]) -> dict[str, tuple[list[int], list[int]]]:
     """Gather the offsets of panes and of late rows by operator."""
     found: dict[str, tuple[list[int], list[int]]] = {}
     for each in given:
         panes, late = found.setdefault(each.plan.operator.name, ([], []))
-        panes += each.pane_offset.tolist()
-        late += each.late_offset.tolist()
+        panes += each.offsets["panes"].tolist()
+        late += each.offsets["late"].tolist()
     return found
 
 
@@ -166,30 +165,29 @@ def test_a_missing_segment_stops_a_replay(plan, segments):
 
 def test_a_damaged_segment_is_named_by_its_offset(plan):
     with pytest.raises(StateError, match=rf"^{LOG}/0, offset 7: Segment: 4 bytes"):
-        list(Unit(plan, Partition(LOG, 0)).take([(7, b"junk")]))
+        list(LogReplay(plan, Partition(LOG, 0)).take([(7, b"junk")]))
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, together):
     half, slices = len(segments) // 2, 3
     cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
-    units = [Unit(plan, Partition(LOG, 0), index) for index in range(slices)]
-    whole, joined = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
+    units = [LogReplay(plan, Partition(LOG, 0), index) for index in range(slices)]
+    whole, joined = LogReplay(plan, Partition(LOG, 0)), LogReplay(plan, Partition(LOG, 0))
     list(whole.take(valued(segments[:half])))
     for unit in units:
         list(unit.take(valued([parts[unit.slice] for parts in cut])))
 
-    for index, running in enumerate(joined._running):
-        parts = [unit._running[index] for unit in units]
-        pieces = [piece for part in parts for piece in part.state.snapshot()]
-        for piece in [joined_pieces(pieces)] if together else pieces:
-            running.state.apply(piece)
-        running.clocks.apply(parts[0].clocks.state())
-        running.state.validate()
+    for index, task in enumerate(joined._task.tasks):
+        parts = [unit._task.tasks[index] for unit in units]
+        pieces = [piece for part in parts for piece in part.snapshot()]
+        merged = [joined_pieces(pieces)] if together else pieces
+        task.restore(merged, parts[0].clocks.state(), 0)
+        task.state.validate()
 
     for value in valued(segments[half:], half):
         wanted = {given.plan.operator.name: given.output for given in whole.take([value])}
         for given in joined.take([value]):
             name = given.plan.operator.name
-            assert given.output.panes.equals(wanted[name].panes), name
-            assert given.output.late.equals(wanted[name].late)
+            assert given.output["panes"].equals(wanted[name]["panes"]), name
+            assert given.output["late"].equals(wanted[name]["late"])

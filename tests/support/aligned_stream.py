@@ -12,6 +12,7 @@ from tidemark.core.aggregates.constructors import count
 from tidemark.core.aggregates.constructors import sum as total
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 from tidemark.core.windows.trigger import on_close
 from tidemark.core.windows.window import Hopping
@@ -28,7 +29,7 @@ class Windowing:
         body = WindowAggregate(
             hopping, aggregation, key, COLUMNS, lateness_ms, trigger or on_close()
         )
-        self.operator = Operator("sums", ("s",), frozenset({"t"}), key, COLUMNS, body)
+        self.operator = Operator("sums", (Input(("s",), key, COLUMNS, frozenset({"t"})),), body)
         self.task = Task(self.operator)
         self.watermark_ms, self.offset = NEVER_MS, 0
         self.late: list[str] = []
@@ -45,11 +46,11 @@ class Windowing:
         )
         output = self.task.step(Segment(0, 0, (mark,), {"t": 1}, 0, {"s": frame}))
         self.watermark_ms = watermark
-        self.late = [shown_late(row) for row in output.late.iter_rows(named=True)]
-        return shown(output.panes)
+        self.late = [shown_late(row) for row in output["late"].iter_rows(named=True)]
+        return shown(output["panes"])
 
     def finish(self):
-        return shown(self.operator.finish(self.task.clocks, self.task.state).panes)
+        return shown(self.task.finish()["panes"])
 
     def _row(self, text):
         words = text.split()

@@ -23,7 +23,7 @@ class Stream:
     def __init__(self, windows, every=None, aggregation=SUM, *, discarding=False):
         body = DiscardingArrival if discarding else ArrivalAggregate
         self.body = body(windows, aggregation, ("key",), COLUMNS, every)
-        self.state = self.body.fresh()
+        self.state = self.body.open()
         self.offset = 0
 
     def rows(self, text, now=0):

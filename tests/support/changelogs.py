@@ -8,7 +8,7 @@ import polars as pl
 from tidemark.core.state import blocks
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
-from tidemark.runtime.keyed.journal import Journal
+from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 
 NEVER = SnapshotRule(commits=10**9, bytes=10**12)
 PARTS = {"key": "player: String", "aggregates": "pops=count()"}
@@ -59,8 +59,21 @@ def commit(log: Changelog, state: Any, at: int = 0) -> list[Record]:
     return log.commit(state, clocks(at), next_offset=at)
 
 
-def journal_of(records: Iterable[Record], snapshot: int | None = None, parts=PARTS) -> Journal:
-    journal = Journal(HERE, "pops", parts, snapshot)
+class Target:
+    """What a changelog is read into: a state, and the clocks of the last piece."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+        self.clocks: Any = None
+
+    def resume(self, clocks: pl.DataFrame, next_offset: int) -> None:
+        self.clocks = clocks
+
+
+def journal_of(
+    records: Iterable[Record], snapshot: int | None = None, parts=PARTS
+) -> ChangelogReplay:
+    journal = ChangelogReplay(HERE, "pops", parts, snapshot)
     for key, value in records:
         journal.add(key, value)
     return journal

@@ -23,6 +23,6 @@ def segments(*commits):
 def stepped(operator, *commits):
     task, shown = Task(operator), []
     for segment in segments(*commits):
-        panes = task.step(segment).panes
+        panes = task.step(segment)["panes"]
         shown.append([f"[{s},{e}) r{r}" for s, e, r in panes.select(START, END, REVISION).rows()])
     return shown

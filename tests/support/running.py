@@ -13,7 +13,8 @@ from tests.support.logs import COLUMNS
 from tests.support.stores import stores
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.operators.operator import Changes, Operator, Output
+from tidemark.core.operators.operator import Changes, Operator, WindowBody
+from tidemark.core.operators.task import OperatorTask, Output
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import (
     EVENT_TIME,
@@ -76,20 +77,18 @@ def _steps() -> st.SearchStrategy[frozenset[int]]:
     return st.frozensets(st.integers(0, 8), max_size=4)
 
 
-class Task:
-    """One operator on one log partition, with its state as a changelog would hold it."""
+class Task(OperatorTask):
+    """An operator task, and what its changelog would hold."""
 
     def __init__(self, operator: Operator, store: BlockStore = IN_MEMORY) -> None:
-        self.operator = operator
+        super().__init__(operator, store)
         self.store = store
-        self.clocks = operator.clocks()
-        self.state = operator.body.fresh(store)
         self.changelog: list[Changes] = []
         self._taken: tuple[Iterator[Changes], int] | None = None
 
     def step(self, segment: Segment) -> Output:
         """Take a segment and write down what changed."""
-        output = self.operator.step(segment, self.clocks, self.state)
+        output = super().step(segment)
         self.note()
         return output
 
@@ -103,13 +102,13 @@ class Task:
         if step in happen.purges:
             self.state.purge(self.clocks.clock_ms)
         if step in happen.snapshots:
-            self.snapshot()
+            self.take_snapshot()
         if step in happen.written:
             self.compact()
         if step in happen.replays:
-            self.restore()
+            self.restart()
 
-    def snapshot(self) -> None:
+    def take_snapshot(self) -> None:
         """Take a snapshot, which is made as it is written."""
         self._taken = iter(self.state.snapshot()), len(self.changelog)
 
@@ -120,15 +119,12 @@ class Task:
             self.changelog[:older] = pieces
             self._taken = None
 
-    def restore(self) -> None:
+    def restart(self) -> None:
         """Start again from the changelog; a snapshot that is not whole is lost."""
-        clocks = self.operator.clocks()
-        clocks.apply(self.clocks.state())
-        self.clocks, self.state = clocks, self.operator.body.fresh(self.store)
-        self._taken = None
-        for changes in self.changelog:
-            self.state.apply(changes)
-        self.state.validate()
+        restarted = OperatorTask(self.operator, self.store)
+        restarted.restore(self.changelog, self.clocks.state(), self.next_offset)
+        restarted.state.validate()
+        self.clocks, self.state, self._taken = restarted.clocks, restarted.state, None
 
 
 def run(
@@ -140,18 +136,20 @@ def run(
     """Run a log, then the end of input; with incidents where given, and panes as ``pane``."""
     happen = incidents or Incidents()
     task, made = Task(operator, happen.store), Run()
+    key = operator.inputs[0].key
     for step, segment in enumerate(segments):
         output = task.step(segment)
-        made.steps.append(panes(output.panes, operator.key, pane))
-        made.late += [late_row(row) for row in output.late.iter_rows(named=True)]
+        made.steps.append(panes(output["panes"], key, pane))
+        made.late += [late_row(row) for row in output["late"].iter_rows(named=True)]
         made.rows += output.rows
+        assert output.late == output["late"].height
         made.clocks.append(task.clocks.clock_ms)
-        assert output.accepted + output.late.height == output.rows
+        assert output.accepted + output.late == output.rows
         task.meet(happen, step)
     if happen.moves:
-        task.restore()
-    output = operator.finish(task.clocks, task.state)
-    made.steps.append(panes(output.panes.drop("end_of_input"), operator.key, pane))
+        task.restart()
+    output = task.finish()
+    made.steps.append(panes(output["panes"].drop("end_of_input"), key, pane))
     return made
 
 
@@ -168,15 +166,15 @@ def run_crowd(
     ``oracle`` takes the rows and the clock before and after; it adds to ``late``.
     """
     task, before_ms, found = Task(operator, happen.store), NEVER_MS, []
+    body = operator.body
+    assert isinstance(body, WindowBody)
     schema = {**ROW_COLUMNS, SOURCE: pl.String(), **COLUMNS}
     for step, (rows, clock_ms) in enumerate(crowd):
-        folded = task.operator.body.fold(
-            shaped(pl.DataFrame(rows, schema=schema, orient="row")), task.state
-        )
+        folded = body.fold(shaped(pl.DataFrame(rows, schema=schema, orient="row")), task.state)
         found += [late_row(row) for row in folded.iter_rows(named=True)]
         due = oracle(rows, before_ms, clock_ms)
-        made = task.operator.body.publish(task.state, before_ms, clock_ms)
-        assert panes(made, operator.key) == due
+        made = body.publish(task.state, before_ms, clock_ms)
+        assert panes(made, operator.inputs[0].key) == due
         assert found == late
         before_ms = clock_ms
         task.note()

@@ -31,7 +31,7 @@ class Stream:
         )
         if self.body.trigger not in (on_close(), on_final()):
             self.body = EarlySessionAggregate(self.body)
-        self.state = self.body.fresh()
+        self.state = self.body.open()
         self.clock_ms = NEVER_MS
         self.offset = 0
 

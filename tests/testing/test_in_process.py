@@ -1,5 +1,7 @@
 """Scenarios in this process, and what a mistake in a test is told."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.scenarios import SCENARIOS, module, move
@@ -49,9 +51,9 @@ def test_a_lost_state_is_noticed(run):
     """The scenarios could not fail if a crash lost nothing: here its changelog is lost too."""
     run.send("steps-moves", move("a", 1_000))
     run.crash("windowing")
-    for tasks in run._tasks.values():
-        for task in tasks:
-            task.changelog.clear()
+    for operators in run._operators.values():
+        for operator in operators:
+            operator.checkpoints = [replace(c, changes={}) for c in operator.checkpoints]
     run.restart("windowing")
     run.advance("steps-moves", 12_000)
     run.expect_panes("pops")

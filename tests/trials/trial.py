@@ -118,11 +118,11 @@ def _read(spec, key, values, cuts):
     for _ in local.run({"in": values}):
         pass
     (published,) = local.published.values()
-    panes = [_pane(row) for row in published.all_panes().iter_rows(named=True)]
+    panes = [_pane(row) for row in published.every("panes").iter_rows(named=True)]
     panes = [pane for pane in panes if not str(pane["key"]).startswith("_")]
     late = [
         {"key": row["k"], "ts": row["@event_time"], "v": row["v"]}
-        for row in published.late_rows().iter_rows(named=True)
+        for row in published.every("late").iter_rows(named=True)
     ]
     counts = local.counts["in"]
     assert counts.records == counts.passed + counts.filtered + counts.dead + counts.blank

@@ -145,8 +145,8 @@ def diff(
 ) -> int:
     """Compare what the services have published with a replay of what they have read.
 
-    Given two results of replays, compares these. Exit status 0: equal, message by message. 1:
-    different; prints the first differences.
+    With two folders of replayed results: compare these. Exit status 0: equal, message by message.
+    1: different; prints the first differences.
     """
     _require_spark()
     from tidemark.commands.replay_view import diff_lines

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from tidemark.plan.physical import Plan
+from tidemark.spark.log_replay import OperatorCounts
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.replay.folders import FoldersDiff
 from tidemark.spark.replay.jobs import Compared, Done
 from tidemark.spark.replay.matching import Difference, Message, TopicDiff
-from tidemark.spark.unit import Tally
 
 _LONGEST = 400
 
@@ -18,7 +18,7 @@ def replay_lines(plan: Plan, done: Done) -> Iterator[str]:
         tally = _total(done.outcomes, operator.operator.name)
         yield (
             f"{operator.operator.name}: {tally.rows:,} rows = {tally.rows - tally.late:,} accepted "
-            f"+ {tally.late:,} late, {tally.panes:,} panes"
+            f"+ {tally.late:,} late, {tally.results:,} panes"
         )
     logs = {outcome.log: outcome.segments for outcome in done.outcomes}
     yield (
@@ -27,13 +27,13 @@ def replay_lines(plan: Plan, done: Done) -> Iterator[str]:
     )
 
 
-def _total(outcomes: Sequence[Outcome], operator: str) -> Tally:
-    total = Tally()
+def _total(outcomes: Sequence[Outcome], operator: str) -> OperatorCounts:
+    total = OperatorCounts()
     for outcome in outcomes:
-        tally = outcome.operators.get(operator, Tally())
+        tally = outcome.operators.get(operator, OperatorCounts())
         total.rows += tally.rows
         total.late += tally.late
-        total.panes += tally.panes
+        total.results += tally.results
     return total
 
 

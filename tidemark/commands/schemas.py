@@ -15,7 +15,7 @@ from tidemark.commands.options import PipelineArgument
 from tidemark.errors import PipelineError
 from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import OperatorPlan, Plan
-from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.avro_results import record_schema
 from tidemark.serde.schema_compatibility import breaks
 
 
@@ -67,15 +67,12 @@ def result_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _of_operator(plan: OperatorPlan) -> Mapping[str, dict[str, Any]]:
-    operator = plan.operator
-    key = {name: operator.columns[name] for name in operator.key}
     try:
-        results = AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
+        return {each.topic: record_schema(each.topic, each.port) for each in plan.published}
     except PipelineError:
-        if plan.format == "avro":
+        if plan.results.format == "avro":
             raise
         return {}  # JSON may hold what Avro does not know
-    return {plan.results: results.pane_type.schema, plan.late: results.late_type.schema}
 
 
 def as_text(schema: dict[str, Any]) -> str:

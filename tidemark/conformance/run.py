@@ -9,7 +9,9 @@ from tidemark.conformance.feed import Feed, Step
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.translate import Translation, translate
 from tidemark.conformance.values import TIMES
-from tidemark.core.operators.operator import Changes, Operator, Output
+from tidemark.core.operators.operator import Changes, Operator
+from tidemark.core.operators.ports import LATE, PANES
+from tidemark.core.operators.task import OperatorTask, Output
 from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.windows.pane import EARLY, END, FINAL, RETRACTED, START, TIMING, WINDOW
 
@@ -28,54 +30,55 @@ class Collected:
         return {"late": self.late, "dropped": self.late + self.without_key}
 
 
-class _Task:
-    """An operator with its state and its changelog, as a service holds them."""
+class _Restartable:
+    """An operator task and its changelog, as a service holds them."""
 
     def __init__(self, operator: Operator) -> None:
-        self._operator = operator
-        self.clocks = operator.clocks()
-        self._state = operator.body.fresh()
+        self._task = OperatorTask(operator)
         self._changelog: list[Changes] = []
+
+    @property
+    def clock_ms(self) -> int:
+        return self._task.clock_ms
 
     def take(self, step: Step) -> Output:
         if step.segment is None:
-            return self._operator.finish(self.clocks, self._state)
-        output = self._operator.step(step.segment, self.clocks, self._state)
-        self._changelog.append(self._state.changes())
+            return self._task.finish()
+        output = self._task.step(step.segment)
+        self._changelog.append(self._task.checkpoint().changes)
         return output
 
     def compact(self) -> None:
         """Replace the changelog by a snapshot."""
-        self._changelog = list(self._state.snapshot())
+        self._changelog = list(self._task.snapshot())
 
     def restart(self) -> None:
         """Go on with nothing but the changelog and the clock."""
-        clocks, state = self._operator.clocks(), self._operator.body.fresh()
-        clocks.apply(self.clocks.state())
-        for changes in self._changelog:
-            state.apply(changes)
-        state.validate()
-        self.clocks, self._state = clocks, state
+        task = OperatorTask(self._task.operator)
+        task.restore(self._changelog, self._task.clocks.state(), self._task.next_offset)
+        task.state.validate()
+        self._task = task
 
 
 def run(case: Case, *, restart_often: bool = False) -> Collected:
     """Run a case; ``restart_often``: restart after each step, which must not show."""
     translated = translate(case)
     operator = translated.plan.operator
-    feed = Feed(case, operator.streams[0], operator.columns, translated.row)
-    task, collected = _Task(operator), Collected()
+    (side,) = operator.inputs
+    feed = Feed(case, side.streams[0], side.columns, translated.row)
+    task, collected = _Restartable(operator), Collected()
     for step in feed.steps():
         if step.restart:
             task.compact()
         if step.restart or restart_often:
             task.restart()
         if step.segment is not None or step.finish:
-            before_ms = task.clocks.clock_ms
+            before_ms = task.clock_ms
             output = task.take(step)
-            span = (before_ms, task.clocks.clock_ms)
+            span = (before_ms, task.clock_ms)
             collected.results += _panes(case, translated, output, span, step.after)
             collected.results += _late(output, step.after)
-            collected.late += output.late.height
+            collected.late += output.late
     collected.without_key = feed.without_key
     return collected
 
@@ -84,7 +87,7 @@ def _panes(
     case: Case, translated: Translation, output: Output, span: tuple[int, int], after: int
 ) -> Iterator[dict[str, Any]]:
     lowest = case.window.get("min_start_ms")
-    for pane in output.panes.iter_rows(named=True):
+    for pane in output[PANES].iter_rows(named=True):
         if lowest is not None and pane[START] < lowest:
             raise NotOfferedError("D11")
         if pane[FINAL] and "repeatedly" in case.spec.get("trigger", {}):
@@ -125,7 +128,7 @@ def _kinds(case: Case, pane: Fields, span: tuple[int, int]) -> tuple[str, ...]:
 
 
 def _late(output: Output, after: int) -> Iterator[dict[str, Any]]:
-    for row in output.late.iter_rows(named=True):
+    for row in output[LATE].iter_rows(named=True):
         value = row.get("value")
         yield {
             "key": row["key"],

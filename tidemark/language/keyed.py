@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tidemark.core.aggregates.aggregate import Aggregation, Kind
+from tidemark.core.operators.ports import window_ports
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.arrival import Arrival
 from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.pane import START, WINDOW
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
 from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
@@ -33,7 +33,7 @@ from tidemark.plan.logical import (
     output_topics,
 )
 from tidemark.plan.names import require_late_fields_free, require_topic, require_values
-from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.avro_results import record_schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,9 @@ class AggregatedStream:
 
     def _require_avro(self, topic: str) -> None:
         """Make the schemas once, which refuses names and types that Avro does not know."""
-        columns = self.windowed.node.columns
-        key = {name: columns[name] for name in self.windowed.key}
-        identity = WINDOW if isinstance(self.windowed.window, Arrival) else START
-        AvroResults(topic, key, self.aggregation.types, columns, identity)
+        windowed = self.windowed
+        numbered = isinstance(windowed.window, Arrival)
+        columns, values = windowed.node.columns, self.aggregation.types
+        panes, late = window_ports(windowed.key, columns, values, numbered=numbered)
+        record_schema(topic, panes)
+        record_schema(f"{topic}.late", late)

@@ -8,15 +8,14 @@ past all event times (docs/semantics.md, "Promises", 3).
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import Any
+from itertools import islice
 
 import polars as pl
 
-from tidemark.core.operators.operator import Output
-from tidemark.core.time.clock import ClockTable
-from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
-from tidemark.core.windows.pane import END, END_OF_INPUT, FINAL, RETRACTED, REVISION, START, TIMING
+from tidemark.core.operators.ports import APPEND, DEAD, LATE, PANES, Port
+from tidemark.core.operators.task import LogTask, Output, Tally
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
+from tidemark.core.windows.pane import END, END_OF_INPUT, FINAL, RETRACTED, START
 from tidemark.ingest.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
@@ -42,74 +41,60 @@ class Cuts:
 
 
 @dataclass
-class _Task:
-    """One operator on one log partition."""
-
-    plan: OperatorPlan
-    clocks: ClockTable
-    state: Any
-
-    def step(self, segment: Segment) -> Output:
-        output = self.plan.operator.step(segment, self.clocks, self.state)
-        self.state.changes()  # no changelog takes them here
-        self.state.purge(self.clocks.clock_ms)
-        return output
-
-    def finish(self) -> Output:
-        return self.plan.operator.finish(self.clocks, self.state)
-
-
-@dataclass
 class Published:
-    """What one operator published, in order, over all partitions; rows = accepted + late."""
+    """What one operator published, in order, over all partitions; rows = accepted + late + dead.
+
+    ``frames``: by port, the rows of each step.
+    """
 
     plan: OperatorPlan
-    rows: int = 0
-    panes: list[pl.DataFrame] = field(default_factory=list)
-    late: list[pl.DataFrame] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
     def add(self, output: Output) -> None:
-        """Take what a step gave; all panes say whether only the end of input published them."""
-        self.rows += output.rows
-        panes = output.panes
-        if panes.height:
-            marked = END_OF_INPUT in panes.columns
-            self.panes.append(
-                panes if marked else panes.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
-            )
-        if output.late.height:
-            self.late.append(output.late)
+        """Take what a step published; results say whether only the end of input published them."""
+        self.tally.add(output)
+        for each in self.plan.ports:
+            rows = output.frames.get(each.port.name)
+            if rows is not None and rows.height:
+                self.frames.setdefault(each.port.name, []).append(_marked(each.port, rows))
 
-    def all_panes(self) -> pl.DataFrame:
-        """Return every pane as it was published."""
-        return pl.concat(self.panes, how="vertical_relaxed") if self.panes else pl.DataFrame()
-
-    def last_panes(self) -> pl.DataFrame:
-        """Return what a sink holds at the end: per key and window the last pane, unless withdrawn.
-
-        Discarding, every pane: a sink adds them up.
-
-        Sorted by (end, key, start or number).  A function of the records alone, however they were
-        cut: at the end of input each last pane is final, whenever it was published.  The end of
-        input says nothing of windows that rows close.
-        """
-        panes = self.all_panes()
-        if panes.is_empty():
-            return panes
-        window = [*self.plan.operator.key, self.plan.identity]
-        if self.plan.discarding:
-            return panes.sort(END, *window, REVISION, TIMING)
-        last = panes.unique(window, keep="last", maintain_order=True)
-        live = last.filter(~pl.col(RETRACTED))
-        if self.plan.identity == START:
-            live = live.with_columns(pl.lit(True).alias(FINAL))
-        return live.sort(END, *window)
-
-    def late_rows(self) -> pl.DataFrame:
-        """Return all late rows, in the order of their records."""
-        if not self.late:
+    def every(self, name: str) -> pl.DataFrame:
+        """Return the rows of a port as they were published; late rows in order of their records."""
+        frames = self.frames.get(name)
+        if not frames:
             return pl.DataFrame()
-        return pl.concat(self.late).sort(SOURCE, OFFSET, SUB_ROW)
+        rows = pl.concat(frames, how="vertical_relaxed")
+        late = self.plan.operator.port(name).kind in (LATE, DEAD)
+        return rows.sort(SOURCE, OFFSET, SUB_ROW) if late else rows
+
+    def last(self, name: str) -> pl.DataFrame:
+        """Return what a sink holds of a port at the end.
+
+        In mode ``UPSERT`` that is the last row of each identity, unless it is withdrawn.  In mode
+        ``APPEND`` it is every row.  Panes are sorted by (end, key, start or number).
+
+        The result is a function of the records alone, however they were cut: at the end of input
+        each last pane is final, whenever it was published.  The end of input does not close windows
+        that rows close.
+        """
+        rows, port = self.every(name), self.plan.operator.port(name)
+        if rows.is_empty() or port.kind in (LATE, DEAD):
+            return rows
+        by = [*[END] * (port.kind == PANES), *port.identity]
+        if port.mode == APPEND:
+            return rows.sort(*by, *port.version)
+        last = rows.unique(port.identity, keep="last", maintain_order=True)
+        live = last.filter(~pl.col(RETRACTED))
+        if port.kind == PANES and START in port.identity:
+            live = live.with_columns(pl.lit(True).alias(FINAL))
+        return live.sort(*by)
+
+
+def _marked(port: Port, rows: pl.DataFrame) -> pl.DataFrame:
+    if port.kind in (LATE, DEAD) or END_OF_INPUT in rows.columns:
+        return rows
+    return rows.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
 
 
 class LocalRun:
@@ -120,17 +105,15 @@ class LocalRun:
         self.plan = plan
         self.counts: dict[str, Counts] = {source.topic: Counts() for source in plan.sources}
         self.dead_letters: list[DeadLetter] = []
-        self.published = {each.operator.name: Published(each) for each in plan.operators}
+        self.published = {each.name: Published(each) for each in plan.operators}
         self._cuts = cuts or Cuts()
         self._now_ms = now_ms
         self._ingest = Ingest(plan)
         self._progress = {source.topic: Progress() for source in plan.sources}
         self._tasks = {
-            (log.topic, partition): [
-                _Task(each, each.operator.clocks(), each.operator.body.fresh())
-                for each in plan.operators
-                if each.log == log.topic
-            ]
+            (log.topic, partition): LogTask(
+                each.operator for each in plan.operators if each.log == log.topic
+            )
             for log in plan.logs
             for partition in range(log.partitions)
         }
@@ -146,8 +129,9 @@ class LocalRun:
                     yield len(values)
                 else:
                     del readers[topic]
-        for task in chain.from_iterable(self._tasks.values()):
-            self.published[task.plan.operator.name].add(task.finish())
+        for log in self._tasks.values():
+            for task, output in log.finish():
+                self.published[task.operator.name].add(output)
 
     def _take(self, topic: str, values: list[bytes]) -> None:
         progress = self._progress[topic]
@@ -165,5 +149,5 @@ class LocalRun:
         partitions = dict.fromkeys(log.topics, 1)
         for partition, segments in enumerate(builder.build(log, self._now_ms, partitions)):
             for segment in segments:
-                for task in self._tasks[log.topic, partition]:
-                    self.published[task.plan.operator.name].add(task.step(segment))
+                for task, steps in self._tasks[log.topic, partition].steps([segment]):
+                    self.published[task.operator.name].add(steps.output)

@@ -7,11 +7,12 @@ from typing import BinaryIO
 
 import polars as pl
 
+from tidemark.core.operators.ports import DEAD
 from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
 from tidemark.local.run import LocalRun
-from tidemark.serde.dead_letters import encode_dead_letters
-from tidemark.serde.json_results import JsonResults
+from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
+from tidemark.serde.json_results import JsonEncoder
 
 
 @contextmanager
@@ -59,27 +60,30 @@ def _without_line_end(line: bytes) -> bytes:
 
 
 def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
-    """Write panes and late rows of every operator, then dead letters, as JSON lines."""
+    """Write results and late rows of every operator, then dead letters, as JSON lines."""
     for published in run.published.values():
-        plan = published.plan
-        encoder = JsonResults(plan.operator.key, list(plan.values), list(plan.operator.columns))
-        panes = published.all_panes() if every_pane else published.last_panes()
-        if panes.height:
-            _write(out, plan.results, _panes(panes, encoder))
-        late = published.late_rows()
-        if late.height:
-            _write(out, plan.late, encoder.late(late)[1])
+        for each in published.plan.published:
+            name = each.port.name
+            rows = published.every(name) if every_pane else published.last(name)
+            if rows.height:
+                _write(out, each.topic, _encoded(rows, JsonEncoder(each.port)))
     # Which topic's records die first depends on the cuts.
     letters = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
     _write(out, run.plan.dead_letters, encode_dead_letters(letters)[1])
+    for published in run.published.values():
+        for each in published.plan.ports:
+            if each.port.kind == DEAD and (rows := published.every(each.port.name)).height:
+                _write(out, each.topic, DeadLetterEncoder(each.port).encode(rows)[1])
     out.flush()
 
 
-def _panes(panes: pl.DataFrame, encoder: JsonResults) -> list[bytes]:
-    """Encode panes; the mark of those that only the end of input published stands on them alone."""
-    marked = panes[END_OF_INPUT]
-    plain = iter(encoder.panes(panes.filter(~marked).drop(END_OF_INPUT))[1])
-    others = iter(encoder.panes(panes.filter(marked))[1])
+def _encoded(rows: pl.DataFrame, encoder: JsonEncoder) -> list[bytes]:
+    """Encode rows; only those that the end of input published show END_OF_INPUT."""
+    if END_OF_INPUT not in rows.columns:
+        return encoder.encode(rows)[1]
+    marked = rows[END_OF_INPUT]
+    plain = iter(encoder.encode(rows.filter(~marked).drop(END_OF_INPUT))[1])
+    others = iter(encoder.encode(rows.filter(marked))[1])
     return [next(others if each else plain) for each in marked]
 
 
@@ -95,5 +99,7 @@ def summary(run: LocalRun) -> Iterator[str]:
             f"filtered + {counts.dead} dead + {counts.blank} blank"
         )
     for name, published in run.published.items():
-        late = published.late_rows().height
-        yield f"{name}: {published.rows} rows = {published.rows - late} accepted + {late} late"
+        tally = published.tally
+        dead = f" + {tally.dead} dead" * bool(tally.dead)
+        accepted = tally.rows - tally.late - tally.dead
+        yield f"{name}: {tally.rows} rows = {accepted} accepted + {tally.late} late{dead}"

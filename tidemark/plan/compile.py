@@ -14,19 +14,19 @@ from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.early import EarlyAggregate
 from tidemark.core.operators.operator import Body, Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import Keyed, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.arrival import Arrival
-from tidemark.core.windows.pane import START, WINDOW
 from tidemark.core.windows.trigger import OnClose, OnFinal
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Node, Output, Windowed, output_topics
 from tidemark.plan.names import require_topic, topic_part
-from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan, StreamPlan
+from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 
 _RECORDED_WITHIN_MS = 60_000
 """A row's processing time is that of its commit: at most this long after ingest read it.
@@ -135,9 +135,9 @@ def _source(
     )
 
 
-def _recorded(plan: OperatorPlan) -> tuple[str, ...]:
+def _recorded(plan: OperatorPlan) -> frozenset[str]:
     """Return the streams of an operator that goes by processing time."""
-    return plan.operator.streams if plan.operator.by_processing_time else ()
+    return plan.operator.streams if plan.operator.by_processing_time else frozenset()
 
 
 def _graph(
@@ -168,32 +168,27 @@ def _operator(
     windowed = output.windowed
     stream = streams[windowed.node, windowed.key]
     results, late, changelog = output_topics(dataflow.name, output.name)
-    is_session = isinstance(windowed.window, Session)
+    operator = Operator(
+        output.name,
+        (Input((stream.name,), stream.key, stream.columns, stream.topics),),
+        _body(output),
+        _horizon_ms(windowed),
+        advances=not any(source.waits for source in windowed.node.sources()),
+        by_arrival=output.aggregation.by_arrival,
+        by_processing_time=windowed.by_processing_time,
+    )
     return OperatorPlan(
-        service="sessions" if is_session else "windowing",
+        service="sessions" if isinstance(windowed.window, Session) else "windowing",
         log=log_of[stream.name],
-        operator=Operator(
-            output.name,
-            (stream.name,),
-            stream.topics,
-            stream.key,
-            stream.columns,
-            _body(output),
-            advances=not any(source.waits for source in windowed.node.sources()),
-            by_arrival=output.aggregation.by_arrival,
-            by_processing_time=windowed.by_processing_time,
+        operator=operator,
+        ports=tuple(
+            PortPlan(port, topic, output.format)
+            for port, topic in zip(operator.outputs, (results, late), strict=True)
         ),
-        format=output.format,
-        results=results,
-        late=late,
         changelog=changelog,
         dead_letters=dataflow.dead_letters,
-        values=output.aggregation.types,
-        horizon_ms=_horizon_ms(windowed),
         description=_described(output),
-        parts=_parts(output, stream),
-        identity=WINDOW if isinstance(windowed.window, Arrival) else START,
-        discarding=windowed.accumulation == "discarding",
+        state_signature=_state_signature(output, stream),
     )
 
 
@@ -241,8 +236,8 @@ def _described(output: Output) -> str:
     return f"{_aggregates_text(output)} in {_windows_text(output.windowed)}"
 
 
-def _parts(output: Output, stream: StreamPlan) -> dict[str, str]:
-    """Return what state depends on; not the other columns of the stream, which may come and go."""
+def _state_signature(output: Output, stream: StreamPlan) -> dict[str, str]:
+    """Return what state depends on: not other columns of the stream, which may come and go."""
     return {
         "stream": stream.name,
         "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tidemark.core.operators.ports import LATE
 from tidemark.core.rows.expression import shown
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime, RecordTime
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
-from tidemark.plan.physical import Plan, SourcePlan
+from tidemark.plan.physical import Plan, PortPlan, SourcePlan
 
 
 @dataclass
@@ -84,7 +85,7 @@ def _logical(plan: Plan) -> _Graph:
     for index, operator in enumerate(plan.operators):
         keyed_by = [f"k{number[name]}" for name in operator.operator.streams]
         graph.add(f"o{index}", operator.description, keyed_by)
-        graph.add(f"t{index}", f"to {operator.operator.name} ({operator.format})", [f"o{index}"])
+        graph.add(f"t{index}", f"to {operator.name} ({operator.results.format})", [f"o{index}"])
     return graph
 
 
@@ -146,7 +147,7 @@ def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
         if operators:
             read = list(dict.fromkeys(operator.log for operator in operators))
             tasks = sum(partitions[topic] for topic in read)
-            written = ", ".join(operator.results for operator in operators)
+            written = ", ".join(operator.results.topic for operator in operators)
             rows.append((service, ", ".join(read), written, f"{tasks}, 1 per log partition"))
     return rows
 
@@ -157,10 +158,13 @@ def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
     rows += [(topic, count, "log") for topic, count in partitions.items()]
     for operator in plan.operators:
         count = partitions[operator.log]
-        rows.append((operator.results, count, f"results, {operator.format}"))
-        rows.append((operator.late, count, "late rows"))
+        rows += [(each.topic, count, _content(each)) for each in operator.published]
         rows.append((operator.changelog, count, "state"))
     return [*rows, (plan.dead_letters, "1", "dead letters"), (plan.stats, "1", "stats")]
+
+
+def _content(port: PortPlan) -> str:
+    return "late rows" if port.port.kind == LATE else f"results, {port.format}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -188,8 +192,7 @@ def _mermaid_services(plan: Plan) -> list[str]:
         logs = dict.fromkeys(operator.log for operator in operators)
         lines += [f"    {topic(log)} --> {service}" for log in logs]
         for operator in operators:
-            lines.append(f"    {service} --> {topic(operator.results)}")
-            lines.append(f"    {service} --> {topic(operator.late)}")
+            lines += [f"    {service} --> {topic(name)}" for name in operator.topics]
             lines.append(f"    {service} <--> {topic(operator.changelog)}")
     return lines
 

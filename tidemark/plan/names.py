@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 import polars as pl
 
-from tidemark.core.operators.operator import LATE_BY
+from tidemark.core.operators.ports import LATE_BY
 from tidemark.core.rows.expression import METADATA, Columns
 from tidemark.core.windows.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
 from tidemark.errors import PipelineError

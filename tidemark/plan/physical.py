@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import DEAD, Port
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
+from tidemark.core.time.segment import operator_source
 from tidemark.core.time.watermark import Bounded, Watermark, delay_ms
-from tidemark.core.windows.pane import START
 from tidemark.plan.names import stats_topic
 
 SERVICES = ("ingest", "windowing", "sessions")
@@ -84,30 +85,65 @@ class LogPlan:
 
 
 @dataclass(frozen=True)
+class PortPlan:
+    """A port of an operator and the topic that it is published to.
+
+    ``format``: of the topic's records, ``"json"`` or ``"avro"``.
+    """
+
+    port: Port
+    topic: str
+    format: str
+
+
+@dataclass(frozen=True)
 class OperatorPlan:
     """One operator, the service that runs it, and its topics.
 
-    ``horizon_ms``: how long after a row its last pane may still be due, in event time.
-    ``description``: the operator in words.  ``parts``: by name, what its state depends on: state
-    that was made with others does not fit.  ``identity``: the column of its panes that, with the
-    key, says which window a pane is of.  ``discarding``: whether a pane holds only what came since
-    the one before, so that all of them are wanted.
+    Args:
+        service: ``"windowing"`` or ``"sessions"``.
+        log: topic of the log that the operator reads.
+        operator: what it does.
+        ports: what it publishes, the main port first.
+        changelog: topic of its keyed state.
+        dead_letters: topic for what it refuses, and for results that fit no message.
+        description: the operator in words.
+        state_signature: by name, what its state depends on.  State of another signature does not
+            fit.
     """
 
-    service: str  # "windowing" | "sessions"
+    service: str
     log: str
     operator: Operator
-    format: str  # "json" | "avro"
-    results: str
-    late: str
+    ports: tuple[PortPlan, ...]
     changelog: str
     dead_letters: str
-    values: Mapping[str, pl.DataType]
-    horizon_ms: int
     description: str
-    parts: Mapping[str, str]
-    identity: str = START
-    discarding: bool = False
+    state_signature: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.operator.name
+
+    @property
+    def results(self) -> PortPlan:
+        """The main port."""
+        return self.ports[0]
+
+    @property
+    def published(self) -> tuple[PortPlan, ...]:
+        """The ports with a topic of their own: all but those of refused rows."""
+        return tuple(each for each in self.ports if each.port.kind != DEAD)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of results and late rows."""
+        return tuple(each.topic for each in self.published)
+
+    def port(self, name: str) -> PortPlan:
+        """Return a port by its name."""
+        return next(each for each in self.ports if each.port.name == name)
 
 
 @dataclass(frozen=True)
@@ -146,7 +182,19 @@ class Plan:
     def horizon_ms(self) -> int:
         """How long a silent source must be reported as silent, so that every window closes."""
         delays_ms = (delay_ms(source.watermark) for source in self.sources)
-        return max(delays_ms) + max(operator.horizon_ms for operator in self.operators)
+        return max(delays_ms) + max(map(self.path_horizon_ms, self.operators))
+
+    def path_horizon_ms(self, plan: OperatorPlan) -> int:
+        """Return how long after a raw row the operator's last result may still be due.
+
+        The horizons of the operators on the way add up: a result of one is a row of the next.
+        """
+        upstream = (
+            self.path_horizon_ms(each)
+            for each in self.operators
+            if operator_source(each.name) in plan.operator.sources
+        )
+        return plan.operator.horizon_ms + max(upstream, default=0)
 
     def description(self) -> str:
         """Return the plan as text, the same in every process: what ``fingerprint`` is taken of."""
@@ -165,9 +213,12 @@ class Plan:
         for log in self.logs:
             lines.append(f"log {log.topic} {log.partitions} {_types(log.key)}")
         for operator in self.operators:
+            results = operator.results
+            streams = tuple(name for each in operator.operator.inputs for name in each.streams)
+            values = {name: results.port.columns[name] for name in results.port.values}
             lines.append(
-                f"{operator.service} {operator.log} -> {operator.results} {operator.format} "
-                f"{operator.operator.streams} {operator.description} {_types(operator.values)}"
+                f"{operator.service} {operator.log} -> {results.topic} {results.format} "
+                f"{streams} {operator.description} {_types(values)}"
             )
         return "\n".join(lines)
 

@@ -1,7 +1,7 @@
-"""Panes and late rows as Avro, for pipelines that ask for it: ``to(name, format="avro")``.
+"""Rows of ports as Avro, for pipelines that ask for it: ``to(name, format="avro")``.
 
-The schemas are ``schemas/pane.avsc`` and ``schemas/late_row.avsc`` with the operator's own columns
-put in.  Message keys are JSON as ever, so that compaction and consumers work alike.
+The schemas of panes and late rows are ``schemas/pane.avsc`` and ``schemas/late_row.avsc`` with the
+port's own columns added.  Message keys are JSON, so that compaction and consumers work alike.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.windows.pane import END_OF_INPUT, START, WINDOW
-from tidemark.core.windows.pane import identity as pane_identity
+from tidemark.core.operators.ports import LATE, PANES, ROW, Port
+from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, WINDOW
 from tidemark.errors import PipelineError
 from tidemark.serde.avro import AvroType, schema_file
 from tidemark.serde.json_records import instance
-from tidemark.serde.json_results import Messages, json_arrays, late_columns
+from tidemark.serde.json_results import Messages, json_arrays
 
 Columns = Mapping[str, pl.DataType]
 
@@ -27,52 +27,73 @@ _LONGEST = 2**63
 # their digits as text.
 _WIDE: dict[str, Any] = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0}
 
+_RETRACTED = {
+    "name": RETRACTED,
+    "type": "boolean",
+    "default": False,
+    "doc": "Withdraws what was published under this identity.",
+}
 _WINDOW = {"name": WINDOW, "type": "long", "doc": "Number of the window among those of its key."}
 
 
-class AvroResults:
-    """Encodes what one operator publishes."""
+class AvroEncoder:
+    """Encodes the rows of one port as Avro."""
 
-    def __init__(
-        self, topic: str, key: Columns, values: Columns, columns: Columns, identity: str = START
-    ) -> None:
-        """``topic`` names the records; ``columns`` are the stream's value columns.
-
-        ``identity``: the column that, with the key, says which window a pane is of.
+    def __init__(self, topic: str, port: Port) -> None:
+        """``topic``: of the port; it names the record.
 
         Raises:
-            PipelineError: a column whose name or type Avro does not know.
+            PipelineError: a column has a name or a type that Avro does not know.
         """
-        name = re.sub(r"\W", "_", topic, flags=re.ASCII)
-        pane, late = schema_file("pane"), schema_file("late_row")
+        self._port = port
+        values = {name: port.columns[name] for name in port.values}
         self._decimals = {n: t for n, t in values.items() if isinstance(t, pl.Decimal)}
-        wide: dict[str, Any] = {n: _WIDE for n, dtype in values.items() if dtype.is_integer()}
-        wide |= dict.fromkeys(self._decimals, "string")
-        numbers = [_WINDOW] if identity == WINDOW else []
-        lead = [*_fields(key, name), *numbers]
-        pane_fields = [*lead, *pane["fields"], *_fields(values, name, wide)]
-        self.pane_type = AvroType({**pane, "name": name, "fields": pane_fields})
-        # Windows may have columns of their own, which are nothing of the user's row.
-        columns = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
-        row = {"name": "row", "type": _record(columns, f"{name}_row")}
-        late_fields = [*late["fields"], row]
-        self.late_type = AvroType({**late, "name": f"{name}_late", "fields": late_fields})
-        self._key = list(key)
-        self._columns = list(columns)
+        self.avro = AvroType(record_schema(topic, port))
 
-    def panes(self, panes: pl.DataFrame) -> Messages:
-        """Return panes as messages, in order."""
-        if END_OF_INPUT not in panes.columns:
-            panes = panes.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
-        keys = json_arrays(panes.select(*self._key, pane_identity(panes.columns)))
-        rows = _exact(_decimals(panes), self._decimals).iter_rows(named=True)
-        return keys, [self.pane_type.encode(row) for row in rows]
+    def encode(self, rows: pl.DataFrame) -> Messages:
+        """Return an operator's rows as messages, in order."""
+        port = self._port
+        keys = json_arrays(rows.select(port.message_key))
+        published = port.published(rows)
+        if port.kind == PANES and END_OF_INPUT not in published.columns:
+            published = published.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
+        exact = _exact(_decimals(published), self._decimals)
+        return keys, [self.avro.encode(row) for row in exact.iter_rows(named=True)]
 
-    def late(self, late: pl.DataFrame) -> Messages:
-        """Return late rows as messages, in order."""
-        shown = late_columns(late).with_columns(late.select(self._columns).to_struct("row"))
-        keys = json_arrays(late.select(self._key))
-        return keys, [self.late_type.encode(row) for row in shown.iter_rows(named=True)]
+
+def record_schema(topic: str, port: Port) -> dict[str, Any]:
+    """Return the Avro schema of a port's records.
+
+    Panes and late rows have the fields of ``pane.avsc`` and ``late_row.avsc``; the port's own
+    columns stand around them.
+
+    Raises:
+        PipelineError: a column has a name or a type that Avro does not know.
+    """
+    name = re.sub(r"\W", "_", topic, flags=re.ASCII)
+    if port.kind == PANES:
+        fixed = schema_file("pane")
+        key = {n: port.columns[n] for n in port.key}
+        number = [_WINDOW] if WINDOW in port.columns else []
+        values = {n: port.columns[n] for n in port.values}
+        lead = [*_fields(key, name), *number]
+        fields = [*lead, *fixed["fields"], *_fields(values, name, _wide(port))]
+    elif port.kind == LATE:
+        fixed = schema_file("late_row")
+        row_name = f"{name.removesuffix('_late')}_row"
+        fields = [*fixed["fields"], {"name": ROW, "type": _type(port.columns[ROW], row_name)}]
+    else:
+        fixed = {"type": "record", "namespace": "tidemark"}
+        own = {n: dtype for n, dtype in port.columns.items() if n != RETRACTED}
+        fields = [*_fields(own, name, _wide(port)), *[_RETRACTED] * port.withdraws]
+    return {**fixed, "name": name, "fields": fields}
+
+
+def _wide(port: Port) -> dict[str, Any]:
+    """Return, by name, what else the values of a port's columns are written as."""
+    values = {name: port.columns[name] for name in port.values}
+    wide: dict[str, Any] = {n: _WIDE for n, dtype in values.items() if dtype.is_integer()}
+    return wide | {n: "string" for n, dtype in values.items() if isinstance(dtype, pl.Decimal)}
 
 
 def _decimals(panes: pl.DataFrame) -> pl.DataFrame:

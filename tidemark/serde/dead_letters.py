@@ -11,10 +11,37 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import polars as pl
 
+from tidemark.core.operators.ports import REASON, Port
+from tidemark.core.time.segment import OFFSET, SOURCE
+from tidemark.serde.avro import AvroType
+from tidemark.serde.json_results import json_arrays
 from tidemark.serde.records import DeadLetter
 
 KEPT_BYTES = 256 * 2**10
+
+
+class DeadLetterEncoder:
+    """Encodes the rows that an operator refuses; their stage is the name of the port."""
+
+    avro: AvroType | None = None
+
+    def __init__(self, port: Port) -> None:
+        """``port``: of kind ``DEAD``."""
+        self._port = port
+
+    def encode(self, rows: pl.DataFrame) -> tuple[list[bytes | None], list[bytes]]:
+        """Return rows as dead letters: key and place are those of the row, the value is absent."""
+        keys = json_arrays(rows.select(self._port.key))
+        places = rows.select(REASON, SOURCE, OFFSET).iter_rows()
+        return encode_dead_letters(
+            self._letter(key, *place) for key, place in zip(keys, places, strict=True)
+        )
+
+    def _letter(self, key: bytes, reason: str, source: str, offset: int) -> DeadLetter:
+        topic, _, partition = source.rpartition("/")
+        return DeadLetter(reason, self._port.name, topic, int(partition), offset, -1, key, None)
 
 
 def encode_dead_letters(

@@ -1,18 +1,16 @@
-"""Panes and late rows as JSON messages: one record a pane, readable by any consumer.
+"""Rows of ports as JSON messages: one record a row, readable by any consumer.
 
 Columns become text as a whole, never value by value.  Floats are written so that they read back to
 the same bits, integers in full however large; NaN and infinity, which JSON lacks, are null.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 import polars as pl
 
-from tidemark.core.operators.operator import LATE_BY
+from tidemark.core.operators.ports import Port
 from tidemark.core.state.blocks import in_one_chunk
-from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
-from tidemark.core.windows.pane import END, RETRACTED, START, identity
+from tidemark.core.windows.pane import RETRACTED
+from tidemark.serde.avro import AvroType
 
 # What JSON escapes in texts.
 _ESCAPED = r'["\\\x00-\x1f]'
@@ -21,50 +19,31 @@ Messages = tuple[list[bytes], list[bytes]]
 """Keys and values."""
 
 
-class JsonResults:
-    """Encodes what one operator publishes."""
+class JsonEncoder:
+    """Encodes the rows of one port as JSON."""
 
-    def __init__(self, key: Sequence[str], values: Sequence[str], columns: Sequence[str]) -> None:
-        """``values``: names of the aggregates; ``columns``: of the stream's value columns."""
-        self._key = list(key)
-        self._values = list(values)
-        self._columns = list(columns)
+    avro: AvroType | None = None
 
-    def panes(self, panes: pl.DataFrame) -> Messages:
-        """Return panes as messages, in order."""
-        retracted = panes[RETRACTED]
+    def __init__(self, port: Port) -> None:
+        """``port``: whose rows."""
+        self._port = port
+
+    def encode(self, rows: pl.DataFrame) -> Messages:
+        """Return an operator's rows as messages, in order.
+
+        A withdrawal has no values.  RETRACTED is written only where it is true.
+        """
+        port = self._port
+        keys = json_arrays(rows.select(port.message_key))
+        published = port.published(rows)
+        if not port.withdraws:
+            return keys, json_lines(published)
+        retracted = published[RETRACTED]
         if not retracted.any():
-            shown = [column for column in panes if column.name != RETRACTED]
-            return self._pane_keys(panes), json_lines(pl.DataFrame(shown))
-        lines = iter(json_lines(panes.filter(~retracted).drop(RETRACTED)))
-        withdrawals = iter(json_lines(panes.filter(retracted).drop(self._values)))
-        values = [next(withdrawals if gone else lines) for gone in retracted]
-        return self._pane_keys(panes), values
-
-    def _pane_keys(self, panes: pl.DataFrame) -> list[bytes]:
-        return json_arrays(panes[[*self._key, identity(panes.columns)]])
-
-    def late(self, late: pl.DataFrame) -> Messages:
-        """Return late rows as messages, in order."""
-        shown = late_columns(late).with_columns(late.select(self._columns).to_struct("row"))
-        return json_arrays(late.select(self._key)), json_lines(shown)
-
-
-def late_columns(late: pl.DataFrame) -> pl.DataFrame:
-    """Return what every late row tells, named as ``schemas/late_row.avsc`` does."""
-    source = pl.col(SOURCE).cast(pl.String)
-    return late.select(
-        pl.lit("late").alias("reason"),
-        START,
-        END,
-        LATE_BY,
-        pl.col(WATERMARK).alias("own_watermark_ms"),
-        pl.col(EVENT_TIME).alias("event_time_ms"),
-        source.str.extract("^(.*)/").alias("topic"),
-        source.str.extract("([0-9]+)$").cast(pl.Int32).alias("partition"),
-        pl.col(OFFSET).alias("offset"),
-        pl.col(SUB_ROW).alias("sub_row"),
-    )
+            return keys, json_lines(published.drop(RETRACTED))
+        lines = iter(json_lines(published.filter(~retracted).drop(RETRACTED)))
+        withdrawals = iter(json_lines(published.filter(retracted).drop(port.values)))
+        return keys, [next(withdrawals if gone else lines) for gone in retracted]
 
 
 def json_lines(rows: pl.DataFrame) -> list[bytes]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tidemark.core.operators.ports import ROW
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import StateError
 from tidemark.serde.json_records import instance
-from tidemark.sinks.table import INSTANT, RENAMED, ROW, Table
+from tidemark.sinks.table import INSTANT, Table
 
 _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
 
@@ -76,8 +77,8 @@ def _record_schema(table: Table) -> dict[str, pl.DataType]:
     """Return the members of a table's records, and their types there."""
     schema: dict[str, pl.DataType] = {}
     for name, dtype in table.columns.items():
-        instant = name in RENAMED and dtype == INSTANT
-        schema[RENAMED.get(name, name)] = pl.Int64() if instant else dtype
+        instant = name in table.instants
+        schema[table.member(name)] = pl.Int64() if instant else dtype
     if table.raw_row is not None:
         schema[ROW] = table.raw_row
     if table.has_panes:
@@ -116,7 +117,7 @@ def _avro(table: Table, values: Sequence[bytes], schema: dict[str, pl.DataType])
 
 def _column(table: Table, name: str, dtype: pl.DataType) -> pl.Expr:
     """Return a column of the table, from the members of its records."""
-    member = pl.col(RENAMED.get(name, name))
+    member = pl.col(table.member(name))
     if dtype == INSTANT:
         return member.cast(INSTANT).alias(name)
     if name == ROW and table.raw_row is not None:

@@ -136,7 +136,7 @@ def views(table: Table) -> dict[str, str]:
 
     ``<table>_latest`` has each key's newest window, ``<table>_final`` what no row can change.
     """
-    if not table.has_panes:
+    if not table.has_panes or FINAL not in table.columns:
         return {}
     ours, columns = quoted(table.name), names(list(table.columns))
     newest = [WINDOW] if WINDOW in table.columns else [WINDOW_START]

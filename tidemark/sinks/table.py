@@ -7,28 +7,20 @@ Names are those of SQL, where ``end`` and ``offset`` are words of the language: 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
-from tidemark.core.operators.operator import LATE_BY
+from tidemark.core.operators.ports import LATE, LATE_BY, PANES, ROW, Port
 from tidemark.core.windows.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
 from tidemark.errors import ConfigurationError
-from tidemark.plan.physical import OperatorPlan, Plan
-from tidemark.runtime.keyed.encoders import results_of
+from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
 from tidemark.serde.avro import AvroType
+from tidemark.serde.avro_results import AvroEncoder
 
-ROW = "row"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 INSTANT = pl.Datetime("ms", "UTC")
 
-_PANE = {
-    WINDOW_START: INSTANT,
-    WINDOW_END: INSTANT,
-    REVISION: pl.Int64(),
-    TIMING: pl.String(),
-    FINAL: pl.Boolean(),
-}
 _COMMENTS = {
     WINDOW_START: "Start of the window",
     WINDOW_END: "End of the window, not part of it",
@@ -45,16 +37,6 @@ _RAW_POSITION = {
     "raw_partition": pl.Int32(),
     "raw_offset": pl.Int64(),
 }
-_LATE = {
-    "reason": pl.String(),
-    WINDOW_START: INSTANT,
-    WINDOW_END: INSTANT,
-    LATE_BY: pl.Int64(),
-    "watermark": INSTANT,
-    "event_time": INSTANT,
-    **_RAW_POSITION,
-    "sub_row": pl.Int32(),
-}
 _DEAD_LETTERS = {
     "reason": pl.String(),
     "stage": pl.String(),
@@ -67,17 +49,16 @@ _DEAD_LETTERS = {
     },
 }
 
-RENAMED: Mapping[str, str] = {
-    WINDOW_START: START,
-    WINDOW_END: END,
-    "watermark": "own_watermark_ms",
-    "event_time": "event_time_ms",
-    "record_time": "timestamp_ms",
-    "raw_topic": "topic",
-    "raw_partition": "partition",
-    "raw_offset": "offset",
+_RAW_NAMES = {"topic": "raw_topic", "partition": "raw_partition", "offset": "raw_offset"}
+_RESULT_NAMES = {START: WINDOW_START, END: WINDOW_END}
+_LATE_NAMES = {
+    **_RESULT_NAMES,
+    **_RAW_NAMES,
+    "own_watermark_ms": "watermark",
+    "event_time_ms": "event_time",
 }
-"""Columns that are called otherwise in the records of a topic."""
+_DEAD_LETTER_NAMES = {**_RAW_NAMES, "timestamp_ms": "record_time"}
+"""Columns of a table by the member of the record that they hold, where the names differ."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +69,8 @@ class Table:
     is of, empty where rows are no panes; all rows of a window go where the pane is withdrawn.
     ``record_key``: the pipeline's key columns.  ``raw_row``: type of what late rows hold besides,
     as JSON in column ``row``.  ``avro``: how records are written, None for JSON.  ``partitions``:
-    of the topic.
+    of the topic.  ``members``: members of a record by column, where their names differ.
+    ``instants``: columns that a record holds as ms since 1970.
     """
 
     topic: str
@@ -101,10 +83,16 @@ class Table:
     raw_row: pl.Struct | None = None
     avro: AvroType | None = None
     partitions: int = 1
+    members: Mapping[str, str] = field(default_factory=dict)
+    instants: frozenset[str] = frozenset()
+
+    def member(self, column: str) -> str:
+        """Return the member of a record that a column holds."""
+        return self.members.get(column, column)
 
     @property
     def has_panes(self) -> bool:
-        """Whether the rows are panes, with revisions and withdrawals."""
+        """Whether rows have revisions and may be withdrawn, as panes do."""
         return bool(self.window)
 
     def comment_of(self, column: str) -> str:
@@ -120,7 +108,7 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
     """
     tables = [_dead_letters(plan)]
     for operator in plan.operators:
-        tables += [_panes(plan, operator), _late(plan, operator)]
+        tables += [_table(plan, operator, each) for each in operator.published]
     names: dict[str, str] = {}
     for table in tables:
         other = names.setdefault(table.name, table.topic)
@@ -152,51 +140,50 @@ def table_name(plan: Plan, topic: str) -> str:
     return re.sub(r"\W", "_", topic.removeprefix(f"{plan.pipeline}."), flags=re.ASCII).lower()
 
 
-def _panes(plan: Plan, operator: OperatorPlan) -> Table:
-    body = operator.operator
-    key = {name: body.columns[name] for name in body.key}
-    number = {WINDOW: pl.Int64()} if operator.identity == WINDOW else {}
-    own = {**number, **_PANE}
-    for name in (*key, *operator.values):
-        if name in own or name == RETRACTED:
-            raise ConfigurationError(f"{operator.results}: column {name!r} is a sink's; rename it")
-    identity = WINDOW if number else WINDOW_START
+def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
+    """Return the table of a port, its columns from the port alone."""
+    port = each.port
+    known = _LATE_NAMES if port.kind == LATE else _RESULT_NAMES
+    names = {name: known.get(name, name) for name in port.columns if name != RETRACTED}
+    columns = {column: _type(port, name) for name, column in names.items()}
+    if len(columns) < len(names):
+        own = next(column for name, column in names.items() if name != column and column in names)
+        raise ConfigurationError(f"{each.topic}: column {own!r} is a sink's; rename it")
     # Windows come in the order of time: with it first, rows of a batch are neighbours in an index.
-    window = (identity, *key)
+    identity = port.window_id + tuple(name for name in port.key if name in port.identity)
+    window = tuple(names[name] for name in identity)
     return Table(
-        operator.results,
-        table_name(plan, operator.results),
-        {**key, **own, **operator.values},
-        # A window that closes may have a pane of no more rows than the early one before it.
-        (*window, REVISION, TIMING) if operator.discarding else window,
-        f"Panes of {operator.results}: {operator.description}",
-        window,
-        tuple(key),
-        avro=_avro(operator, "pane_type"),
-        partitions=_partitions(plan, operator),
+        each.topic,
+        table_name(plan, each.topic),
+        columns,
+        (*window, *port.version),
+        _comment(operator, each),
+        window=window if port.withdraws else (),
+        record_key=port.key if port.withdraws else (),
+        raw_row=_raw_row(port),
+        avro=AvroEncoder(each.topic, port).avro if each.format == "avro" else None,
+        partitions=next(log.partitions for log in plan.logs if log.topic == operator.log),
+        members={column: name for name, column in names.items() if name != column},
+        instants=frozenset(names[name] for name in port.instants),
     )
 
 
-def _late(plan: Plan, operator: OperatorPlan) -> Table:
-    columns = {n: t for n, t in operator.operator.columns.items() if not n.startswith("@")}
-    return Table(
-        operator.late,
-        table_name(plan, operator.late),
-        {**_LATE, ROW: pl.String()},
-        ("raw_topic", "raw_partition", "raw_offset", "sub_row"),
-        f"Rows that came too late for {operator.results}",
-        raw_row=pl.Struct(columns),
-        avro=_avro(operator, "late_type"),
-        partitions=_partitions(plan, operator),
-    )
+def _type(port: Port, name: str) -> pl.DataType:
+    if name in port.instants:
+        return INSTANT
+    return pl.String() if port.kind == LATE and name == ROW else port.columns[name]
 
 
-def _partitions(plan: Plan, operator: OperatorPlan) -> int:
-    return next(log.partitions for log in plan.logs if log.topic == operator.log)
+def _raw_row(port: Port) -> pl.Struct | None:
+    row = port.columns.get(ROW)
+    return row if port.kind == LATE and isinstance(row, pl.Struct) else None
 
 
-def _avro(operator: OperatorPlan, kind: str) -> AvroType | None:
-    return getattr(results_of(operator), kind) if operator.format == "avro" else None
+def _comment(operator: OperatorPlan, each: PortPlan) -> str:
+    if each.port.kind == LATE:
+        return f"Rows that came too late for {operator.results.topic}"
+    what = "Panes" if each.port.kind == PANES else "Rows"
+    return f"{what} of {each.topic}: {operator.description}"
 
 
 def _dead_letters(plan: Plan) -> Table:
@@ -206,4 +193,6 @@ def _dead_letters(plan: Plan) -> Table:
         _DEAD_LETTERS,
         ("raw_topic", "raw_partition", "raw_offset"),
         f"Raw records of {plan.pipeline} that became no row",
+        members={column: name for name, column in _DEAD_LETTER_NAMES.items()},
+        instants=frozenset({"record_time"}),
     )

@@ -6,12 +6,12 @@ import msgspec
 import pyarrow as pa
 
 from tidemark.partition import Partition
-from tidemark.spark.unit import Reached, Tally, Unit
+from tidemark.spark.log_replay import LogReplay, OperatorCounts, SourcePosition
 
 __all__ = [
     "DDL",
     "Outcome",
-    "Reached",
+    "SourcePosition",
     "WrittenFile",
     "encode_outcome",
     "outcome_batch",
@@ -42,12 +42,12 @@ class Outcome(msgspec.Struct, frozen=True):
     slice: int
     segments: int
     offset: int
-    operators: dict[str, Tally]
-    sources: dict[str, Reached]
+    operators: dict[str, OperatorCounts]
+    sources: dict[str, SourcePosition]
     files: list[WrittenFile]
 
     @classmethod
-    def of(cls, unit: Unit, files: Sequence[WrittenFile] = ()) -> "Outcome":
+    def of(cls, unit: LogReplay, files: Sequence[WrittenFile] = ()) -> "Outcome":
         """Tell of a unit that has read all."""
         return cls(
             unit.log.topic,
@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True):
             unit.slice,
             unit.segments,
             unit.offset,
-            unit.tallies(),
+            unit.counts(),
             unit.reached,
             list(files),
         )

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import polars as pl
 import pyarrow as pa
 
+from tidemark.core.operators.ports import DEAD, LATE, PANES, Port
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.windows.pane import END, START
 from tidemark.partition import Partition
@@ -21,19 +22,19 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.service.batch_sizer import Portion
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.serde.segments import MOST_TOGETHER, encode_segment, segment_at, together
+from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.read.segment_rows import PIECES, Batches, Piece, batch_of, pieces_of
 from tidemark.spark.read.slices import sliced
-from tidemark.spark.unit import Given, Unit
 
 
 class Writer(Protocol):
     """Takes the results of one unit."""
 
-    def take(self, given: Given) -> Batches:
+    def take(self, given: SegmentOutput) -> Batches:
         """Take what an operator gave for segments."""
 
-    def finish(self, unit: Unit) -> Batches:
+    def finish(self, unit: LogReplay) -> Batches:
         """End the results of the unit."""
 
 
@@ -44,7 +45,7 @@ class Target(Protocol):
     def ddl(self) -> str:
         """Columns of the rows that tasks return, as Spark writes them."""
 
-    def open(self, unit: Unit) -> Writer:
+    def open(self, unit: LogReplay) -> Writer:
         """Begin with the results of a unit."""
 
 
@@ -95,21 +96,26 @@ class Period:
     since_ms: int = NEVER_MS
     until_ms: int = FOREVER_MS
 
-    def of(self, given: Given) -> Given:
+    def of(self, given: SegmentOutput) -> SegmentOutput:
         """Leave out results of other times."""
         if self == ALWAYS:
             return given
-        panes, late = given.output.panes, given.output.late
-        time = pl.col(EVENT_TIME)
-        of_panes = panes.select((pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms))
-        of_late = late.select((time >= self.since_ms) & (time < self.until_ms))
-        kept, kept_late = of_panes.to_series(), of_late.to_series()
-        output = replace(given.output, panes=panes.filter(kept), late=late.filter(kept_late))
-        return given._replace(
-            output=output,
-            pane_offset=given.pane_offset[kept.to_numpy()],
-            late_offset=given.late_offset[kept_late.to_numpy()],
-        )
+        frames, offsets = dict(given.output.frames), dict(given.offsets)
+        for each in given.plan.ports:
+            name = each.port.name
+            if name in frames:
+                kept = frames[name].select(self._holds(each.port)).to_series()
+                frames[name] = frames[name].filter(kept)
+                offsets[name] = offsets[name][kept.to_numpy()]
+        return given._replace(output=replace(given.output, frames=frames), offsets=offsets)
+
+    def _holds(self, port: Port) -> pl.Expr:
+        """Say of an operator's rows whether they are of the period."""
+        if port.kind == PANES:
+            return (pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms)
+        at = port.row_time
+        time = pl.col(EVENT_TIME) if port.kind in (LATE, DEAD) else pl.col(at.column) + at.shift_ms
+        return (time >= self.since_ms) & (time < self.until_ms)
 
 
 ALWAYS = Period()
@@ -134,7 +140,7 @@ class Operating:
         pulse = Pulse(self.driver)
         pieces = (piece for batch in batches for piece in pieces_of(batch))
         for (log, slice_), found in groupby(pieces, key=lambda piece: piece[:2]):
-            unit = Unit(self.plan, log, slice_)
+            unit = LogReplay(self.plan, log, slice_)
             writer = self.target.open(unit)
             for values in in_portions(found, self.transaction_timeout_ms):
                 for given in unit.take(values):

@@ -6,23 +6,21 @@ back with what it had committed and nothing else.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from tidemark.core.operators.operator import Changes
-from tidemark.core.time.clock import ClockTable
+from tidemark.core.operators.task import Checkpoint, OperatorTask, Output
 from tidemark.core.time.segment import Segment, SourceMark
 from tidemark.errors import ConfigurationError
 from tidemark.ingest.ingest import Ingest, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
-from tidemark.plan.physical import OperatorPlan
-from tidemark.runtime.keyed.encoders import results_of
-from tidemark.serde.avro_results import AvroResults
+from tidemark.plan.physical import OperatorPlan, PortPlan
+from tidemark.runtime.keyed.encoders import Encoder, encoder_of
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter, RecordBatch
 from tidemark.testing.scenario import Scenario
@@ -31,29 +29,27 @@ INGEST = "ingest"
 
 
 @dataclass
-class _Task:
-    """An operator on a log partition; ``changelog`` and ``clock_state`` outlive a crash."""
+class _Operator:
+    """An operator on a log partition; ``checkpoints`` outlive a crash."""
 
     plan: OperatorPlan
-    clocks: ClockTable
-    state: Any
-    next_segment: int = 0
-    changelog: list[Changes] = field(default_factory=list)
-    clock_state: pl.DataFrame | None = None
+    task: OperatorTask
+    checkpoints: list[Checkpoint] = field(default_factory=list)
 
-    def commit(self) -> None:
-        self.changelog.append(self.state.changes())
-        self.clock_state = self.clocks.state()
+    def step(self, segment: Segment) -> Output:
+        output = self.task.step(segment)
+        self.task.next_offset += 1
+        self.checkpoints.append(self.task.checkpoint())
+        self.task.state.purge(self.task.clock_ms)
+        return output
 
     def restore(self) -> None:
-        operator = self.plan.operator
-        self.clocks, self.state = operator.clocks(), operator.body.fresh()
-        for changes in self.changelog:
-            if changes:
-                self.state.apply(changes)
-        if self.clock_state is not None:
-            self.clocks.apply(self.clock_state)
-        self.state.purge(self.clocks.clock_ms)
+        self.task = OperatorTask(self.plan.operator)
+        if self.checkpoints:
+            last = self.checkpoints[-1]
+            pieces = (each.changes for each in self.checkpoints if each.changes)
+            self.task.restore(pieces, last.clocks, last.next_offset)
+            self.task.state.purge(self.task.clock_ms)
 
 
 class InProcess(Scenario):
@@ -75,17 +71,16 @@ class InProcess(Scenario):
         self._log: dict[tuple[str, int], list[Segment]] = {
             (log.topic, n): [] for log in self.plan.logs for n in range(log.partitions)
         }
-        self._tasks = {
+        self._operators = {
             at: [
-                _Task(each, each.operator.clocks(), each.operator.body.fresh())
+                _Operator(each, OperatorTask(each.operator))
                 for each in self.plan.operators
                 if each.log == at[0]
             ]
             for at in self._log
         }
         self._down: set[str] = set()
-        self._panes: dict[str, list[dict[str, Any]]] = {}
-        self._late_rows: dict[str, list[dict[str, Any]]] = {}
+        self._topics: dict[str, list[dict[str, Any]]] = {}
         self._letters: list[DeadLetter] = []
 
     def close(self) -> None:
@@ -104,10 +99,10 @@ class InProcess(Scenario):
         if service not in self._down:
             raise ConfigurationError(f"restart({service!r}): it runs")
         self._down.remove(service)
-        for tasks in self._tasks.values():
-            for task in tasks:
-                if task.plan.service == service:
-                    task.restore()
+        for operators in self._operators.values():
+            for operator in operators:
+                if operator.plan.service == service:
+                    operator.restore()
         self._work()
 
     def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
@@ -130,10 +125,10 @@ class InProcess(Scenario):
         if INGEST not in self._down:
             for at in self._raw:
                 self._take(*at)
-        for at, tasks in self._tasks.items():
-            for task in tasks:
-                if task.plan.service not in self._down:
-                    self._step(task, self._log[at])
+        for at, operators in self._operators.items():
+            for operator in operators:
+                if operator.plan.service not in self._down:
+                    self._step(operator, self._log[at])
 
     def _take(self, topic: str, partition: int) -> None:
         past = self._progress[topic, partition]
@@ -155,40 +150,33 @@ class InProcess(Scenario):
             for partition, segments in enumerate(built):
                 self._log[log.topic, partition] += segments
 
-    def _step(self, task: _Task, log: list[Segment]) -> None:
-        name = task.plan.operator.name
-        encoder = results_of(task.plan)
-        for segment in log[task.next_segment :]:
-            output = task.plan.operator.step(segment, task.clocks, task.state)
-            task.next_segment += 1
-            task.commit()
-            task.state.purge(task.clocks.clock_ms)
-            if output.panes.height:
-                values = encoder.panes(output.panes)[1]
-                self._panes.setdefault(name, []).extend(decoded(encoder, "pane", values))
-            if output.late.height:
-                values = encoder.late(output.late)[1]
-                self._late_rows.setdefault(name, []).extend(decoded(encoder, "late", values))
+    def _step(self, operator: _Operator, log: list[Segment]) -> None:
+        for segment in log[operator.task.next_offset :]:
+            output = operator.step(segment)
+            for each in operator.plan.ports:
+                rows = output.frames.get(each.port.name)
+                if rows is not None and rows.height:
+                    self._take_rows(each, rows)
+
+    def _take_rows(self, port: PortPlan, rows: pl.DataFrame) -> None:
+        encoder = encoder_of(port)
+        values = encoder.encode(rows)[1]
+        self._topics.setdefault(port.topic, []).extend(decoded(encoder, values))
 
     def _settle(self) -> None:
         if self._down:
             down = ", ".join(sorted(self._down))
             raise ConfigurationError(f"{down} is down, so nothing is complete: restart() it first")
 
-    def _published(self, operator: OperatorPlan) -> list[dict[str, Any]]:
-        return self._panes.get(operator.operator.name, [])
-
-    def _late(self, operator: OperatorPlan) -> list[dict[str, Any]]:
-        return self._late_rows.get(operator.operator.name, [])
+    def _records(self, port: PortPlan) -> list[dict[str, Any]]:
+        return self._topics.get(port.topic, [])
 
     def _dead_letters(self) -> list[dict[str, Any]]:
-        return [json.loads(value or b"") for value in encode_dead_letters(self._letters)[1]]
+        raw = [json.loads(value or b"") for value in encode_dead_letters(self._letters)[1]]
+        return raw + self._topics.get(self.plan.dead_letters, [])
 
 
-def decoded(encoder: Any, kind: str, values: Sequence[bytes | None]) -> list[dict[str, Any]]:
-    """Return records of results as an encoder wrote them; ``kind``: pane or late."""
-    present = [value for value in values if value is not None]
-    if isinstance(encoder, AvroResults):
-        avro = encoder.pane_type if kind == "pane" else encoder.late_type
-        return [avro.decode(value) for value in present]
-    return [json.loads(value) for value in present]
+def decoded(encoder: Encoder, values: Iterable[bytes | None]) -> list[dict[str, Any]]:
+    """Return records of a port as an encoder wrote them."""
+    decode = json.loads if encoder.avro is None else encoder.avro.decode
+    return [decode(value) for value in values if value is not None]

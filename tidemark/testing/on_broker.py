@@ -21,12 +21,12 @@ from tidemark.embedded.processes import die_with_parent
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.language.load import load_pipeline
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan
+from tidemark.plan.physical import PortPlan
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.keyed.encoders import encoder_of
 from tidemark.runtime.service.command import service_command, service_environment
 from tidemark.runtime.service.stats import decode
 from tidemark.testing.in_process import INGEST, decoded
@@ -178,7 +178,7 @@ class OnBroker(Scenario):
         def told() -> bool:
             said = [
                 each
-                for value in self._records(self.plan.stats)[-50:]
+                for value in self._values(self.plan.stats)[-50:]
                 for each in decode(value).sources
                 if each.source == source
             ]
@@ -232,7 +232,7 @@ class OnBroker(Scenario):
                 raise InfrastructureError(f"waited in vain for {what}")
             time.sleep(_PAUSE_S)
 
-    def _records(self, topic: str) -> list[bytes]:
+    def _values(self, topic: str) -> list[bytes]:
         """Return the committed values of a topic that is there."""
         count = topics.partition_counts(self._admin).get(topic, 0)
         partitions = [Partition(topic, n) for n in range(count)]
@@ -241,11 +241,8 @@ class OnBroker(Scenario):
         ranges = {at: (begin[at], end[at]) for at in partitions}
         return [message.value() or b"" for message in read(self._config, ranges)]
 
-    def _published(self, operator: OperatorPlan) -> list[dict[str, Any]]:
-        return decoded(results_of(operator), "pane", self._records(operator.results))
-
-    def _late(self, operator: OperatorPlan) -> list[dict[str, Any]]:
-        return decoded(results_of(operator), "late", self._records(operator.late))
+    def _records(self, port: PortPlan) -> list[dict[str, Any]]:
+        return decoded(encoder_of(port), self._values(port.topic))
 
     def _dead_letters(self) -> list[dict[str, Any]]:
-        return [json.loads(value) for value in self._records(self.plan.dead_letters)]
+        return [json.loads(value) for value in self._values(self.plan.dead_letters)]

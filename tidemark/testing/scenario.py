@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from tidemark.core.operators.ports import LATE
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 from tidemark.errors import ConfigurationError
-from tidemark.plan.physical import OperatorPlan, Plan, SourcePlan
+from tidemark.plan.physical import OperatorPlan, Plan, PortPlan, SourcePlan
 
 Record = Mapping[str, Any]
 
@@ -100,12 +101,11 @@ class Scenario(ABC):
     def published(self, name: str) -> list[dict[str, Any]]:
         """Return all panes of an output in the order of publication in each partition."""
         self._settle()
-        return self._published(self._operator(name))
+        return self._records(self._operator(name).results)
 
     def panes(self, name: str) -> list[dict[str, Any]]:
         """Return what a sink holds of an output: the last pane of each key and window."""
-        operator = self._operator(name)
-        by = (*operator.operator.key, operator.identity)
+        by = self._operator(name).results.port.identity
         last = {tuple(pane[column] for column in by): pane for pane in self.published(name)}
         return [pane for pane in last.values() if not pane.get(RETRACTED)]
 
@@ -113,7 +113,8 @@ class Scenario(ABC):
         """Return the late rows of an output; the row itself is ``row``."""
         operator = self._operator(name)
         self._settle()
-        return self._late(operator)
+        late = [each for each in operator.published if each.port.kind == LATE]
+        return [record for each in late for record in self._records(each)]
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Return the dead letters, but for those of ``advance``."""
@@ -191,12 +192,8 @@ class Scenario(ABC):
         """Wait until everything that follows from what was sent is there."""
 
     @abstractmethod
-    def _published(self, operator: OperatorPlan) -> list[dict[str, Any]]:
-        """Return panes."""
-
-    @abstractmethod
-    def _late(self, operator: OperatorPlan) -> list[dict[str, Any]]:
-        """Return late rows."""
+    def _records(self, port: PortPlan) -> list[dict[str, Any]]:
+        """Return the records of a port, in the order of publication in each partition."""
 
     @abstractmethod
     def _dead_letters(self) -> list[dict[str, Any]]:

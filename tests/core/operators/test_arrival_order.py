@@ -12,6 +12,7 @@ from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.windows.window import Hopping
 
 COLLECT = Aggregation({"values": aggregates.collect("value", order="arrival")}, COLUMNS)
@@ -23,10 +24,7 @@ def collected(log, segments, happen=None):
     body = WindowAggregate(Hopping(2_000, 2_000, 1_000), COLLECT, ("key",), COLUMNS)
     operator = Operator(
         "w",
-        log.topics,
-        frozenset(log.topics),
-        ("key",),
-        COLUMNS,
+        (Input(log.topics, ("key",), COLUMNS, frozenset(log.topics)),),
         body,
         by_arrival=COLLECT.by_arrival,
     )
@@ -34,7 +32,7 @@ def collected(log, segments, happen=None):
     for step, segment in enumerate(segments):
         task.step(segment)
         task.meet(happen, step)
-    panes = operator.finish(task.clocks, task.state).panes
+    panes = task.finish()["panes"]
     return dict(panes.select("key", "values").iter_rows())
 
 

@@ -30,7 +30,7 @@ class Windows:
         )
         plain = trigger in (on_close(), on_final())
         self.body: Any = windows if plain else EarlyAggregate(windows)
-        self.state: Any = self.body.fresh()
+        self.state: Any = self.body.open()
         self.clock_ms = NEVER_MS
         self.rows = 0
 

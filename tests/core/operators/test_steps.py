@@ -22,6 +22,7 @@ from tests.support.operators import (
 from tests.support.running import late_row, panes, run
 from tidemark.core.operators.aligned import state as slices
 from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.task import OperatorTask
 
 KINDS = {
     "windows": (aligned, aligned.specs()),
@@ -55,27 +56,27 @@ def groups(draw, segments):
 
 def together(operator, segments_of, shape):
     """Take segments in groups; return panes and late rows of each segment, and what was counted."""
-    clocks, state = operator.clocks(), operator.body.fresh()
+    task, key = OperatorTask(operator), operator.inputs[0].key
     shown, late, rows = [], [], 0
     for segments in segments_of:
         begun: list[list[Any]] = [[] for _ in segments]
         behind: list[tuple[int, LateRow]] = []
-        for steps in operator.steps(segments, clocks, state):
-            made = panes(steps.output.panes, operator.key, shape)
-            for number, pane in zip(steps.of_pane.tolist(), made, strict=True):
+        for steps in task.steps(segments):
+            made = panes(steps.output["panes"], key, shape)
+            for number, pane in zip(steps.segment_of["panes"].tolist(), made, strict=True):
                 begun[number].append(pane)
             behind += zip(
-                steps.of_late.tolist(),
-                map(late_row, steps.output.late.iter_rows(named=True)),
+                steps.segment_of["late"].tolist(),
+                map(late_row, steps.output["late"].iter_rows(named=True)),
                 strict=True,
             )
             rows += steps.output.rows
-            state.purge(steps.clock_ms)
-            state.validate()
+            task.state.purge(steps.clock_ms)
+            task.state.validate()
         assert [number for number, _ in behind] == sorted(number for number, _ in behind)
         shown += begun
         late += [row for _, row in behind]
-    return shown, late, rows, clocks.clock_ms
+    return shown, late, rows, task.clock_ms
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,7 +91,7 @@ def test_segments_taken_together_give_what_each_gives_alone(kind, data, log):
     operator = module.operator(*(spec if numbered else (spec,)), log.topics)
     alone = run(operator, segments, pane=shape)
     with (
-        patch.object(WindowAggregate, "most_pressing", data.draw(st.sampled_from((1, 2, 32)))),
+        patch.object(WindowAggregate, "max_late_segments", data.draw(st.sampled_from((1, 2, 32)))),
         patch.object(slices, "_PORTION_BYTES", data.draw(st.sampled_from((100, 2**25)))),
     ):
         shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)), shape)

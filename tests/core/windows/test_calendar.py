@@ -15,6 +15,7 @@ from tests.support.logs import COLUMNS, cut_segments, event_logs, raws, recordin
 from tests.support.running import AGGREGATION, incidents, run
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import on_close, on_final
@@ -152,7 +153,7 @@ def operator(spec, topics):
         spec.allowed_lateness_ms,
         on_final() if spec.on_final else on_close(),
     )
-    return Operator("w", topics, frozenset(topics), ("key",), COLUMNS, body)
+    return Operator("w", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
 
 
 @given(event_logs(), st.sampled_from(BASES), specs(), incidents())

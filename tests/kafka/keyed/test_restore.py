@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.kafka.support.stack import Stack, wait_until
-from tests.support.changelogs import State, clocks
+from tests.support.changelogs import State, Target, clocks
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
@@ -21,8 +22,13 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.ingest import past_marks
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
-from tidemark.runtime.keyed.journal import Journal
-from tidemark.runtime.keyed.restore import Reading, Rebuilding, Restore, Wanted
+from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
+from tidemark.runtime.keyed.restore import (
+    ChangelogReader,
+    Restore,
+    RestoreRequest,
+    StateBuilder,
+)
 from tidemark.serde.changelog import NO_COMMIT, Commit
 from tidemark.serde.segments import encode_segment
 
@@ -36,8 +42,8 @@ class Writer:
         self.stack = stack
         self.plan: OperatorPlan = stack.plan.operators[0]
         self.at = Partition(self.plan.changelog, partition)
-        self.state = State()
-        self.log = Changelog(rule or SnapshotRule(10**9, 10**12), "w", self.plan.parts)
+        self.state: Any = State()
+        self.log = Changelog(rule or SnapshotRule(10**9, 10**12), "w", self.plan.state_signature)
         config = stack.config.model_copy(update={"transaction_timeout_ms": 60_000})
         self.producer: Producer = clients.transactional_producer(config, f"{stack.name}.{slot}")
         self.producer.init_transactions(30)
@@ -61,23 +67,20 @@ class Seen(State):
     """State that is restored into; clocks are of no matter here."""
 
 
-class NoClocks:
-    def apply(self, _: object) -> None: ...
-
-
 @pytest.fixture
 def stack(broker, request) -> Iterator[Stack]:
     with Stack(broker, f"r{abs(hash(request.node.name)) % 10**8}") as made:
         yield made
 
 
-def wanted(writer: Writer, commit: Commit, offset: int = 1) -> tuple[Wanted, State]:
+def wanted(writer: Writer, commit: Commit, offset: int = 1) -> tuple[RestoreRequest, State]:
     state = Seen()
     snapshot = 0 if writer.log.snapshot == 0 else writer.log.snapshot
-    journal = Journal(str(writer.at), "pops", writer.plan.parts, snapshot)
-    reading_ = Reading(journal, Rebuilding(state, NoClocks()))  # type: ignore[arg-type]
+    replay = ChangelogReplay(str(writer.at), "pops", writer.plan.state_signature, snapshot)
+    target: Any = Target(state)
+    readers = {writer.at: ChangelogReader(replay, StateBuilder(target))}
     log = Partition(writer.plan.log, writer.at.number)
-    return Wanted(log, offset, commit, ahead=False, changelogs={writer.at: reading_}), state
+    return RestoreRequest(log, offset, commit, ahead=False, readers=readers), state
 
 
 def restore_of(
@@ -118,7 +121,7 @@ def test_the_end_of_a_commit_that_is_not_visible_yet_is_waited_for(stack):
     for _ in range(4):
         restore.step()
         assert not restore.done
-    (shown,) = restore.shown
+    (shown,) = restore.progress
     assert shown.done < shown.total
     writer.producer.commit_transaction(30)
     await_end(restore, "the restore")
@@ -130,7 +133,7 @@ def test_what_another_process_aborts_is_waited_for_and_left_out(stack):
     writer = Writer(stack)
     writer.commit(1)
     other = Writer(stack, slot="1")
-    other.log = Changelog(other.log.rule, "w", writer.plan.parts)
+    other.log = Changelog(other.log.rule, "w", writer.plan.state_signature)
     other.log.resume(writer.log.last, 0, (), told=True)
     other.write(99)
     restore, state = restore_of(writer, writer.log.last)
@@ -244,7 +247,7 @@ def test_a_restore_forgets_what_went_to_another_owner(stack):
     restore.drop(Partition(writer.plan.log, 0))
     await_end(restore, "the end")
     restore.close()
-    assert restore.wanted == []
+    assert restore.requests == []
     assert state.held == [1]  # what was applied before
     writer.producer.abort_transaction(30)
 
@@ -261,13 +264,13 @@ def test_what_goes_away_between_two_pieces_is_left_out_of_the_rest(stack, monkey
 
     def read_all() -> set[Partition]:
         found = set()
-        while restore._reader.left:
+        while restore._kafka.left:
             found |= read()
         return found
 
     monkeypatch.setattr(restore, "_read", read_all)
     while not any(state.held for state in states):
-        next(restore._work)
+        next(restore._steps)
     (gone,) = (n for n, state in enumerate(states) if not state.held)
     restore.drop(wants[gone].log)
     await_end(restore, "the end")

@@ -4,7 +4,6 @@ Records of several keys come out of order, some too late, some without a use.  W
 publish is compared with one run in process over the same records.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,10 +16,11 @@ import pytest
 from tests.kafka.pipelines import kinds
 from tests.kafka.support.stack import Stack
 from tests.kafka.support.visits import visits
+from tidemark.core.operators.ports import APPEND
 from tidemark.local.run import LocalRun, Published
 from tidemark.plan.physical import OperatorPlan
-from tidemark.runtime.keyed.encoders import results_of
-from tidemark.serde.avro_results import AvroResults
+from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.testing.in_process import decoded
 
 CHUNK = 120
 KEYED = ("windowing", "sessions")
@@ -64,12 +64,12 @@ def test_killing_windows_of_every_kind_changes_nothing(broker, tmp_path):
             time.sleep(0.1)
         # Heartbeats alone close these, so by then all else is done.
         for name in BY_CLOCK:
-            stack.await_results(name, _of_rows(expected.published[name].rows))
+            stack.await_results(name, _of_rows(expected.published[name].tally.rows))
         assert set(stack.stop().values()) == {0}
         logs = "".join(text for _, text in stack.logs())
         assert logs.count("is built anew: ") == len(damaged)
         assert damaged
-        names = [name for each in stack.plan.operators for name in (each.results, each.late)]
+        names = [name for each in stack.plan.operators for name in each.topics]
         seen = {
             name: [value or b"" for _, value in records]
             for name, records in stack.all_committed(names).items()
@@ -99,30 +99,25 @@ def _damaged(state: Path) -> Iterator[str]:
 def _faults(seen: Mapping[str, list[bytes]], local: Published) -> Iterator[str]:
     """Name what differs between the topics of an operator and its run in process."""
     plan, name = local.plan, local.plan.operator.name
-    encoder = results_of(plan)
-    panes = _decoded(plan, seen[plan.results])
-    here = local.all_panes()
+    results, missed = plan.results, plan.port("late")
+    encoder = encoder_of(results)
+    panes = decoded(encoder, seen[results.topic])
+    here = local.every("panes")
     if name not in (*BY_CLOCK, EVERY_CLOCK):
         here = here.filter(~pl.col("end_of_input"))
-    wanted = _decoded(plan, encoder.panes(here)[1])
+    wanted = decoded(encoder, encoder.encode(here)[1])
     assert wanted, f"{name} publishes nothing"
     yield from _differences(name, _held(plan, panes), _held(plan, wanted))
-    late = local.late_rows()
-    if sorted(seen[plan.late]) != sorted(encoder.late(late)[1] if late.height else []):
-        yield f"{name}: {len(seen[plan.late])} late rows, wanted {late.height}"
+    late = local.every("late")
+    there = encoder_of(missed).encode(late)[1] if late.height else []
+    if sorted(seen[missed.topic]) != sorted(there):
+        yield f"{name}: {len(seen[missed.topic])} late rows, wanted {late.height}"
     names = Counter(tuple(map(pane.get, (*_window(plan), *NAMES))) for pane in panes)
     yield from (f"{name}: {n} times {named}" for named, n in names.items() if n > 1)
 
 
-def _decoded(plan: OperatorPlan, values: Iterable[bytes]) -> list[Pane]:
-    encoder = results_of(plan)
-    if isinstance(encoder, AvroResults):
-        return list(map(encoder.pane_type.decode, values))
-    return list(map(json.loads, values))
-
-
 def _window(plan: OperatorPlan) -> tuple[str, ...]:
-    return (*plan.operator.key, plan.identity)
+    return plan.results.port.identity
 
 
 def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pane]:
@@ -133,10 +128,11 @@ def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pa
     held: dict[tuple[Any, ...], Pane] = {}
     by_clock = plan.operator.name in BY_CLOCK
     for pane in panes:
-        window = tuple(pane[name] for name in (plan.operator.key if by_clock else _window(plan)))
+        names = plan.results.port.key if by_clock else _window(plan)
+        window = tuple(pane[name] for name in names)
         if pane.get("retracted"):
             del held[window]
-        elif plan.discarding or by_clock:
+        elif plan.results.port.mode == APPEND or by_clock:
             held[window] = _added(held.get(window, {}), pane)
         else:
             left_out = HANGING | ({"timing"} if plan.operator.name == EVERY_CLOCK else set())

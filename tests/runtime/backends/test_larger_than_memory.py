@@ -53,7 +53,7 @@ def segments() -> Iterator[pl.DataFrame]:
 def test_a_state_many_times_the_budget_stays_within_it(kind, tmp_path):
     body = BODIES[kind]
     store = SpillingBlocks(tmp_path / "blocks", BUDGET, 50 * KB)
-    states = body.fresh(IN_MEMORY), body.fresh(store)
+    states = body.open(IN_MEMORY), body.open(store)
     before_ms = 0
     for rows in segments():
         clock_ms = rows[WATERMARK].to_numpy()[-1]
@@ -67,7 +67,7 @@ def test_a_state_many_times_the_budget_stays_within_it(kind, tmp_path):
         before_ms = int(clock_ms)
 
     assert states[0].size_bytes() > 5 * BUDGET
-    restored = body.fresh(store)
+    restored = body.open(store)
     for piece in states[1].snapshot():
         restored.apply(piece)
         assert store.resident_bytes <= BUDGET

@@ -10,11 +10,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pydantic import SecretStr
 
 from tests.support.registry import running_registry
+from tidemark.core.operators.ports import pane_port
 from tidemark.embedded.broker import free_port
 from tidemark.errors import ConfigurationError, InfrastructureError, StateError
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.config import Config
-from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.avro_results import AvroEncoder
 
 KEY = {"player": pl.String()}
 TOPIC = "game.pops"
@@ -26,8 +27,8 @@ def registry():
         yield running
 
 
-def results() -> AvroResults:
-    return AvroResults(TOPIC, KEY, {"pops": pl.Int64()}, KEY)
+def results() -> AvroEncoder:
+    return AvroEncoder(TOPIC, pane_port(tuple(KEY), KEY, {"pops": pl.Int64()}))
 
 
 def panes() -> pl.DataFrame:
@@ -41,12 +42,12 @@ def config(url: str) -> Config:
 
 def test_a_record_begins_with_its_schemas_number_and_confluents_client_reads_it(registry):
     encoder = results()
-    with_registry(config(registry.url), {TOPIC: encoder.pane_type})
-    _, (value,) = encoder.panes(panes())
+    with_registry(config(registry.url), {TOPIC: encoder.avro})
+    _, (value,) = encoder.encode(panes())
 
     assert value[:5] == b"\x00\x00\x00\x00\x07"
     assert registry.subjects == ["game.pops-value"]
-    assert json.loads(registry.schemas[0]) == encoder.pane_type.schema
+    assert json.loads(registry.schemas[0]) == encoder.avro.schema
     read = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
     record = read(value, SerializationContext(TOPIC, MessageField.VALUE))
     assert (record["player"], record["pops"], record["final"]) == ("a", 2, True)
@@ -54,26 +55,26 @@ def test_a_record_begins_with_its_schemas_number_and_confluents_client_reads_it(
 
 def test_a_reader_with_a_registry_still_reads_what_was_written_without_one(registry):
     before = results()
-    _, (single,) = before.panes(panes())
+    _, (single,) = before.encode(panes())
     after = results()
-    with_registry(config(registry.url), {TOPIC: after.pane_type})
-    _, (numbered,) = after.panes(panes())
+    with_registry(config(registry.url), {TOPIC: after.avro})
+    _, (numbered,) = after.encode(panes())
 
     assert single[:2] == b"\xc3\x01"
-    assert after.pane_type.decode(single) == after.pane_type.decode(numbered)
+    assert after.avro.decode(single) == after.avro.decode(numbered)
     with pytest.raises(StateError, match="are no game_pops of this version"):
-        before.pane_type.decode(numbered)
+        before.avro.decode(numbered)
 
 
 def test_without_a_registry_nothing_changes():
     encoder = results()
-    with_registry(Config(), {TOPIC: encoder.pane_type})
-    assert encoder.pane_type.header[:2] == b"\xc3\x01"
+    with_registry(Config(), {TOPIC: encoder.avro})
+    assert encoder.avro.header[:2] == b"\xc3\x01"
 
 
 def test_who_we_are_is_told_to_the_registry_alone(registry):
     given = Config(schema_registry=registry.url, schema_registry_user=SecretStr("me:secret"))
-    with_registry(given, {TOPIC: results().pane_type})
+    with_registry(given, {TOPIC: results().avro})
     assert registry.users == {"Basic bWU6c2VjcmV0"}
     assert "secret" not in repr(given)
 
@@ -81,10 +82,10 @@ def test_who_we_are_is_told_to_the_registry_alone(registry):
 def test_a_schema_that_the_registry_refuses_stops_the_service_with_its_words(registry):
     registry.refuses = 409, "Schema being registered is incompatible with an earlier schema"
     with pytest.raises(ConfigurationError, match=r"game\.pops-value: Schema being registered is"):
-        with_registry(config(registry.url), {TOPIC: results().pane_type})
+        with_registry(config(registry.url), {TOPIC: results().avro})
 
 
 def test_a_registry_that_is_away_ends_the_process_which_starts_again():
     away = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(InfrastructureError, match=f"schema registry {away}"):
-        with_registry(config(away), {TOPIC: results().pane_type})
+        with_registry(config(away), {TOPIC: results().avro})

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.changelogs import HERE, NEVER, PARTS, State, commit, journal_of
+from tests.support.changelogs import HERE, NEVER, PARTS, State, Target, commit, journal_of
 from tidemark.core.state import blocks
 from tidemark.errors import StateError
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.keyed import changelog as changelog_module
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
-from tidemark.runtime.keyed.journal import Journal
-from tidemark.runtime.keyed.restore import Rebuilding
+from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
+from tidemark.runtime.keyed.restore import StateBuilder
 from tidemark.serde.changelog import NO_COMMIT, Commit, Piece
 
 
@@ -216,7 +216,7 @@ def test_a_snapshot_that_is_not_whole_means_nothing(tiny_chunks):
 def test_pieces_apply_as_they_come_where_the_snapshot_is_known(tiny_chunks):
     log, state = Changelog(IN_TWO, "w", PARTS), State()
     records = [*until_a_snapshot_begins(log, state), *commit(log, state.add(60))]
-    journal = Journal(HERE, "pops", PARTS, snapshot=32)
+    journal = ChangelogReplay(HERE, "pops", PARTS, snapshot=32)
     seen = []
     for key, value in records:
         journal.add(key, value)
@@ -256,10 +256,10 @@ def test_large_changes_are_cut_into_chunks_and_apply_as_one(monkeypatch):
     applied: list[list[int]] = []
     restored: Any = State()
     restored.apply = lambda changes: applied.append(changes["blocks"]["value"].to_list())
-    restored_clocks: Any = Clocks()
-    rebuilding = Rebuilding(restored, restored_clocks)
+    target: Any = Target(restored)
+    builder = StateBuilder(target)
     for piece in pieces:
-        rebuilding.take(piece)
+        builder.take(piece)
     assert applied == [list(range(1_000))]
     with pytest.raises(StateError):
         read(records[:-1], committed=1)

@@ -7,6 +7,7 @@ from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.windows.trigger import on_close, on_final
 from tidemark.core.windows.window import Hopping
 
@@ -17,7 +18,7 @@ def operator(spec, topics):
     body = WindowAggregate(
         windows, AGGREGATION, ("key",), COLUMNS, spec.allowed_lateness_ms, trigger
     )
-    return Operator("w", topics, frozenset(topics), ("key",), COLUMNS, body)
+    return Operator("w", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
 
 
 @st.composite

@@ -8,6 +8,7 @@ from tests.support.running import AGGREGATION
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.windows.arrival import (
     CLOSES,
     ArrivalWindows,
@@ -40,7 +41,7 @@ def operator(spec, every, topics):
     }
     kind = DiscardingArrival if spec.discarding else ArrivalAggregate
     body = kind(windows[spec.kind], AGGREGATION, ("key",), COLUMNS, every)
-    return Operator("a", topics, frozenset(topics), ("key",), COLUMNS, body)
+    return Operator("a", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
 
 
 def early(every):

@@ -8,6 +8,7 @@ from tests.support.running import AGGREGATION
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.early import EarlyAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.windows.trigger import every, on_close
 from tidemark.core.windows.window import Hopping
 
@@ -24,7 +25,7 @@ def operator(spec, topics):
         spec.discarding,
     )
     early_body = EarlyAggregate(body) if spec.every else body
-    return Operator("w", topics, frozenset(topics), ("key",), COLUMNS, early_body)
+    return Operator("w", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), early_body)
 
 
 @st.composite

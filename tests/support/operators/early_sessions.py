@@ -6,6 +6,7 @@ from tests.oracles.early_session import Spec
 from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
 from tidemark.core.windows.trigger import every, on_close
@@ -25,7 +26,7 @@ def operator(spec, topics):
         spec.discarding,
     )
     early = EarlySessionAggregate(body) if spec.every else body
-    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, early)
+    return Operator("s", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), early)
 
 
 @st.composite

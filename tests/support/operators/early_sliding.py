@@ -7,6 +7,7 @@ from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION
 from tidemark.core.operators.early import EarlyAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.windows.trigger import every, on_close
 from tidemark.core.windows.window import Sliding
@@ -24,7 +25,7 @@ def operator(spec, topics):
         spec.discarding,
     )
     early_body = EarlyAggregate(body) if spec.every else body
-    return Operator("s", topics, frozenset(topics), ("key",), COLUMNS, early_body)
+    return Operator("s", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), early_body)
 
 
 @st.composite

@@ -20,6 +20,8 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.early_state import EarlyState
 from tidemark.core.operators.firing import BEHIND, BLOCK, COUNTS, FIRES, PAIR, ROW, with_blocks
+from tidemark.core.operators.operator import WindowBody
+from tidemark.core.operators.ports import Port
 from tidemark.core.operators.tallies import HIGHEST, SHOWN, TOTAL, Tallies
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
@@ -59,7 +61,11 @@ class Windowed(Protocol):
     def grid_ms(self) -> int:
         """How far apart windows are whose tallies lie together."""
 
-    def fresh(self, store: BlockStore, /) -> Any:
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Where panes and late rows go."""
+
+    def open(self, store: BlockStore, /) -> Any:
         """Return state that holds nothing."""
 
     def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
@@ -89,7 +95,7 @@ Inner = TypeVar("Inner", bound=Windowed)
 
 
 @dataclass(frozen=True)
-class EarlyAggregate(Generic[Inner]):
+class EarlyAggregate(WindowBody, Generic[Inner]):
     """Windows of aggregates with panes before their close.
 
     The work of a segment grows with its rows times the windows of each, and with the state of the
@@ -119,11 +125,16 @@ class EarlyAggregate(Generic[Inner]):
     def _by(self) -> tuple[str, ...]:
         return (END, *self.inner.key)
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> EarlyState:
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of the windows."""
+        return self.inner.outputs
+
+    def open(self, store: BlockStore = IN_MEMORY) -> EarlyState:
         """Return state that holds nothing."""
         inner = self.inner
         tallies = Tallies(inner.key, inner.allowed_lateness_ms, inner.grid_ms, store)
-        return EarlyState(inner.fresh(store), tallies)
+        return EarlyState(inner.open(store), tallies)
 
     def record(self, state: EarlyState, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment: show what was not, once an interval is over."""

@@ -1,32 +1,36 @@
-"""What every keyed operator is: rows in, panes and late rows out, in one verb.
+"""The operator contract: rows of inputs in, rows of ports out, keyed state between.
 
-A step is the only way rows and time reach keyed state.  The Kafka task, the Spark job and the
-in-process runner take steps and do nothing else, so their results cannot differ.  The order of
-acts is that of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
+An ``Operator`` is a declaration: inputs, ports, clock, horizon.  Its ``Body`` does the work.  A
+task (task.py) runs it on one log partition, and nothing else does: Kafka services, Spark,
+``tidemark try``, tests and conformance cases share that one way, so their results cannot differ.
 
-``Operator.steps`` takes many at once: where a body is ``Patient``, the rows of many segments are
-folded together and published once.  What is given, and by which segment, is the same.
+A new operator subclasses ``Body``; one on windows of a single input subclasses ``WindowBody``.
+See docs/semantics.md, "A segment acts" and "Batches of segments".
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.operators.ports import LATE, LATE_BY, PANES, Input, Port
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.clock import ClockTable, ProcessingClock
-from tidemark.core.time.row_watermarks import SEGMENT, Laid, judged, laid
-from tidemark.core.time.segment import WATERMARK, Segment
-from tidemark.core.windows.pane import END, END_OF_INPUT, START
-
-LATE_BY = "late_by_ms"
+from tidemark.core.time.segment import WATERMARK
+from tidemark.core.windows.pane import END, START
 
 Changes = Mapping[str, pl.DataFrame]
 """A piece of keyed state as named frames: what a changelog record or a snapshot holds."""
+
+Frames = Mapping[str, pl.DataFrame]
+"""Rows by the name of an input or a port."""
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
 
 
 class State(Protocol):
@@ -38,15 +42,15 @@ class State(Protocol):
     def snapshot(self) -> Iterator[Changes]:
         """Return all live state in pieces that, applied to a fresh state, give an equal one.
 
-        It is the state at the moment of the call, although a piece is made when it is asked for.
-        Pieces have nothing in common: they apply in any order, and joined ones as one.
+        The pieces show the state at the moment of the call, although each is made when it is asked
+        for.  They have nothing in common: they apply in any order, and joined ones as one.
         """
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
 
     def open_windows(self) -> int:
-        """Count the windows that rows can still reach, of this log partition.
+        """Count the windows of this log partition that rows can still reach.
 
         Windows that are the same for all keys count once, others once for each key.
         """
@@ -61,201 +65,165 @@ class State(Protocol):
         """Raise AssertionError where an invariant is broken."""
 
 
-class Body(Protocol):
-    """The part of an operator that differs: how rows fold and what is due."""
+class Body(ABC):
+    """The work of an operator: how rows change state, and what is due.
 
-    def fresh(self, store: BlockStore = IN_MEMORY, /) -> Any:
-        """Return empty state, whose blocks lie in ``store``."""
+    Rows of an input have the columns ``ROW_COLUMNS``, with SOURCE as text and WATERMARK as the W
+    that the row is judged by, and the input's own columns.  They are in log order.  With several
+    inputs each frame has a column ORDER: the row's place among the rows of all inputs.
+    """
 
-    def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
-        """Fold rows, whose WATERMARK column is W, into the state; return the late ones.
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[Port, ...]:
+        """What is published, the main port first."""
 
-        Late rows keep all columns of ``rows`` and gain ``start``, ``end`` (the window missed) and
-        ``late_by_ms`` (W - end - allowed lateness, at least 0).
+    @abstractmethod
+    def open(self, store: BlockStore = IN_MEMORY, /) -> Any:
+        """Return empty state whose blocks lie in ``store``."""
+
+    @abstractmethod
+    def process(self, sides: Frames, state: Any) -> Frames:
+        """Take rows by input; return what they publish at once, by port.
+
+        Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``.
+        In a batch, rows have a column SEGMENT, and so has every frame returned.
         """
 
-    def publish(self, state: Any, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return panes due in (before_ms, clock_ms] and corrections of those already published.
+    @abstractmethod
+    def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
+        """Return what is due in (before_ms, clock_ms], and corrections of what was published.
 
-        The clock stood at ``before_ms`` when the segment began.  Sorted as docs/semantics.md,
-        "Order in a topic", says.
+        ``before_ms``: the clock before the segment.  Rows are in the order that
+        docs/semantics.md, "Order in a topic", gives.
         """
 
+    # Abilities: an operator that lacks one leaves its default.
 
-@runtime_checkable
-class Recorded(Protocol):
-    """A body that looks at processing time, which is when ingest recorded a segment."""
+    @property
+    def can_batch(self) -> bool:
+        """Whether many segments can be taken as one (docs/semantics.md, "Batches of segments")."""
+        return False
 
-    def record(self, state: Any, now_ms: int, clock_ms: int) -> None:
+    @property
+    def max_late_segments(self) -> int:
+        """How many segments that need a step of their own a batch may hold; 0: none."""
+        return 0
+
+    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
+        """Return, by input, which rows may correct what was published before."""
+        return {name: np.zeros(frame.height, np.bool_) for name, frame in sides.items()}
+
+    def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
+        """Return what ``advance`` gives for segments one by one, with its number in SEGMENT.
+
+        ``clock_ms``: the clock after each segment of the batch.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes segments one by one")
+
+    def record(self, state: Any, now_ms: int, clock_ms: int) -> None:  # noqa: B027 - optional
         """Take the processing time of a segment and the clock, both before its rows."""
 
+    def pending(self, state: Any) -> bool:
+        """Whether state holds anything that time alone makes due.
 
-@runtime_checkable
-class Patient(Protocol):
-    """A body that can fold several segments and publish once, and tell them apart by SEGMENT.
-
-    See docs/semantics.md, "Batches of segments".
-    """
-
-    @property
-    def together(self) -> bool:
-        """Whether it can, with its trigger."""
-
-    @property
-    def most_pressing(self) -> int:
-        """How many segments with pressing rows may be together; 0: each of them goes alone."""
-
-    def pressing(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Return which rows may ask for corrections of what was published before."""
-
-    def publish_each(
-        self, state: Any, before_ms: int, clock_ms: Sequence[int]
-    ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-        """Return what ``publish`` gives for segments one by one, and the number of each's segment.
-
-        ``clock_ms``: where the clock stands after each segment.
+        An operator with nothing pending and idle sources is idle itself.
         """
+        return bool(state.open_windows())
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What one step gave: ``rows`` = accepted + late, always."""
+class WindowBody(Body):
+    """An operator on windows of one input, with the two ports of ``window_ports``."""
 
-    panes: pl.DataFrame
-    late: pl.DataFrame
-    rows: int
+    @abstractmethod
+    def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
+        """Fold rows into the state; return the late ones, with the window that they missed."""
 
-    @property
-    def accepted(self) -> int:
-        """Count the rows that were folded into state."""
-        return self.rows - self.late.height
+    @abstractmethod
+    def publish(self, state: Any, before_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return panes that are due in (before_ms, clock_ms], and corrections."""
 
+    def process(self, sides: Frames, state: Any) -> Frames:
+        """Fold the rows of the one input."""
+        (frame,) = sides.values()
+        return {LATE: self.fold(frame, state)}
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """What segments that follow each other gave.
+    def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
+        """Publish panes."""
+        return {PANES: self.publish(state, before_ms, clock_ms)}
 
-    ``of_pane``, ``of_late``: the number of the segment that gave each pane and late row.
-    ``clock_ms``: the clock after the last of them.
-    """
+    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
+        """Return which rows may correct panes that were published before."""
+        return {name: self.corrects(frame) for name, frame in sides.items()}
 
-    output: Output
-    of_pane: npt.NDArray[np.int64]
-    of_late: npt.NDArray[np.int64]
-    clock_ms: int
+    def corrects(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows may correct panes that were published before."""
+        return np.zeros(rows.height, np.bool_)
+
+    def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
+        """Publish panes of a batch."""
+        return {PANES: self.publish_each(state, before_ms, clock_ms)}
+
+    def publish_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> pl.DataFrame:
+        """Return what ``publish`` gives for segments one by one, with its number in SEGMENT."""
+        raise NotImplementedError(f"{type(self).__name__} takes segments one by one")
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A keyed operator over one or several streams of one log.
+    """A keyed operator over inputs from one log.
 
-    ``topics``: raw topics behind the streams, whose sources make the clock.  ``columns``: the
-    streams' value columns with their types, the key's among them.  ``advances``: whether the clock
-    goes on by their silence.  ``by_arrival``: whether the body's rows get a column ARRIVAL.
-    ``by_processing_time``: whether time is when ingest recorded a segment, for rows and clock.
+    Args:
+        name: of the operator, unique in the pipeline.
+        inputs: its sides.
+        body: what it does.
+        horizon_ms: how long after a row, in event time, its last result may still be due.
+        advances: whether the clock goes on by silence of all sources.
+        by_arrival: whether rows get the column ARRIVAL.
+        by_processing_time: whether time is when ingest recorded a segment, for rows and clock.
     """
 
     name: str
-    streams: tuple[str, ...]
-    topics: frozenset[str]
-    key: tuple[str, ...]
-    columns: Mapping[str, pl.DataType]
+    inputs: tuple[Input, ...]
     body: Body
+    horizon_ms: int = 0
     advances: bool = True
     by_arrival: bool = False
     by_processing_time: bool = False
 
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What the operator publishes."""
+        return self.body.outputs
+
+    def port(self, name: str) -> Port:
+        """Return a port by name."""
+        return next(port for port in self.outputs if port.name == name)
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """The streams that any input reads."""
+        return frozenset(name for each in self.inputs for name in each.streams)
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The raw topics and operators whose watermarks make the clock."""
+        return frozenset().union(*(each.sources for each in self.inputs))
+
     def clocks(self) -> ClockTable:
         """Return the clock table of a log partition that nothing was read from."""
         kind = ProcessingClock if self.by_processing_time else ClockTable
-        return kind(self.topics, advances=self.advances)
-
-    def step(self, segment: Segment, clocks: ClockTable, state: Any) -> Output:
-        """Fold a segment's rows, move the clock, publish what became due."""
-        before_ms = clocks.clock_ms
-        found, (clock_ms,) = self._laid([segment], clocks)
-        self._record(segment, before_ms, state)
-        return self._acted(found.rows, state, before_ms, clock_ms)
-
-    def steps(self, segments: Sequence[Segment], clocks: ClockTable, state: Any) -> Iterator[Steps]:
-        """Take a step for each segment, many at once where that gives the same.
-
-        Clocks move at once, and the state with what is yielded, which is to be taken whole.  Until
-        then ``clock_ms`` of what was yielded is the clock to purge by.
-        """
-        before_ms = clocks.clock_ms
-        found, after_ms = self._laid(segments, clocks)
-        for low, high in pairwise(self._bounds(found, len(segments))):
-            first, last = np.searchsorted(found.of_row, (low, high)).tolist()
-            rows, clock_ms = found.rows[first:last], after_ms[low:high]
-            if high - low == 1:
-                steps = self._alone(segments[low], rows, state, before_ms, clock_ms[0])
-            else:
-                numbered = pl.Series(SEGMENT, found.of_row[first:last] - low)
-                steps = self._together(rows.hstack([numbered]), state, before_ms, clock_ms)
-            yield replace(steps, of_pane=low + steps.of_pane, of_late=low + steps.of_late)
-            before_ms = clock_ms[-1]
-
-    def _bounds(self, found: Laid, segments: int) -> list[int]:
-        """Return where the runs of segments begin that are taken together, and the end."""
-        if not (isinstance(self.body, Patient) and self.body.together):
-            return [*range(segments + 1)]
-        pressing = np.unique(found.of_row[self.body.pressing(found.rows)])
-        most = self.body.most_pressing
-        cuts = [*pressing[most::most]] if most else [*pressing, *(pressing + 1)]
-        bounds: list[int] = np.unique([0, segments, *cuts]).tolist()
-        return bounds
-
-    def _alone(
-        self, segment: Segment, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: int
-    ) -> Steps:
-        self._record(segment, before_ms, state)
-        output = self._acted(rows, state, before_ms, clock_ms)
-        of_pane = np.zeros(output.panes.height, np.int64)
-        of_late = np.zeros(output.late.height, np.int64)
-        return Steps(output, of_pane, of_late, clock_ms)
-
-    def _together(
-        self, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: Sequence[int]
-    ) -> Steps:
-        assert isinstance(self.body, Patient), f"{self.name} takes segments one by one"
-        late = self.body.fold(rows, state)
-        panes, of_pane = self.body.publish_each(state, before_ms, clock_ms)
-        output = Output(panes, late.drop(SEGMENT), rows.height)
-        return Steps(output, of_pane, late[SEGMENT].to_numpy(), clock_ms[-1])
-
-    def _record(self, segment: Segment, before_ms: int, state: Any) -> None:
-        if isinstance(self.body, Recorded):
-            self.body.record(state, segment.ingested_at_ms, before_ms)
-
-    def _acted(self, rows: pl.DataFrame, state: Any, before_ms: int, clock_ms: int) -> Output:
-        late = self.body.fold(rows, state)
-        return Output(self.body.publish(state, before_ms, clock_ms), late, rows.height)
-
-    def finish(self, clocks: ClockTable, state: Any) -> Output:
-        """End of bounded input: publish every window still open, marked ``end_of_input``."""
-        before_ms = clocks.clock_ms
-        output = self._acted(self._laid([], clocks)[0].rows, state, before_ms, clocks.finish())
-        marked = output.panes.with_columns(pl.lit(value=True).alias(END_OF_INPUT))
-        return replace(output, panes=marked)
-
-    def _laid(self, segments: Sequence[Segment], clocks: ClockTable) -> tuple[Laid, Sequence[int]]:
-        """Return the rows of segments with their W, and the clock after each segment."""
-        found = laid(segments, self.streams, self.columns)
-        entries, clock_ms = [], []
-        for segment in segments:
-            entries.append(clocks.enter(segment))
-            clock_ms.append(clocks.leave(segment))
-        return judged(found, segments, entries, by_arrival=self.by_arrival), clock_ms
+        return kind(self.sources, advances=self.advances)
 
 
 def missed(
-    rows: pl.DataFrame,
-    start_ms: npt.NDArray[np.int64],
-    end_ms: npt.NDArray[np.int64],
-    allowed_lateness_ms: int,
+    rows: pl.DataFrame, start_ms: Numbers, end_ms: Numbers, allowed_lateness_ms: int
 ) -> pl.DataFrame:
-    """Tell of late rows which window they missed, and by how much."""
+    """Return late rows with the window that each missed, and by how much.
+
+    Adds ``start`` and ``end`` of the window and ``late_by_ms`` = W - end - allowed lateness, at
+    least 0; all Int64.
+    """
     by_ms = rows[WATERMARK].to_numpy() - end_ms - allowed_lateness_ms
     return rows.hstack(
         [

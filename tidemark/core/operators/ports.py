@@ -200,14 +200,14 @@ def window_ports(
     return panes, late_port(key, columns)
 
 
-def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType]) -> Port:
-    """Return the port of late rows of a stream with these columns.
+def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: str = LATE) -> Port:
+    """Return the port of late rows of an input with these columns.
 
     Columns that begin with ``@`` are the operator's, not the user's: they are left out.
     """
     own = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
     return Port(
-        LATE,
+        name,
         LATE,
         {**LATE_COLUMNS, ROW: pl.Struct(own)},
         key,

@@ -117,9 +117,9 @@ class OperatorTask:
             UnreadableRowsError: a segment's rows do not have the columns of an input.
         """
         before_ms = self.clocks.clock_ms
-        rows, clocks_ms = self._judged(segments)
-        for low, high in pairwise(self._bounds(rows, len(segments))):
-            part = {name: each.of_segments(low, high) for name, each in rows.items()}
+        sides, clocks_ms = self._judged(segments)
+        for low, high in pairwise(self._bounds(sides, len(segments))):
+            part = {name: each.of_segments(low, high) for name, each in sides.items()}
             clock_ms = clocks_ms[low:high]
             if high - low == 1:
                 frames = {name: each.rows for name, each in part.items()}
@@ -136,8 +136,8 @@ class OperatorTask:
     def finish(self) -> Output:
         """End bounded input: publish all that is open, marked ``end_of_input``."""
         before_ms = self.clocks.clock_ms
-        rows, _ = self._judged([])
-        frames = {name: each.rows for name, each in rows.items()}
+        sides, _ = self._judged([])
+        frames = {name: each.rows for name, each in sides.items()}
         output = self._act(frames, before_ms, self.clocks.finish())
         ports = {port.name: port for port in self.operator.outputs}
         marked = {
@@ -188,39 +188,39 @@ class OperatorTask:
         names = (each.name for each in operator.inputs)
         return dict(zip(names, judged, strict=True)), clocks_ms
 
-    def _bounds(self, rows: Mapping[str, LogRows], segments: int) -> list[int]:
+    def _bounds(self, sides: Mapping[str, LogRows], segments: int) -> list[int]:
         """Return where each run of segments that is one step begins, and the end."""
         body = self.operator.body
         if segments <= 1 or not body.can_batch:
             return [*range(segments + 1)]
-        own = body.needs_own_step({name: each.rows for name, each in rows.items()})
-        found = [rows[name].segment_of[mask] for name, mask in own.items()]
+        own = body.needs_own_step({name: each.rows for name, each in sides.items()})
+        found = [sides[name].segment_of[mask] for name, mask in own.items()]
         alone = np.unique(np.concatenate(found))
         most = body.max_late_segments
         cuts = [*alone[most::most]] if most else [*alone, *(alone + 1)]
         bounds: list[int] = np.unique([0, segments, *cuts]).tolist()
         return bounds
 
-    def _one_step(self, segment: Segment, rows: Frames, before_ms: int, clock_ms: int) -> Output:
+    def _one_step(self, segment: Segment, sides: Frames, before_ms: int, clock_ms: int) -> Output:
         self.operator.body.record(self.state, segment.ingested_at_ms, before_ms)
-        return self._act(rows, before_ms, clock_ms)
+        return self._act(sides, before_ms, clock_ms)
 
-    def _act(self, rows: Frames, before_ms: int, clock_ms: int) -> Output:
+    def _act(self, sides: Frames, before_ms: int, clock_ms: int) -> Output:
         body = self.operator.body
-        processed = body.process(rows, self.state)
+        processed = body.process(sides, self.state)
         advanced = body.advance(self.state, before_ms, clock_ms)
-        return self._output(rows, _joined(processed, advanced))
+        return self._output(sides, _joined(processed, advanced))
 
     def _batch(
         self, part: Mapping[str, LogRows], low: int, before_ms: int, clock_ms: Sequence[int]
     ) -> tuple[Output, Mapping[str, Numbers]]:
         """Take many segments as one; return what each published, by its number in the batch."""
-        rows = {
+        sides = {
             name: each.rows.hstack([pl.Series(SEGMENT, each.segment_of - low)])
             for name, each in part.items()
         }
         body = self.operator.body
-        processed = body.process(rows, self.state)
+        processed = body.process(sides, self.state)
         advanced = body.advance_each(self.state, before_ms, clock_ms)
         frames = {
             port: frame.sort(SEGMENT, maintain_order=True)
@@ -229,13 +229,13 @@ class OperatorTask:
             for port, frame in _joined(processed, advanced).items()
         }
         numbers = {port: frame[SEGMENT].to_numpy() for port, frame in frames.items()}
-        return self._output(rows, {p: frame.drop(SEGMENT) for p, frame in frames.items()}), numbers
+        return self._output(sides, {p: frame.drop(SEGMENT) for p, frame in frames.items()}), numbers
 
-    def _output(self, rows: Frames, frames: Frames) -> Output:
+    def _output(self, sides: Frames, frames: Frames) -> Output:
         kinds = {port.name: port.kind for port in self.operator.outputs}
         late = sum(frame.height for port, frame in frames.items() if kinds[port] == LATE)
         dead = sum(frame.height for port, frame in frames.items() if kinds[port] == DEAD)
-        return Output(frames, sum(frame.height for frame in rows.values()), late, dead)
+        return Output(frames, sum(frame.height for frame in sides.values()), late, dead)
 
 
 def _joined(processed: Frames, advanced: Frames) -> Frames:

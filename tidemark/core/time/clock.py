@@ -9,7 +9,8 @@ Theory of operation (docs/semantics.md, "The clock"):
 3. A source that joins the minimum (is new, wakes, returns with a lower watermark) gets
    floor = clock, so joining cannot lower the clock.
 4. When all sources are idle the clock advances to max(own watermark + silence); where one of them
-   may not advance by silence (``when_silent="wait"``), to max(own watermark) and no further.
+   may not advance by silence (``when_silent="wait"``), to max(own watermark) and no further.  The
+   watermark of a source that is an operator bounds it: it contains all silence upstream.
 5. A row is judged by W = max(its own watermark, its source's floor), never by the clock.
 """
 
@@ -20,7 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, Segment, SourceMark
+from tidemark.core.time.segment import (
+    FOREVER_MS,
+    NEVER_MS,
+    Segment,
+    SourceMark,
+    is_operator_source,
+)
 
 _STATE_SCHEMA: dict[str, pl.DataType] = {
     "source": pl.String(),
@@ -101,12 +108,15 @@ class ClockTable:
     def __init__(self, topics: Iterable[str], *, advances: bool = True) -> None:
         """Start with no source known.
 
-        ``topics``: the raw topics of the operator's streams.  ``advances``: whether silence of all
-        sources moves the clock past what they have seen.
+        Args:
+            topics: the raw topics of the operator's streams, and operators as ``operator_source``
+                names them.  The partitions of a topic become known with segments, an operator is
+                known from the plan.
+            advances: whether silence of all sources moves the clock past what they have seen.
         """
         self.topics = frozenset(topics)
         self.advances = advances
-        self.sources: dict[str, SourceClock] = {}
+        self.sources = {name: SourceClock() for name in sorted(filter(is_operator_source, topics))}
         self.clock_ms = NEVER_MS
 
     def enter(self, segment: Segment) -> Entry:
@@ -174,12 +184,19 @@ class ClockTable:
             lowest = min(awake)
             assert lowest >= self.clock_ms, f"clock back from {self.clock_ms} to {lowest}"
             return lowest
+        return min([self._silent_ms(), *self._derived_ms()])
+
+    def _silent_ms(self) -> int:
+        """Return where silence of all raw sources puts the clock; without any, nowhere."""
+        raw = [s for name, s in self.sources.items() if not is_operator_source(name)]
         heard = [
-            s.own_ms + (s.silence_ms if self.advances else 0)
-            for s in sources
-            if s.own_ms > NEVER_MS
+            s.own_ms + (s.silence_ms if self.advances else 0) for s in raw if s.own_ms > NEVER_MS
         ]
-        return max(heard, default=NEVER_MS)
+        return max(heard, default=NEVER_MS if raw else FOREVER_MS)
+
+    def _derived_ms(self) -> list[int]:
+        """Return the watermarks of operators: idle ones too, since they contain all silence."""
+        return [s.own_ms for name, s in self.sources.items() if is_operator_source(name)]
 
     def state(self) -> pl.DataFrame:
         """Return the table and the clock as one frame, a row per source, sorted by source."""

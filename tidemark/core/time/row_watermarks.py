@@ -1,6 +1,7 @@
 """The rows of segments in log order, each with the watermark W that it is judged by.
 
-Columns, not segments: rows of any number of segments are laid end to end and judged at once.
+Columns, not segments: rows of any number of segments are put end to end and judged at once.
+docs/semantics.md, "Lateness" defines W.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,34 +22,47 @@ from tidemark.core.time.segment import (
     WATERMARK,
     Segment,
 )
-from tidemark.errors import StateError
+from tidemark.errors import UnreadableRowsError
 
 Numbers = npt.NDArray[np.int64]
 
-SEGMENT = "@segment"  # number of the row's segment among those worked on together
+SEGMENT = "@segment"  # number of the row's segment in a batch
+ORDER = "@order"  # place of the row among the rows of all inputs of an operator
 
 _PROMOTED = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64)
-"""Of numbers, each type is read as any that follows it, as by Avro's rules of resolution."""
+"""A number of one type is read as any type that follows it: Avro's schema resolution."""
 
 _PLACE = {name: place for place, name in enumerate(ROW_COLUMNS)}
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
-    """Rows of segments end to end, in log order, and the number of each row's segment."""
+class LogRows:
+    """Rows of segments end to end, in log order.
+
+    ``rows``: the columns ``ROW_COLUMNS`` and those of the streams.  ``segment_of``: the number of
+    each row's segment.
+    """
 
     rows: pl.DataFrame
-    of_row: Numbers
+    segment_of: Numbers
+
+    def of_segments(self, low: int, high: int) -> "LogRows":
+        """Return the rows of the segments numbered low to high - 1."""
+        first, last = np.searchsorted(self.segment_of, (low, high)).tolist()
+        return LogRows(self.rows[first:last], self.segment_of[first:last])
 
 
-def laid(
+def rows_in_log_order(
     segments: Sequence[Segment], streams: Sequence[str], columns: Mapping[str, pl.DataType]
-) -> Laid:
-    """Join the rows of streams in log order, segment after segment.
+) -> LogRows:
+    """Return the rows of streams, segment after segment; in each by (source, offset, sub_row).
+
+    ``columns``: the value columns to return, with their types.
 
     Raises:
-        StateError: a segment was written for other columns, which cannot be read as these.
+        UnreadableRowsError: a segment's rows lack a column, or have one of a type that does not
+            widen to the declared type.
     """
     declared = pl.Schema({**ROW_COLUMNS, **columns})
     frames, numbers = [], []
@@ -57,13 +71,88 @@ def laid(
         frames += [_read_as(frame, declared, segment) for frame in found]
         numbers += [number] * len(found)
     if not frames:
-        return Laid(pl.DataFrame(schema=declared), _NONE)
-    of_row = np.repeat(np.array(numbers), [frame.height for frame in frames])
+        return LogRows(pl.DataFrame(schema=declared), _NONE)
+    segment_of = np.repeat(np.array(numbers), [frame.height for frame in frames])
     rows = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
     if len(streams) == 1:
-        return Laid(rows, of_row)
-    rows = rows.hstack([pl.Series(SEGMENT, of_row)]).sort(SEGMENT, SOURCE, OFFSET, SUB_ROW)
-    return Laid(rows.drop(SEGMENT), rows[SEGMENT].to_numpy())
+        return LogRows(rows, segment_of)
+    rows = rows.hstack([pl.Series(SEGMENT, segment_of)]).sort(SEGMENT, SOURCE, OFFSET, SUB_ROW)
+    return LogRows(rows.drop(SEGMENT), rows[SEGMENT].to_numpy())
+
+
+def with_watermarks(
+    found: Sequence[LogRows],
+    segments: Sequence[Segment],
+    entries: Sequence[Entry],
+    *,
+    by_arrival: bool,
+) -> list[LogRows]:
+    """Return the rows of each input with WATERMARK = W and SOURCE as text, without duplicates.
+
+    A source's text means the same in every segment; its number in the segment does not.  With
+    several inputs, rows get a column ORDER.
+
+    Args:
+        found: of each input, from ``rows_in_log_order``.
+        segments: those that the rows come from.
+        entries: what the clock table says of each segment's sources.
+        by_arrival: whether rows get a column ARRIVAL.
+    """
+    ordered = found if len(found) == 1 else _with_order(found)
+    return [_judged(each, segments, entries, by_arrival=by_arrival) for each in ordered]
+
+
+def _with_order(found: Sequence[LogRows]) -> list[LogRows]:
+    """Number rows in log order across inputs; rows of one record by input."""
+    place = pl.concat(
+        each.rows.select(SOURCE, OFFSET, SUB_ROW).with_columns(
+            pl.Series(SEGMENT, each.segment_of), pl.lit(number).alias("input")
+        )
+        for number, each in enumerate(found)
+    )
+    order = np.empty(place.height, np.int64)
+    by = (SEGMENT, SOURCE, OFFSET, SUB_ROW, "input")
+    order[place.select(pl.arg_sort_by(*by)).to_series().to_numpy()] = np.arange(place.height)
+    ends = np.cumsum([each.rows.height for each in found])[:-1]
+    parts = np.split(order, ends)
+    return [
+        LogRows(each.rows.hstack([pl.Series(ORDER, part)]), each.segment_of)
+        for each, part in zip(found, parts, strict=True)
+    ]
+
+
+def _judged(
+    found: LogRows, segments: Sequence[Segment], entries: Sequence[Entry], *, by_arrival: bool
+) -> LogRows:
+    rows, segment_of = found.rows.clone(), found.segment_of
+    before = np.add.accumulate([0, *(len(segment.sources) for segment in segments)])
+    source = rows[SOURCE].to_numpy() + before[segment_of]
+    names = pl.Series([m.source for s in segments for m in s.sources], dtype=pl.String)
+    offset = rows[OFFSET].to_numpy()
+    floor_ms = _gathered([entry.floor_ms for entry in entries], source)
+    watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), floor_ms)
+    _replace(rows, SOURCE, names.gather(source))
+    _replace(rows, WATERMARK, pl.Series(watermark_ms))
+    if by_arrival:
+        arrival = offset + _gathered([entry.arrival for entry in entries], source)
+        rows = rows.hstack([pl.Series(ARRIVAL, arrival)])
+    if any(entry.now_ms is not None for entry in entries):
+        now_ms = pl.Series(np.array([entry.now_ms for entry in entries], np.int64)[segment_of])
+        _replace(rows, EVENT_TIME, now_ms)
+        _replace(rows, WATERMARK, now_ms)
+    new = offset >= _gathered([entry.first_new for entry in entries], source)
+    if new.all():
+        return LogRows(rows, segment_of)
+    return LogRows(rows.filter(pl.Series(new)), segment_of[new])
+
+
+def _gathered(parts: Sequence[Numbers], at: Numbers) -> Numbers:
+    """Return what segments say of their sources, for each row."""
+    return np.concatenate([_NONE, *parts])[at]
+
+
+def _replace(rows: pl.DataFrame, name: str, values: pl.Series) -> None:
+    rows.replace_column(_PLACE[name], values.alias(name))
 
 
 def _read_as(frame: pl.DataFrame, declared: pl.Schema, segment: Segment) -> pl.DataFrame:
@@ -79,10 +168,9 @@ def _read_as(frame: pl.DataFrame, declared: pl.Schema, segment: Segment) -> pl.D
         if found is None or not _promotes(found, wanted):
             there = "not there" if found is None else str(found)
             mark = segment.sources[0]
-            raise StateError(
+            raise UnreadableRowsError(
                 f'column "{name}" is {wanted} in the pipeline, and {there} in rows of the log of '
-                f"{mark.source} from offset {mark.first_offset} on, which an earlier one wrote: "
-                "'tidemark replay --from raw' reads them anew, 'tidemark reset' starts afresh"
+                f"{mark.source} from offset {mark.first_offset} on, which an earlier one wrote"
             )
     return frame.select(pl.col(name).cast(wanted) for name, wanted in declared.items())
 
@@ -98,39 +186,3 @@ def _promotes(found: pl.DataType, wanted: pl.DataType) -> bool:
 
 def _item(of: pl.List) -> pl.DataType:
     return of.inner if isinstance(of.inner, pl.DataType) else of.inner()
-
-
-def judged(
-    found: Laid, segments: Sequence[Segment], entries: Sequence[Entry], *, by_arrival: bool
-) -> Laid:
-    """Give rows their W, and their sources' names; leave out duplicates.
-
-    With names in place of numbers, SOURCE means the same in every segment.
-    """
-    rows, of_row = found.rows.clone(), found.of_row
-    before = np.add.accumulate([0, *(len(segment.sources) for segment in segments)])
-    source = rows[SOURCE].to_numpy() + before[of_row]
-    names = pl.Series([m.source for s in segments for m in s.sources], dtype=pl.String)
-    offset = rows[OFFSET].to_numpy()
-    floor_ms = _gathered([entry.floor_ms for entry in entries], source)
-    watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), floor_ms)
-    _replace(rows, SOURCE, names.gather(source))
-    _replace(rows, WATERMARK, pl.Series(watermark_ms))
-    if by_arrival:
-        arrival = offset + _gathered([entry.arrival for entry in entries], source)
-        rows = rows.hstack([pl.Series(ARRIVAL, arrival)])
-    if any(entry.now_ms is not None for entry in entries):
-        now_ms = pl.Series(np.array([entry.now_ms for entry in entries], np.int64)[of_row])
-        _replace(rows, EVENT_TIME, now_ms)
-        _replace(rows, WATERMARK, now_ms)
-    new = offset >= _gathered([entry.first_new for entry in entries], source)
-    return Laid(rows, of_row) if new.all() else Laid(rows.filter(pl.Series(new)), of_row[new])
-
-
-def _gathered(parts: Sequence[Numbers], at: Numbers) -> Numbers:
-    """Return what segments say of their sources, for each row."""
-    return np.concatenate([_NONE, *parts])[at]
-
-
-def _replace(rows: pl.DataFrame, name: str, values: pl.Series) -> None:
-    rows.replace_column(_PLACE[name], values.alias(name))

@@ -33,15 +33,29 @@ ROW_COLUMNS: dict[str, pl.DataType] = {
 }
 
 
+_OPERATOR = "op:"
+"""Begins the name of a source that is an operator; no topic name holds a colon."""
+
+
+def operator_source(name: str) -> str:
+    """Return the source of what an operator publishes: all its partitions are one source."""
+    return f"{_OPERATOR}{name}"
+
+
+def is_operator_source(source: str) -> bool:
+    """Whether a source is an operator, not a partition of a raw topic."""
+    return source.startswith(_OPERATOR)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """What one source (one raw partition) says in a segment.
+    """What one source says in a segment: a raw partition, or an operator as a whole.
 
     Offset ranges of successive marks tile the raw partition: filtered, dead and foreign records are
     inside the range.  A mark that is not idle wakes its source, even with an empty range.
     """
 
-    source: str  # "topic/partition"
+    source: str  # "topic/partition", or operator_source(name)
     first_offset: int
     next_offset: int
     watermark_before_ms: int
@@ -51,8 +65,8 @@ class SourceMark:
 
     @property
     def topic(self) -> str:
-        """The raw topic of the source."""
-        return self.source.rpartition("/")[0]
+        """The raw topic of the source; of an operator, the source itself."""
+        return self.source if is_operator_source(self.source) else self.source.rpartition("/")[0]
 
     @property
     def wakes(self) -> bool:

@@ -107,8 +107,3 @@ def pane_schema(
     """Return the columns of panes, in order; ``numbered``: of windows in order of arrival."""
     number = {WINDOW: pl.Int64()} if numbered else {}
     return {**{name: columns[name] for name in key}, **number, **PANE_COLUMNS, **values}
-
-
-def identity(columns: Collection[str]) -> str:
-    """Return the pane column that, with the key, says which window it is."""
-    return WINDOW if WINDOW in columns else START

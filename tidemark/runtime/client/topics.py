@@ -82,11 +82,8 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
     topics = [Topic(name, count, _KEPT, LEAST_LOG_BYTES) for name, count in partitions.items()]
     for operator in plan.operators:
         count = partitions[operator.log]
-        topics += [
-            Topic(operator.results, count, _KEPT),
-            Topic(operator.late, count, _KEPT),
-            Topic(operator.changelog, count, _CHANGELOG),
-        ]
+        topics += [Topic(name, count, _KEPT) for name in operator.topics]
+        topics.append(Topic(operator.changelog, count, _CHANGELOG))
     return (*topics, Topic(plan.dead_letters, 1, _KEPT))
 
 

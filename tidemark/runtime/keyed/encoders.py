@@ -1,42 +1,40 @@
-"""What encodes the results of operators: the same bytes, whoever writes them."""
+"""What encodes the rows of ports: the same bytes, whoever writes them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tidemark.plan.physical import OperatorPlan
+from tidemark.core.operators.ports import DEAD
+from tidemark.plan.physical import OperatorPlan, PortPlan
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.config import Config
-from tidemark.serde.avro import AvroType
-from tidemark.serde.avro_results import AvroResults
-from tidemark.serde.json_results import JsonResults
+from tidemark.serde.avro_results import AvroEncoder
+from tidemark.serde.dead_letters import DeadLetterEncoder
+from tidemark.serde.json_results import JsonEncoder
 
-Encoder = JsonResults | AvroResults
+Encoder = JsonEncoder | AvroEncoder | DeadLetterEncoder
 
 
-def encoders(config: Config, operators: Iterable[OperatorPlan]) -> dict[str, Encoder]:
-    """Return the encoder of each operator, by name; their schemas are registered, where asked for.
+Encoders = Mapping[tuple[str, str], Encoder]
+"""Encoders by operator and port."""
+
+
+def encoders(config: Config, operators: Iterable[OperatorPlan]) -> Encoders:
+    """Return an encoder for each port of operators; register its schema, if asked to.
 
     Raises:
         ConfigurationError: the registry refuses a schema.
-        InfrastructureError: it cannot be reached.
+        InfrastructureError: the registry cannot be reached.
     """
-    found = {}
-    for each in operators:
-        found[each.operator.name] = encoder = results_of(each)
-        with_registry(config, _avro_types(each, encoder))
+    ports = {(plan.name, each.port.name): each for plan in operators for each in plan.ports}
+    found = {name: encoder_of(each) for name, each in ports.items()}
+    types = {ports[name].topic: each.avro for name, each in found.items()}
+    with_registry(config, {topic: avro for topic, avro in types.items() if avro is not None})
     return found
 
 
-def results_of(plan: OperatorPlan) -> Encoder:
-    """Return what encodes an operator's panes and late rows."""
-    operator = plan.operator
-    if plan.format == "json":
-        return JsonResults(operator.key, list(plan.values), list(operator.columns))
-    key = {name: operator.columns[name] for name in operator.key}
-    return AvroResults(plan.results, key, plan.values, operator.columns, plan.identity)
-
-
-def _avro_types(plan: OperatorPlan, results: Encoder) -> dict[str, AvroType]:
-    """Return what an operator writes as Avro, by topic."""
-    if isinstance(results, JsonResults):
-        return {}
-    return {plan.results: results.pane_type, plan.late: results.late_type}
+def encoder_of(port: PortPlan) -> Encoder:
+    """Return what encodes the rows of a port."""
+    if port.port.kind == DEAD:
+        return DeadLetterEncoder(port.port)
+    if port.format == "json":
+        return JsonEncoder(port.port)
+    return AvroEncoder(port.topic, port.port)

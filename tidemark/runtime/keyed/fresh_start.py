@@ -193,4 +193,4 @@ class FreshStart:
         clocks = plan.operator.clocks().state()
         empty = Piece(SNAPSHOT, commit, 0, start, {}, clocks, last=True)
         tombstones: list[Record] = [(key, None) for key in self._keys[changelog]]
-        return [*tombstones, (OPERATOR_KEY, encode_operator(plan.parts)), record(empty)]
+        return [*tombstones, (OPERATOR_KEY, encode_operator(plan.state_signature)), record(empty)]

@@ -21,7 +21,7 @@ Keys = Sequence[bytes | None]
 Values = Sequence[bytes | None]
 
 
-def parted(
+def without_oversized(
     topic: str, partition: int, keys: Keys, values: Values
 ) -> tuple[Keys, Values, list[DeadLetter]]:
     """Return what fits the topic, and letters instead of what does not."""

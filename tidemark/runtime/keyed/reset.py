@@ -53,7 +53,7 @@ class Reset:
         )
 
     def _results(self) -> list[str]:
-        topics = [name for each in self.scope.operators for name in (each.results, each.late)]
+        topics = [name for each in self.scope.operators for name in each.topics]
         return [*topics, self.scope.plan.dead_letters] if self.scope.is_whole else topics
 
     def _logs(self) -> list[str]:

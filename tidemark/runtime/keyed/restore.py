@@ -13,13 +13,12 @@ snapshot they follow are held, and what applies together.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 from confluent_kafka.admin import AdminClient
 
 from tidemark.core.operators.operator import Changes
-from tidemark.core.time.clock import ClockTable
+from tidemark.core.operators.task import OperatorTask
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.runtime.backends.backend import Backend
@@ -28,8 +27,8 @@ from tidemark.runtime.backends.mirror import Record
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import RangeReader
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.journal import Journal
-from tidemark.runtime.keyed.restore_progress import RestoreProgress, Shown
+from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
+from tidemark.runtime.keyed.restore_progress import ChangelogProgress, RestoreProgress
 from tidemark.serde.changelog import SNAPSHOT, Commit, Piece
 
 _STEP_S = 0.5
@@ -37,14 +36,12 @@ _READ_S = 0.05
 _TOGETHER_BYTES = 32 * 2**20  # of a snapshot, applied at once
 
 
-class Rebuilding:
-    """State and clocks of one operator on one log partition, made from pieces."""
+class StateBuilder:
+    """Makes the state and clocks of an operator task from pieces of its changelog."""
 
-    def __init__(self, state: Any, clocks: ClockTable) -> None:
-        """Start with what nothing was read into."""
-        self.state = state
-        self.clocks = clocks
-        self.next_offset = 0
+    def __init__(self, task: OperatorTask) -> None:
+        """``task``: one that has read nothing."""
+        self.task = task
         self._held: list[Changes] = []
         self._held_bytes = 0
 
@@ -54,15 +51,14 @@ class Rebuilding:
             self._held.append(piece.changes)
             self._held_bytes += sum(int(f.estimated_size()) for f in piece.changes.values())
         if piece.clocks is not None:
-            self.clocks.apply(piece.clocks)
-            self.next_offset = piece.next_offset
+            self.task.resume(piece.clocks, piece.next_offset)
         enough = piece.kind != SNAPSHOT or self._held_bytes >= _TOGETHER_BYTES
         if piece.last or (enough and not piece.continues):
             self._apply()
 
     def _apply(self) -> None:
         if self._held:
-            self.state.apply(_joined(self._held))
+            self.task.state.apply(_joined(self._held))
         self._held, self._held_bytes = [], 0
 
 
@@ -77,158 +73,191 @@ def _joined(pieces: Sequence[Changes]) -> Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A changelog, and what is made of it."""
+class ChangelogReader:
+    """Puts the records of a changelog in order, and makes state of them."""
 
-    journal: Journal
-    rebuilding: Rebuilding
+    replay: ChangelogReplay
+    builder: StateBuilder
+
+    def pieces(self) -> Iterator[Piece]:
+        """Apply what has come and is next; yield each piece after it is applied."""
+        yield from self._applied(self.replay.pieces())
+
+    def rest(self, commit: Commit) -> Iterator[Piece]:
+        """Apply what is left up to a commit, once all records have come.
+
+        Raises:
+            StateError: the changelog is of another operator, or lacks what the commit needs.
+        """
+        yield from self._applied(self.replay.rest(commit))
+
+    def _applied(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            self.builder.take(piece)
+            yield piece
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RestoreRequest:
     """A log partition, where its last owner stood, and the changelogs of its operators.
 
-    ``offset``: the committed one, -1 where nothing is.  ``ahead``: it was committed before the
-    changelogs, which may have got no further than the commit before.
+    Args:
+        log: the log partition.
+        offset: the committed one, -1 where nothing is.
+        commit: the commit that the offset names.
+        ahead: whether the offset was committed before the changelogs, which may have got no
+            further than the commit before.
+        readers: by changelog partition.
     """
 
     log: Partition
     offset: int
     commit: Commit
     ahead: bool
-    changelogs: Mapping[Partition, Reading]
+    readers: Mapping[Partition, ChangelogReader]
 
     def restorable(self) -> Commit:
         """Return the commit to restore: the committed one, or the one before."""
-        journals = [reading.journal for reading in self.changelogs.values()]
-        if self.offset < 0 and any(not journal.is_empty for journal in journals):
+        replays = [reader.replay for reader in self.readers.values()]
+        if self.offset < 0 and any(not replay.is_empty for replay in replays):
             raise StateError(
-                f"{self.log}: nothing is committed, but {journals[0].where} has state; the offsets "
+                f"{self.log}: nothing is committed, but {replays[0].where} has state; the offsets "
                 "expired or were deleted. 'tidemark reset PIPELINE --service SERVICE' starts the "
                 "service afresh from its log"
             )
-        if self.ahead and not all(journal.has(self.commit) for journal in journals):
+        if self.ahead and not all(replay.has(self.commit) for replay in replays):
             return Commit(self.commit.sequence - 1, self.commit.previous)
         return self.commit
 
 
 class Restore:
-    """The changelogs of newly assigned log partitions, read and applied step by step."""
+    """The changelogs of newly assigned log partitions, read and applied step by step.
+
+    The walk (``_walk``): what local mirrors hold, then what Kafka holds after it, applied as it
+    comes; then, for each log partition, the rest up to the commit that its offset names.
+    """
 
     def __init__(
         self,
         config: Config,
         admin: AdminClient,
-        wanted: Sequence[Wanted],
+        requests: Sequence[RestoreRequest],
         backend: Backend,
         patience_s: float | None = None,
     ) -> None:
-        """Take the ends at once: everything committed before is below them.
+        """Ask for the ends at once: everything committed before is below them.
 
         ``patience_s``: how long to wait for an open transaction; by default as long as it may live.
         """
-        self.wanted = list(wanted)
-        self._readings = {at: each for want in wanted for at, each in want.changelogs.items()}
-        partitions = list(self._readings)
+        self.requests = list(requests)
+        self._readers = {at: each for want in requests for at, each in want.readers.items()}
+        partitions = list(self._readers)
         ends = offsets(admin, partitions, LATEST)
         begins = offsets(admin, partitions, EARLIEST)
         self.mirrors = backend.mirrors(admin, {at: (begins[at], ends[at]) for at in partitions})
         ranges = {at: (self.mirrors.begin(at, begins[at]), ends[at]) for at in partitions}
         self._ends = ends
-        self._reader = RangeReader(config, ranges, patience_s)
+        self._kafka = RangeReader(config, ranges, patience_s)
         self._progress = RestoreProgress(
             {at: end - begin for at, (begin, end) in ranges.items()}, time.monotonic()
         )
-        self._work = self._worked_off()
+        self._steps = self._walk()
         self.done = False
 
     def step(self) -> None:
         """Read and apply for a while.
 
         Raises:
-            LocalStoreError: what a mirror holds is of no use; it must be read from Kafka.
+            LocalStoreError: a mirror cannot be used; the changelog must be read from Kafka.
             StateError: what Kafka holds does not fit.
         """
         stop_s = time.monotonic() + _STEP_S
         while not self.done and time.monotonic() < stop_s:
             self.done = self._next()
-        self._progress.note(self._reader.left_of, time.monotonic(), done=self.done)
+        self._progress.note(self._kafka.left_of, time.monotonic(), done=self.done)
 
     def _next(self) -> bool:
+        """Go on to the next pause; return whether that was the last."""
         try:
-            return next(self._work, True)
+            next(self._steps)
+        except StopIteration:
+            return True
         except StateError as error:
             if self.mirrors.are_empty:
                 raise
             raise LocalStoreError(f"a mirror does not join its changelog: {error}") from error
+        return False
 
-    def _worked_off(self) -> Iterator[bool]:
-        """Read and apply everything, with a pause after each piece, in which this is not done."""
+    def _walk(self) -> Iterator[None]:
+        """Read and apply everything, with a pause after each piece."""
+        yield from self._from_mirrors()
+        yield from self._from_kafka()
+        for request in list(self.requests):
+            if request in self.requests:  # else it went to another owner in a pause
+                yield from self._to_commit(request, request.restorable())
+
+    def _from_mirrors(self) -> Iterator[None]:
         for at, key, value in self.mirrors.records():
-            reading = self._readings[at]
-            reading.journal.add(key, value)
-            yield from self._applied(at, reading, reading.journal.pieces())
-            yield False
-        while self._reader.left:
+            self._readers[at].replay.add(key, value)
+            yield from self._apply(at, self._readers[at].pieces())
+            yield
+
+    def _from_kafka(self) -> Iterator[None]:
+        while self._kafka.left:
             for at in self._read():
-                if at in self._readings:  # else it went to another owner in a pause
-                    reading = self._readings[at]
-                    yield from self._applied(at, reading, reading.journal.pieces())
-            yield False
-        for want in list(self.wanted):
-            if want not in self.wanted:
-                continue
-            commit = want.restorable()
-            for at, reading in want.changelogs.items():
-                yield from self._applied(at, reading, reading.journal.rest(commit))
-                self.mirrors.take(at, (), self._ends[at])
+                if at in self._readers:  # else it went to another owner in a pause
+                    yield from self._apply(at, self._readers[at].pieces())
+            yield
+
+    def _to_commit(self, request: RestoreRequest, commit: Commit) -> Iterator[None]:
+        for at, reader in request.readers.items():
+            yield from self._apply(at, reader.rest(commit))
+            self.mirrors.take(at, (), self._ends[at])
+
+    def _apply(self, at: Partition, pieces: Iterator[Piece]) -> Iterator[None]:
+        """Apply the pieces of a changelog until it goes to another owner."""
+        while at in self._readers and next(pieces, None) is not None:
+            yield
 
     def _read(self) -> set[Partition]:
-        """Read some records; return whose."""
-        messages = self._reader.read(_READ_S)
+        """Read some records from Kafka; return whose."""
+        messages = self._kafka.read(_READ_S)
         self._progress.read_bytes(sum(map(len, messages)))
         records: dict[Partition, list[Record]] = {}
         positions: dict[Partition, int] = {}
         for message in messages:
             at = Partition(message.topic() or "", message.partition() or 0)
             key, value = message.key() or b"", message.value()
-            self._readings[at].journal.add(key, value)
+            self._readers[at].replay.add(key, value)
             records.setdefault(at, []).append((key, value))
             positions[at] = (message.offset() or 0) + 1
         for at, read in records.items():
             self.mirrors.take(at, read, positions[at])
         return set(records)
 
-    def _applied(self, at: Partition, reading: Reading, pieces: Iterator[Piece]) -> Iterator[bool]:
-        for piece in pieces:
-            if at not in self._readings:
-                return  # it went to another owner in the pause
-            reading.rebuilding.take(piece)
-            yield False
-
     @property
-    def shown(self) -> list[Shown]:
+    def progress(self) -> list[ChangelogProgress]:
         """Return how far each changelog is."""
-        return self._progress.shown()
+        return self._progress.of_changelogs()
 
     @property
     def waits_for(self) -> list[Partition]:
-        """Return the changelogs with an open transaction of another process that it waits for."""
-        return self._reader.waits_for
+        """Return the changelogs in which a transaction of another process is open."""
+        return self._kafka.waits_for
 
     def drop(self, log: Partition) -> None:
         """Leave out a log partition that went to another owner meanwhile."""
-        gone = [want for want in self.wanted if want.log == log]
-        self.wanted = [want for want in self.wanted if want.log != log]
-        for at in [at for want in gone for at in want.changelogs]:
-            del self._readings[at]
+        gone = [at for each in self.requests if each.log == log for at in each.readers]
+        self.requests = [each for each in self.requests if each.log != log]
+        for at in gone:
+            del self._readers[at]
             mirror = self.mirrors.pop(at)
             if mirror is not None:
                 mirror.close()
-        self._reader.drop([at for want in gone for at in want.changelogs])
-        self._progress.keep(self._readings.keys())
+        self._kafka.drop(gone)
+        self._progress.keep(self._readers.keys())
 
     def close(self) -> None:
         """Let go of the broker."""
         self._progress.close()
-        self._reader.close()
+        self._kafka.close()

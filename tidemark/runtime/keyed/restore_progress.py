@@ -21,7 +21,7 @@ _DRAW_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ChangelogProgress:
     """Of one changelog partition: offsets read, of how many, and how long the rest may take."""
 
     at: Partition
@@ -83,15 +83,15 @@ class RestoreProgress:
         rest = f", {took_s * (1 - share) / share:.0f} s left" if share else ""
         return f"{share:.0%}, {rate:.1f} MB/s{rest}"
 
-    def shown(self) -> list[Shown]:
+    def of_changelogs(self) -> list[ChangelogProgress]:
         """Return how far each partition is."""
         took_s = self._now_s - self._begun_s
-        shown = []
+        found = []
         for at in self.partitions:
             total, left = self._totals[at], self._left[at]
             done = total - left
-            shown.append(Shown(at, done, total, took_s * left / done if done else None))
-        return shown
+            found.append(ChangelogProgress(at, done, total, took_s * left / done if done else None))
+        return found
 
     def close(self) -> None:
         """Take the bar away."""

@@ -39,9 +39,9 @@ class Stop:
         """Take signals from now on."""
         reads, writes = os.pipe()
         os.set_blocking(writes, False)
+        signal.set_wakeup_fd(writes, warn_on_full_buffer=False)  # before: else one is lost
         for number in _SIGNALS:
             signal.signal(number, _noted)
-        signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(reads,), name="stop", daemon=True).start()
 
     def work(self) -> None:

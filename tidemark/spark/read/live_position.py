@@ -59,8 +59,8 @@ class Cut:
 
 
 def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
-    """Return the topics of results and late rows."""
-    return [topic for each in operators for topic in (each.results, each.late)]
+    """Return the topics of results and late rows of operators."""
+    return [topic for each in operators for topic in each.topics]
 
 
 def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:

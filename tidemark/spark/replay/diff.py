@@ -54,7 +54,7 @@ class Comparison:
     ) -> list[Difference]:
         """Return the first windows of these topics that differ, with their messages."""
         differing = frozenset(topics)
-        kept = [each for each in self.plan.operators if differing & {each.results, each.late}]
+        kept = [each for each in self.plan.operators if not differing.isdisjoint(each.topics)]
         part = replace(self, plan=replace(self.plan, operators=tuple(kept)))
         with one_line_errors():
             return first_differences(spark, lambda: part._messages(spark, config), limit)

@@ -27,7 +27,6 @@ from tidemark.spark.replay.replay import one_line_errors
 from tidemark.spark.targets.files import SUCCESS, About, opened
 
 _PLACE = ("log_partition", "log_offset")
-_LATE_KEY = ("topic", "partition", "offset", "sub_row")
 _JSON = {"ignoreNullFields": "false"}
 
 
@@ -57,7 +56,7 @@ class Folder:
             raise ConfigurationError(f"{path}/{SUCCESS} is not of a replay: {error}") from None
 
     def read(self, spark: SparkSession, part: str) -> DataFrame | None:
-        """Return the rows of ``OPERATOR/panes`` or ``OPERATOR/late``; None where there are none."""
+        """Return the rows of ``OPERATOR/PORT``; None where there are none."""
         if not any(name.startswith(f"{part}/") for name in self.about.files):
             return None
         path = self.path if "://" in self.path else Path(self.path).absolute().as_uri()
@@ -84,18 +83,18 @@ class FoldersDiff:
 
 
 def compare(spark: SparkSession, left: Folder, right: Folder, limit: int = 20) -> FoldersDiff:
-    """Compare two folders operator by operator, for panes and late rows."""
+    """Compare two folders operator by operator and port by port."""
     common = [name for name in left.about.operators if name in right.about.operators]
     only = _only("operator", left, set(left.about.operators) - set(common))
     only += _only("operator", right, set(right.about.operators) - set(common))
     sides: list[DataFrame] = []
-    parts = [(name, kind) for name in common for kind in ("panes", "late")]
-    for name, kind in parts:
-        both, missing = _sides(spark, left, right, name, kind)
+    parts = [(name, port) for name in common for port in left.about.operators[name]]
+    for name, port in parts:
+        both, missing = _sides(spark, left, right, name, port)
         sides += both
         only += missing
     found, first = _matched(spark, sides, limit) if sides else ({}, [])
-    names = [f"{name}/{kind}" for name, kind in parts]
+    names = [f"{name}/{port}" for name, port in parts]
     topics = [found.get(name, TopicDiff(name, 0, 0, 0, 0, 0)) for name in names]
     return FoldersDiff(left, right, topics, first, only)
 
@@ -115,9 +114,9 @@ def _only(what: str, folder: Folder, names: set[str]) -> list[str]:
 
 
 def _sides(
-    spark: SparkSession, left: Folder, right: Folder, name: str, kind: str
+    spark: SparkSession, left: Folder, right: Folder, name: str, port: str
 ) -> tuple[list[DataFrame], list[str]]:
-    part = f"{name}/{kind}"
+    part = f"{name}/{port}"
     read = [
         (side, folder, frame)
         for side, folder in ((LEFT, left), (RIGHT, right))
@@ -125,7 +124,7 @@ def _sides(
     ]
     columns = [set(frame.columns) for _, _, frame in read]
     shared = set.intersection(*columns) if columns else set()
-    key = _LATE_KEY if kind == "late" else left.about.operators[name]
+    key = left.about.operators[name][port]
     only = [
         line
         for _, folder, frame in read
@@ -137,7 +136,7 @@ def _sides(
 def _messages(
     rows: DataFrame, part: str, key: tuple[str, ...], shared: set[str], side: str
 ) -> DataFrame:
-    """Return rows as messages of a topic that is named after operator and kind."""
+    """Return rows as messages of a topic that is named after operator and port."""
     values = [name for name in rows.columns if name in shared and name not in _PLACE]
     revision = f.col(REVISION) if REVISION in values else f.lit(0).cast("long")
     return rows.select(

@@ -30,10 +30,10 @@ from tidemark.serde.changelog import (
     encode,
     encode_operator,
 )
+from tidemark.spark.log_replay import LogReplay
 from tidemark.spark.outcome import Outcome, encode_outcome
 from tidemark.spark.read.segment_rows import Batches, batch_of, ddl
 from tidemark.spark.targets.topics import UnitTopics
-from tidemark.spark.unit import Unit
 from tidemark.spark.work import Writer
 
 STATE = pa.schema(
@@ -75,7 +75,7 @@ class LiveTopics:
     logs: tuple[Partition, ...]
     ddl: str = ddl(STATE)
 
-    def open(self, unit: Unit) -> Writer:
+    def open(self, unit: LogReplay) -> Writer:
         """Begin with the messages of a unit."""
         return _UnitLive(self, unit)
 
@@ -83,19 +83,19 @@ class LiveTopics:
 class _UnitLive(UnitTopics):
     """The results of a unit, and then its state."""
 
-    def __init__(self, target: LiveTopics, unit: Unit) -> None:
+    def __init__(self, target: LiveTopics, unit: LogReplay) -> None:
         group = side_group(target.pipeline, unit.slice)
         super().__init__(target.config, group, target.run, unit, suffix="")
         self._place = target.logs.index(unit.log)
 
-    def finish(self, unit: Unit) -> Batches:
+    def finish(self, unit: LogReplay) -> Batches:
         """Commit the rest of the results; tell of the unit; give its state."""
         self.close(unit)
         yield self._row(unit, "", -1, encode_outcome(Outcome.of(unit)))
         for plan, piece in unit.snapshots():
             yield self._row(unit, plan.operator.name, piece.chunk, encode(piece))
 
-    def _row(self, unit: Unit, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
+    def _row(self, unit: LogReplay, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
         values = (self._place, *unit.log, operator, unit.slice, chunk, data)
         return batch_of(([value] for value in values), STATE)
 
@@ -178,7 +178,7 @@ class _LogStore:
         self._operator, self._chunk = plan, 0
         keys = self._keys[Partition(plan.changelog, self.log.number)]
         told: list[tuple[bytes, bytes | None]] = [(key, None) for key in keys]
-        told.append((OPERATOR_KEY, encode_operator(plan.parts)))
+        told.append((OPERATOR_KEY, encode_operator(plan.state_signature)))
         self._send(told)
 
     def _end_operator(self) -> None:

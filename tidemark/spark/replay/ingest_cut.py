@@ -18,7 +18,7 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client.progress import SourceProgress, check_topic, decode, encode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
-from tidemark.spark.outcome import Outcome, Reached
+from tidemark.spark.outcome import Outcome, SourcePosition
 from tidemark.spark.read.live_position import committed_of
 from tidemark.spark.read.ranges import Offsets, Ranges
 
@@ -65,7 +65,7 @@ class IngestCut:
         Raises:
             StateError: the logs that were made again end elsewhere than ingest.
         """
-        reached: dict[str, Reached] = {}
+        reached: dict[str, SourcePosition] = {}
         for outcome in outcomes:
             for name, each in outcome.sources.items():
                 reached[name] = max(each, reached.get(name, each), key=lambda r: r.next_offset)
@@ -86,7 +86,9 @@ class IngestCut:
                 yield at, each.offset, past
 
 
-def _moved(at: Partition, past: SourceProgress, reached: Mapping[str, Reached]) -> SourceProgress:
+def _moved(
+    at: Partition, past: SourceProgress, reached: Mapping[str, SourcePosition]
+) -> SourceProgress:
     made = reached.get(str(at))
     if made is None and past.watermark_ms == NEVER_MS:
         return msgspec.structs.replace(past, handing_over="")

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from secrets import token_hex
 from time import monotonic
 
 import msgspec
@@ -27,11 +26,9 @@ from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.progress import LogProgress, encode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
-from tidemark.runtime.keyed.running import Running, Tally
-from tidemark.runtime.keyed.task import OwnedLog, past_of
 from tidemark.serde.segments import segment_at
 from tidemark.spark.read.live_position import committed_of
 from tidemark.spark.read.segment_rows import Batches, batch_of, pieces_of
@@ -81,27 +78,20 @@ class _Owned:
         admin = clients.admin(job.config)
         (committed,) = committed_of(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")
-        past = past_of(start, topic_ids(admin, [at.topic])[at.topic], by_spark=True)
-        if not past.on_spark:
-            raise StateError(f"{at}: {service} was given back while Spark worked on it")
-        rule = SnapshotRule(job.config.snapshot_commits, job.config.snapshot_bytes)
-        backend, writer = MemoryBackend(), token_hex(6)
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
-        results = encoders(job.config, plans)
-        running = [
-            Running(plan, at.number, rule, writer, backend.store, results[plan.operator.name])
-            for plan in plans
-        ]
-        self._log = OwnedLog(committed.offset, past, running)
-        self._tallies = [Tally() for _ in plans]
+        backend = MemoryBackend()
+        self._operators = KeyedOperators(job.config, plans, backend, encoders(job.config, plans))
+        topic_id = topic_ids(admin, [at.topic])[at.topic]
+        self._log = LogPartition.begun(start, topic_id, self._operators, by_spark=True)
+        if not self._log.past.on_spark:
+            raise StateError(f"{at}: {service} was given back while Spark worked on it")
         self._segments, self._moved = 0, False
-        want = self._log.wanted(at)
-        restore = Restore(job.config, admin, [want], backend)
+        request = self._log.request()
+        restore = Restore(job.config, admin, [request], backend)
         while not restore.done:
             restore.step()
         restore.close()
-        for each in running:
-            each.restored(want.changelogs[each.changelog], None)
+        self._log.restored(restore, request, certain=True)
         self._due_s = monotonic() + self._commit_s
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> None:
@@ -112,14 +102,12 @@ class _Owned:
         if self._moved and monotonic() > self._due_s:
             self._commit(new[0][0])
         segments = [(offset, segment_at(self.at, offset, value)) for offset, value in new]
-        for running, tally in zip(self._log.running, self._tallies, strict=True):
-            running.take(segments, self._transaction, tally)
+        self._log.take(segments, self._transaction)
         self._segments += len(new)
         self._moved = True
 
     def _commit(self, position: int) -> None:
-        (commit,) = {each.checkpoint(self._transaction, position) for each in self._log.running}
-        self._log.passed(commit, ahead=False, certain=True)
+        self._log.checkpoint(self._transaction, position, ahead=False, certain=True)
         self._log.offset = position
         past = marked(self._log.past)
         offset = TopicPartition(*self.at, position, metadata=encode(past))
@@ -131,8 +119,8 @@ class _Owned:
         if end > self._log.offset:
             self._commit(end)
         self._consumer.close()
-        rows = sum(tally.rows for tally in self._tallies)
-        return self._segments, rows, min(each.clocks.clock_ms for each in self._log.running)
+        rows = sum(tally.rows for tally in self._operators.tallies.values())
+        return self._segments, rows, min(each.task.clock_ms for each in self._log.operators)
 
 
 def marked(past: LogProgress, *, on_spark: bool = True) -> LogProgress:

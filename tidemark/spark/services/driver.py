@@ -31,7 +31,7 @@ from tidemark.runtime.client.progress import VERSION, LogProgress, encode
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import live_keys
-from tidemark.runtime.keyed.task import past_of
+from tidemark.runtime.keyed.log_partition import past_of
 from tidemark.spark.progress import event_time
 from tidemark.spark.read.live_position import committed_of
 from tidemark.spark.read.ranges import Ranges, log_partitions, resolve

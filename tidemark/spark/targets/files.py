@@ -1,12 +1,12 @@
 """Results as Parquet files, written by the tasks themselves: nothing of them passes the driver.
 
-``DIR/<operator>/panes`` and ``DIR/<operator>/late`` hold a file per unit, with every column that
-the live topics have and two that tell where a result comes from: ``log_partition`` and
-``log_offset``.  A task that Spark runs twice writes twice, under different names; what it returns
-names its files, and the driver removes all others, then writes ``_SUCCESS``.
+``DIR/<operator>/<port>``, such as ``panes`` and ``late``, holds a file per log partition and slice,
+with every column of the live topic and two that say where a result comes from: ``log_partition``
+and ``log_offset``.  A task that Spark runs twice writes twice, under different names; what it
+returns names its files, and the driver removes all others, then writes ``_SUCCESS``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,14 +19,13 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark import TaskContext
 
-from tidemark.core.windows.pane import WINDOW, pane_schema
+from tidemark.core.operators.ports import Port
 from tidemark.errors import ConfigurationError, StateError, without_password
 from tidemark.plan.physical import OperatorPlan, Plan
-from tidemark.serde.json_results import late_columns
+from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, WrittenFile, outcome_batch
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.segment_rows import Batches
-from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Writer
 
 SUCCESS = "_SUCCESS"
@@ -35,13 +34,13 @@ SUCCESS = "_SUCCESS"
 class About(msgspec.Struct, frozen=True):
     """What ``_SUCCESS`` says: of which program and log ranges a folder of results is.
 
-    ``operators``: by name, the columns that say of which key and window a pane is.
+    ``operators``: by name and port, the columns that name a result.
     """
 
     pipeline: str
     fingerprint: str
     logs: dict[str, tuple[int, int]]
-    operators: dict[str, tuple[str, ...]]
+    operators: dict[str, dict[str, tuple[str, ...]]]
     files: list[str] = []
 
 
@@ -58,7 +57,7 @@ class Files:
     run: str
     ddl: str = DDL
 
-    def open(self, unit: Unit) -> Writer:
+    def open(self, unit: LogReplay) -> Writer:
         """Begin with the files of a unit."""
         task = TaskContext.get()
         attempt = 0 if task is None else task.taskAttemptId()
@@ -133,18 +132,17 @@ class _UnitFiles:
     system: fs.FileSystem
     folder: str
     name: str
-    unit: Unit
+    unit: LogReplay
     _tables: dict[tuple[str, str], _Table] = field(default_factory=dict)
     _bytes: int = 0
 
-    def take(self, given: Given) -> Batches:
+    def take(self, given: SegmentOutput) -> Batches:
         """Keep results; write them when they are many."""
-        plan, output = given.plan, given.output
-        if output.panes.height:
-            self._add(plan, "panes", _pane_types(plan), output.panes, given.pane_offset)
-        if output.late.height:
-            late = late_rows(plan, output.late)
-            self._add(plan, "late", dict(late.schema), late, given.late_offset)
+        for each in given.plan.published:
+            name = each.port.name
+            rows = given.output.frames.get(name)
+            if rows is not None and rows.height:
+                self._add(given.plan, each.port, rows, given.offsets[name])
         if self._bytes > _BUFFER_BYTES:
             self._flush()
         return iter(())
@@ -152,14 +150,14 @@ class _UnitFiles:
     def _add(
         self,
         plan: OperatorPlan,
-        kind: str,
-        types: Mapping[str, pl.DataType],
+        port: Port,
         rows: pl.DataFrame,
         offset: npt.NDArray[np.int64],
     ) -> None:
-        name = plan.operator.name
-        table = self._tables.setdefault((name, kind), _Table(name, kind, {**types, **_PLACE}))
-        shown = rows.with_columns(
+        schema = {**port.columns, **_PLACE}
+        at = (plan.name, port.name)
+        table = self._tables.setdefault(at, _Table(plan.name, port.name, schema))
+        shown = port.published(rows).with_columns(
             pl.lit(self.unit.log.number, _PLACE["log_partition"]).alias("log_partition"),
             pl.Series("log_offset", offset),
         )
@@ -184,7 +182,7 @@ class _UnitFiles:
             )
         table.writer.write_table(rows)
 
-    def finish(self, unit: Unit) -> Batches:
+    def finish(self, unit: LogReplay) -> Batches:
         """Close the files; tell of them."""
         self._flush()
         written = []
@@ -196,22 +194,13 @@ class _UnitFiles:
         yield outcome_batch(Outcome.of(unit, written))
 
 
-def _about(plan: Plan, ranges: Ranges, files: list[str]) -> About:
+def _about(of: Plan, ranges: Ranges, files: list[str]) -> About:
     logs = {str(at): (ranges.begins[at], ranges.ends[at]) for at in ranges.partitions}
-    operators = {each.operator.name: (*each.operator.key, each.identity) for each in plan.operators}
-    return About(plan.pipeline, plan.fingerprint, logs, operators, files)
-
-
-def _pane_types(plan: OperatorPlan) -> dict[str, pl.DataType]:
-    operator = plan.operator
-    numbered = plan.identity == WINDOW
-    return pane_schema(operator.key, operator.columns, plan.values, numbered=numbered)
-
-
-def late_rows(plan: OperatorPlan, late: pl.DataFrame) -> pl.DataFrame:
-    """Return late rows with the columns of the live topic; ``row`` holds the user's."""
-    own = [name for name in plan.operator.columns if not name.startswith("@")]
-    return late_columns(late).with_columns(late.select(*own).to_struct("row"))
+    operators = {
+        plan.name: {each.port.name: each.port.identity for each in plan.published}
+        for plan in of.operators
+    }
+    return About(of.pipeline, of.fingerprint, logs, operators, files)
 
 
 def _cast(rows: pl.DataFrame, table: _Table) -> pl.DataFrame:

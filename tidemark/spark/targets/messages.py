@@ -11,8 +11,8 @@ from tidemark.partition import Partition
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.oversized import Keys, Values, fitting
+from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import Batches, ddl
-from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Writer
 
 Offsets = npt.NDArray[np.int64]
@@ -41,29 +41,29 @@ class Messages:
     config: Config
     ddl: str = ddl(_SCHEMA)
 
-    def open(self, unit: Unit) -> Writer:
+    def open(self, unit: LogReplay) -> Writer:
         """Begin with the messages of a unit."""
         return _UnitMessages(unit, self.before[unit.log], self.config)
 
 
 class _UnitMessages:
-    def __init__(self, unit: Unit, before: int, config: Config) -> None:
+    def __init__(self, unit: LogReplay, before: int, config: Config) -> None:
         self._partition = unit.log.number
         self._before = before
         self._place = 0
         self._encoders = encoders(config, unit.plans)
 
-    def take(self, given: Given) -> Batches:
-        """Return the messages; not of panes that fit none: live has dead letters of these."""
-        plan, output = given.plan, given.output
-        encoder = self._encoders[plan.operator.name]
-        if output.panes.height:
-            keys, values = encoder.panes(output.panes)
-            batch = self._batch(plan.results, given.pane_offset, keys, values)
+    def take(self, given: SegmentOutput) -> Batches:
+        """Return the messages, without results that fit none: live has dead letters of these."""
+        for each in given.plan.published:
+            name = each.port.name
+            rows = given.output.frames.get(name)
+            if rows is None or rows.is_empty():
+                continue
+            keys, values = self._encoders[given.plan.name, name].encode(rows)
+            batch = self._batch(each.topic, given.offsets[name], keys, values)
             fit = fitting(keys, values)
             yield batch if all(fit) else batch.filter(pa.array(fit))
-        if output.late.height:
-            yield self._batch(plan.late, given.late_offset, *encoder.late(output.late))
 
     def _batch(self, topic: str, offset: Offsets, keys: Keys, values: Values) -> pa.RecordBatch:
         rows = len(values)
@@ -80,6 +80,6 @@ class _UnitMessages:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
-    def finish(self, _: Unit) -> Batches:
+    def finish(self, _: LogReplay) -> Batches:
         """Return nothing: every message is on its way."""
         return iter(())

@@ -11,21 +11,22 @@ from dataclasses import dataclass, replace
 import polars as pl
 from confluent_kafka import Consumer, TopicPartition
 
+from tidemark.core.operators.ports import DEAD
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.commit import commit_after_s, transaction
 from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.topics import Topic, ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
-from tidemark.runtime.keyed.oversized import Keys, Values, parted
+from tidemark.runtime.keyed.oversized import Keys, Values, without_oversized
 from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.read.live_position import result_topics
 from tidemark.spark.read.segment_rows import Batches
-from tidemark.spark.unit import Given, Unit
 from tidemark.spark.work import Writer
 
 _ANSWER_S = 30.0
@@ -64,7 +65,7 @@ class Topics:
                     f"with kafka-topics --delete --topic {at.topic}"
                 )
 
-    def open(self, unit: Unit) -> Writer:
+    def open(self, unit: LogReplay) -> Writer:
         """Begin with the messages of a unit."""
         group = f"{self.pipeline}{_SUFFIX}.{unit.slice}"
         return UnitTopics(self.config, group, self.run, unit, _SUFFIX)
@@ -77,7 +78,7 @@ def _renamed(topic: Topic) -> Topic:
 class UnitTopics:
     """The messages of one unit, in topics whose names have a suffix; the live ones have none."""
 
-    def __init__(self, config: Config, group: str, run: str, unit: Unit, suffix: str) -> None:
+    def __init__(self, config: Config, group: str, run: str, unit: LogReplay, suffix: str) -> None:
         """``group``: where the offset of the log is noted, with the name ``run``."""
         self._transaction = transaction(config, f"{group}.{unit.log}")
         self._consumer = clients.plain_consumer(config, group)
@@ -89,28 +90,35 @@ class UnitTopics:
         self._first = -1
         self._due_s = time.monotonic() + self._commit_s
 
-    def take(self, given: Given) -> Batches:
+    def take(self, given: SegmentOutput) -> Batches:
         """Write the messages of segments, but for those that an earlier attempt has written."""
         if given.first > self._first:
             self._begin(given.first)
-        plan, output = given.plan, given.output
-        encoder = self._encoders[plan.operator.name]
-        panes, late = output.panes, output.late
-        if given.first < self._written:
-            panes = panes.filter(pl.Series(given.pane_offset >= self._written))
-            late = late.filter(pl.Series(given.late_offset >= self._written))
-        if panes.height:
-            self._write_panes(plan, *encoder.panes(panes))
-        if late.height:
-            self._write(plan.late, *encoder.late(late))
+        for each in given.plan.ports:
+            name = each.port.name
+            rows = given.output.frames.get(name)
+            if rows is not None and given.first < self._written:
+                rows = rows.filter(pl.Series(given.offsets[name] >= self._written))
+            if rows is not None and rows.height:
+                self._write_rows(given.plan, each, rows)
         return iter(())
 
-    def _write_panes(self, plan: OperatorPlan, keys: Keys, values: Values) -> None:
-        """Write panes; those that fit no message are dead letters of the live topics alone."""
-        keys, values, letters = parted(plan.results, self._log.number, keys, values)
-        if letters and not self._suffix:
-            self._transaction.write(plan.dead_letters, 0, *encode_dead_letters(letters))
-        self._write(plan.results, keys, values)
+    def _write_rows(self, plan: OperatorPlan, each: PortPlan, rows: pl.DataFrame) -> None:
+        """Write the rows of a port; dead letters go to the live topics alone."""
+        keys: Keys
+        values: Values
+        keys, values = self._encoders[plan.name, each.port.name].encode(rows)
+        if each.port.kind == DEAD:
+            self._write_dead(plan, keys, values)
+            return
+        keys, values, letters = without_oversized(each.topic, self._log.number, keys, values)
+        if letters:
+            self._write_dead(plan, *encode_dead_letters(letters))
+        self._write(each.topic, keys, values)
+
+    def _write_dead(self, plan: OperatorPlan, keys: Keys, values: Values) -> None:
+        if not self._suffix:
+            self._transaction.write(plan.dead_letters, 0, keys, values)
 
     def _write(self, topic: str, keys: Keys, values: Values) -> None:
         self._transaction.write(f"{topic}{self._suffix}", self._log.number, keys, values)
@@ -126,13 +134,13 @@ class UnitTopics:
         self._transaction.commit([progress], self._consumer)
         self._due_s = time.monotonic() + self._commit_s
 
-    def close(self, unit: Unit) -> None:
+    def close(self, unit: LogReplay) -> None:
         """Commit the rest."""
         if self._transaction.is_open:
             self._commit(unit.offset + 1)
         self._consumer.close()
 
-    def finish(self, unit: Unit) -> Batches:
+    def finish(self, unit: LogReplay) -> Batches:
         """Commit the rest; tell of the unit."""
         self.close(unit)
         yield outcome_batch(Outcome.of(unit))

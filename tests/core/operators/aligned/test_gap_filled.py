@@ -1,5 +1,7 @@
 """Empty windows: those between the first and the last window of a key, and no others."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,13 +20,10 @@ from tests.support.logs import (
 from tests.support.operators.early_aligned import operator, specs
 from tests.support.running import incidents, run
 from tidemark.core.operators.aligned.gap_filled import GapFilled
-from tidemark.core.operators.operator import Operator
 
 
 def filled(plain):
-    return Operator(
-        plain.name, plain.streams, plain.topics, plain.key, plain.columns, GapFilled(plain.body)
-    )
+    return replace(plain, body=GapFilled(plain.body))
 
 
 @given(event_logs(), specs(), incidents())

@@ -25,9 +25,9 @@ def test_sums_that_outgrow_a_column_survive_a_restore():
     sums.step(f"a 1 {big} | a 2 {big} | a 3 {big}", watermark=0)
     sums.step("a 4 1", watermark=0)
     sums.step("b 4 1 | b 11 1", watermark=0)
-    sums.task.snapshot()
+    sums.task.take_snapshot()
     sums.task.compact()
-    sums.task.restore()
+    sums.task.restart()
     assert sums.step(watermark=10) == [
         f"a [0,10) {3 * big + 1} on_time r4!",
         "b [0,10) 1 on_time r1!",

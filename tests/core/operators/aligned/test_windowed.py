@@ -1,6 +1,7 @@
 """Tumbling and hopping windows: docs/semantics.md, "Windows", "Lateness", "Panes"."""
 
 from tests.support.aligned_stream import Windowing
+from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.trigger import on_final
 
@@ -196,8 +197,10 @@ def test_several_key_columns_make_one_key():
 
 def test_nothing_published_still_has_the_columns_of_panes():
     sums = Windowing(10)
-    empty = sums.operator.body.publish(sums.task.state, NEVER_MS, 5)
+    body = sums.operator.body
+    assert isinstance(body, WindowAggregate)
+    empty = body.publish(sums.task.state, NEVER_MS, 5)
     sums.step("a 1 1", watermark=0)
-    full = sums.operator.body.publish(sums.task.state, 0, 10)
+    full = body.publish(sums.task.state, 0, 10)
     assert empty.is_empty()
     assert empty.schema == full.schema

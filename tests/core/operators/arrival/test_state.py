@@ -27,11 +27,11 @@ def test_state_is_bounded_by_keys_and_the_slices_of_a_window():
 
 def test_slices_of_a_key_stay_together_in_a_snapshot_however_small_frames_are():
     hopping = Stream(Count(6, 1))
-    hopping.state = hopping.body.fresh(on_disk())
+    hopping.state = hopping.body.open(on_disk())
     hopping.rows("a 1 1, a 2 2, a 3 3, a 4 4, a 5 5, b 1 1")
     hopping.state.changes()
     pieces = list(hopping.state.snapshot())
-    hopping.state = hopping.body.fresh()
+    hopping.state = hopping.body.open()
     for piece in pieces:
         hopping.state.apply(piece)
     assert hopping.rows("a 6 6") == ["a #0 [1,7) 21 r6 on_time final"]

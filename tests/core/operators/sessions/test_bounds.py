@@ -99,7 +99,7 @@ def test_the_columns_of_a_composite_key_count_together():
     )
     keys = [("a", 1), ("a", 2), (None, 1), ("a", None), ("a", 1), ("a", None)]
     rows = [("t/0", i, 0, i, i, *key, None) for i, key in enumerate(keys)]
-    state = body.fresh()
+    state = body.open()
     schema = {**ROW_COLUMNS, SOURCE: pl.String(), **columns}
     body.fold(pl.DataFrame(rows, schema=schema, orient="row"), state)
     panes = body.publish(state, NEVER_MS, 100)

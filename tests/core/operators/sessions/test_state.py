@@ -35,7 +35,7 @@ def test_changes_made_after_a_snapshot_continue_it():
     pieces = list(stream.state.snapshot())
     stream.rows("a 5", clock=10)
     pieces.append(stream.state.changes())
-    restored = stream.body.fresh()
+    restored = stream.body.open()
     for piece in pieces:
         restored.apply(piece)
     restored.validate()
@@ -50,7 +50,7 @@ def test_a_session_that_grew_within_its_bounds_and_ended_after_a_snapshot_is_gon
     pieces = list(stream.state.snapshot())
     stream.rows("a 2", clock=15)  # removed as it was, put back with the same bounds, removed
     pieces.append(stream.state.changes())
-    restored = stream.body.fresh()
+    restored = stream.body.open()
     for piece in pieces:
         restored.apply(piece)
         restored.validate()

@@ -34,7 +34,7 @@ class Stream:
         )
         plain = trigger in (on_close(), on_final())
         self.body: Any = windows if plain else EarlyAggregate(windows)
-        self.state: Any = self.body.fresh()
+        self.state: Any = self.body.open()
         self.clock_ms, self.value = NEVER_MS, 0
 
     def rows(self, text, clock=None):

@@ -6,7 +6,8 @@ first and last window published.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,8 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.early import EarlyAggregate
-from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.operator import Changes, WindowBody
+from tidemark.core.operators.ports import Port
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import PIECE_LINES, frames_of, total_bytes
 from tidemark.core.state.keyed_lines import Numbers
@@ -106,7 +108,7 @@ class GapState:
 
 
 @dataclass(frozen=True)
-class GapFilled:
+class GapFilled(WindowBody):
     """Windows of aggregates, with an on-time pane of zero rows for each gap between them."""
 
     inner: WindowAggregate | EarlyAggregate[WindowAggregate]
@@ -115,14 +117,18 @@ class GapFilled:
     def _windows(self) -> WindowAggregate:
         return self.inner.inner if isinstance(self.inner, EarlyAggregate) else self.inner
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> GapState:
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of the windows; an empty pane may lie any time behind the clock."""
+        return tuple(replace(port, holds_ms=None) for port in self.inner.outputs)
+
+    def open(self, store: BlockStore = IN_MEMORY) -> GapState:
         """Return state that holds nothing."""
-        return GapState(self._windows.key, self.inner.fresh(store), store)
+        return GapState(self._windows.key, self.inner.open(store), store)
 
     def record(self, state: GapState, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment."""
-        if isinstance(self.inner, EarlyAggregate):
-            self.inner.record(state.windows, now_ms, clock_ms)
+        self.inner.record(state.windows, now_ms, clock_ms)
 
     def fold(self, rows: pl.DataFrame, state: GapState) -> pl.DataFrame:
         """Add rows to their windows; return late ones."""

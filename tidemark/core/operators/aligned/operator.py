@@ -17,7 +17,7 @@ follows from those marks alone, so purged and unpurged state give the same panes
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,7 @@ from tidemark.core.operators.aligned.state import CLOSED, PASSED, WindowState
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operators.operator import missed
+from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.keyed_lines import Mask, Numbers
@@ -64,10 +65,27 @@ class WindowAggregate(DueByEnd):
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
 
-    most_pressing: ClassVar[int] = 32
-    """A pane looks at what came behind in each segment before its own: work by their square."""
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of panes and late rows."""
+        return window_ports(
+            self.key,
+            self.columns,
+            self.aggregation.types,
+            discarding=self.discarding,
+            holds_ms=self.allowed_lateness_ms,
+        )
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> WindowState:
+    @property
+    def max_late_segments(self) -> int:
+        """How many segments with rows behind a batch may hold.
+
+        A pane looks at what came behind in each segment before its own: the work grows with the
+        square of their number.
+        """
+        return 32
+
+    def open(self, store: BlockStore = IN_MEMORY) -> WindowState:
         """Return state that holds nothing."""
         return WindowState(
             self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
@@ -119,20 +137,19 @@ class WindowAggregate(DueByEnd):
 
     def publish_each(
         self, state: WindowState, before_ms: int, clock_ms: Sequence[int]
-    ) -> tuple[pl.DataFrame, Numbers]:
-        """Return what ``publish`` gives for each segment, and the number of the segment."""
+    ) -> pl.DataFrame:
+        """Return what ``publish`` gives for each segment, with its number in SEGMENT."""
         clocks_ms = np.array(clock_ms)
         parts = self._due(state, before_ms, clocks_ms)
         if not parts:
-            return self.panes([], clock_ms[-1]), np.empty(0, np.int64)
+            return self.panes([], clock_ms[-1]).with_columns(pl.lit(0, pl.Int64).alias(SEGMENT))
         merged, lateness_ms = stacked(parts), self.allowed_lateness_ms
         until_ms = np.maximum(clocks_ms, NEVER_MS + lateness_ms) - lateness_ms
-        panes = self._panes(merged, until_ms[merged[SEGMENT].to_numpy()], (SEGMENT,))
-        return panes.drop(SEGMENT), panes[SEGMENT].to_numpy()
+        return self._panes(merged, until_ms[merged[SEGMENT].to_numpy()], (SEGMENT,))
 
-    def pressing(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows count in a window that W had passed, and so ask for a correction."""
-        behind = super().pressing(rows)
+    def corrects(self, rows: pl.DataFrame) -> Mask:
+        """Return which rows count in a window that W had passed, and so correct its pane."""
+        behind = super().corrects(rows)
         at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         behind[behind] = self.windows.end_until(watermark_ms[behind]) > at_ms[behind]
         return behind

@@ -3,16 +3,18 @@
 Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
-from tidemark.core.operators.operator import missed
+from tidemark.core.operators.operator import WindowBody, missed
+from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
@@ -39,7 +41,7 @@ class Folding:
 
 
 @dataclass(frozen=True)
-class ArrivalBody(ABC):
+class ArrivalBody(WindowBody):
     """Aggregate each key's rows in windows by their order in the log.
 
     ``every``: when windows are published that have not closed.
@@ -57,10 +59,6 @@ class ArrivalBody(ABC):
         """Type of what a line of state holds besides key and partials."""
 
     @abstractmethod
-    def record(self, state: ArrivalState, now_ms: int, clock_ms: int) -> None:
-        """Publish what was recorded before this interval of processing time and not shown yet."""
-
-    @abstractmethod
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
         """Return of each key the slice that is open, as its stored lines tell; zeros of none."""
 
@@ -68,7 +66,20 @@ class ArrivalBody(ABC):
     def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
         """Return the lines to be kept of the keys that have rows, and the panes they bring."""
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of panes and late rows; nothing bounds how old a pane is."""
+        discards = self.discards
+        return window_ports(
+            self.key, self.columns, self.aggregation.types, numbered=True, discarding=discards
+        )
+
+    @property
+    def discards(self) -> bool:
+        """Whether a pane holds only what none before has shown."""
+        return False
+
+    def open(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
         """Return state that holds nothing."""
         return ArrivalState(self.key, self.facts, store)
 

@@ -120,6 +120,11 @@ class DiscardingArrival(ArrivalBody):
         own = [(name, np.int64) for name in (COUNT, LOWEST, HIGHEST, *recorded)]
         return np.dtype([*self.windows.facts.descr, *own])
 
+    @property
+    def discards(self) -> bool:
+        """Whether a pane holds only what none before has shown: always."""
+        return True
+
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
         """Publish what was recorded before this interval of processing time and not shown yet."""
         if not isinstance(self.every, EveryProcessingTime):

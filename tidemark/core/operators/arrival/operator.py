@@ -11,7 +11,6 @@ before a window closes are prefixes of its lines, complete windows are stretches
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -98,25 +97,19 @@ class ArrivalAggregate(ArrivalBody):
         recorded = [(RECORDED, np.int64)] if isinstance(self.every, EveryProcessingTime) else []
         return np.dtype([*self.windows.facts.descr, *recorded])
 
-    most_pressing: ClassVar[int] = 0
-
     @property
-    def together(self) -> bool:
-        """Whether segments can be taken together: not where processing time publishes."""
+    def can_batch(self) -> bool:
+        """Whether many segments can be taken as one: not where processing time publishes."""
         return not isinstance(self.every, EveryProcessingTime)
-
-    def pressing(self, rows: pl.DataFrame) -> Mask:
-        """Return no row: none is late, and none asks for a correction."""
-        return np.zeros(rows.height, np.bool_)
 
     def publish_each(
         self, state: ArrivalState, before_ms: int, clock_ms: Sequence[int]
-    ) -> tuple[pl.DataFrame, Numbers]:
-        """Return the panes that rows brought, and the segments of those rows."""
+    ) -> pl.DataFrame:
+        """Return the panes that rows brought, with the segments of those rows in SEGMENT."""
         panes = self.publish(state, before_ms, clock_ms[-1])
-        if SEGMENT not in panes.columns:
-            return panes, np.empty(0, np.int64)
-        return panes.drop(SEGMENT), panes[SEGMENT].to_numpy()
+        if SEGMENT in panes.columns:
+            return panes
+        return panes.with_columns(pl.lit(0, pl.Int64).alias(SEGMENT))
 
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
         """Publish what was recorded before this interval of processing time and not shown yet."""

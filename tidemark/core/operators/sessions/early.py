@@ -17,7 +17,8 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.firing import BLOCK, ROW
-from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.operator import Changes, WindowBody
+from tidemark.core.operators.ports import Port
 from tidemark.core.operators.sessions.facts import (
     FACTS,
     HIGHEST,
@@ -98,7 +99,7 @@ class EarlySessionState:
 
 
 @dataclass(frozen=True)
-class EarlySessionAggregate:
+class EarlySessionAggregate(WindowBody):
     """Sessions of aggregates with panes before their close: ``inner`` has the trigger."""
 
     inner: SessionAggregate
@@ -114,9 +115,14 @@ class EarlySessionAggregate:
     def _closes(self) -> bool:
         return isinstance(self.inner.trigger, OnClose)
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> EarlySessionState:
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of the sessions."""
+        return self.inner.outputs
+
+    def open(self, store: BlockStore = IN_MEMORY) -> EarlySessionState:
         """Return state that holds nothing."""
-        return EarlySessionState(self.inner.fresh(store))
+        return EarlySessionState(self.inner.open(store))
 
     def record(self, state: EarlySessionState, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment: show what was not, once an interval is over."""

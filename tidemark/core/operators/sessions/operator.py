@@ -11,6 +11,7 @@ grew beyond the clock is open again: it waits until the clock reaches its new en
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.operator import missed
+from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.operators.sessions.facts import (
     JOINED_LATE,
     SHOWN_EARLY,
@@ -109,7 +111,18 @@ class SessionAggregate(DueByEnd):
                 f"allowed_lateness must not be negative, got {self.allowed_lateness_ms} ms"
             )
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> SessionState:
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of panes and late rows."""
+        return window_ports(
+            self.key,
+            self.columns,
+            self.aggregation.types,
+            discarding=self.discarding,
+            holds_ms=self.allowed_lateness_ms,
+        )
+
+    def open(self, store: BlockStore = IN_MEMORY) -> SessionState:
         """Return state that holds nothing."""
         return SessionState(self.key, self.allowed_lateness_ms, store, facts_of(self.trigger))
 

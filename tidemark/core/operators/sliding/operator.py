@@ -16,6 +16,7 @@ windows each row of a segment met.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operators.operator import missed
+from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.operators.sliding.fold import Windows, any_of, met_by_rows, windows_made
 from tidemark.core.operators.sliding.lines import (
     NUMBER,
@@ -76,7 +78,18 @@ class SlidingAggregate(DueByEnd):
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
 
-    def fresh(self, store: BlockStore = IN_MEMORY) -> SlidingState:
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of panes and late rows."""
+        return window_ports(
+            self.key,
+            self.columns,
+            self.aggregation.types,
+            discarding=self.discarding,
+            holds_ms=self.allowed_lateness_ms,
+        )
+
+    def open(self, store: BlockStore = IN_MEMORY) -> SlidingState:
         """Return state that holds nothing."""
         return SlidingState(
             self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store

@@ -30,17 +30,17 @@ Place = tuple[str, int, int]
 
 
 @dataclass
-class Journal:
+class ChangelogReplay:
     """The reader's side; ``last`` is the commit whose pieces were given out last.
 
-    ``where``: the changelog's partition.  ``operator``: its name.  ``parts``: what the state must
-    have been made with.  ``snapshot``: sequence number of the newest whole snapshot, 0 where there
-    is none; None where the changelog may hold what nobody committed.
+    ``where``: the changelog's partition.  ``operator``: its name.  ``signature``: what the state
+    must have been made with.  ``snapshot``: sequence number of the newest whole snapshot, 0 where
+    there is none; None where the changelog may hold what nobody committed.
     """
 
     where: str
     operator: str
-    parts: Mapping[str, str]
+    signature: Mapping[str, str]
     snapshot: int | None
     last: Commit = NO_COMMIT
     _found: Mapping[str, str] | None = None
@@ -88,7 +88,7 @@ class Journal:
 
     def pieces(self) -> Iterator[Piece]:
         """Return the pieces that have come and are next; none where everything must be read."""
-        while self.snapshot is not None and self._found == self.parts:
+        while self.snapshot is not None and self._found == self.signature:
             by_writer = self._held.pop(self._next, {})
             if not by_writer:
                 return
@@ -174,13 +174,13 @@ class Journal:
                 f"{commit.sequence} is of its log; it was deleted, or the operator is new. "
                 f"{self._advice()}"
             )
-        if self._found is None or self._found == self.parts:
+        if self._found is None or self._found == self.signature:
             return
-        names = sorted({*self._found, *self.parts})
+        found, declared = self._found, self.signature
         changed = "; ".join(
-            f"{name} {self._found.get(name, 'none')!r} is now {self.parts.get(name, 'none')!r}"
-            for name in names
-            if self._found.get(name) != self.parts.get(name)
+            f"{name} {found.get(name, 'absent')!r} is now {declared.get(name, 'absent')!r}"
+            for name in sorted({*found, *declared})
+            if found.get(name) != declared.get(name)
         )
         raise StateError(
             f"{self.where}: the state of operator {self.operator!r} was made with other parts: "
