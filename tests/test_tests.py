@@ -13,13 +13,9 @@ OF_NO_PACKAGE = {
 }
 """Folders of tests that no folder of the package has, or that are laid out another way."""
 
-NOT_YET = {"integration", "replay", "e2e", "chaos", "fuzz", "soak"}
-"""Folders that do not follow these rules yet."""
-
 TREES = {
     path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted(TESTS.rglob("*.py"))
-    if path.relative_to(TESTS).parts[0] not in NOT_YET
 }
 
 

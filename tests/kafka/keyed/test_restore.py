@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.kafka.support.stack import Stack, wait_until
-from tests.support.changelogs import State, clocks
+from tests.support.changelogs import State, commit
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
@@ -45,7 +45,7 @@ class Writer:
     def write(self, *values: int) -> list[Record]:
         """Open a transaction and write a commit to it."""
         self.producer.begin_transaction()
-        records = self.log.commit(self.state.add(*values), clocks(0), next_offset=0)
+        records = commit(self.log, self.state.add(*values))
         for key, value in records:
             self.producer.produce(self.at.topic, value, key, self.at.number)
         self.producer.flush(10)
