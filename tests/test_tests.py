@@ -11,7 +11,7 @@ OF_NO_PACKAGE = {
     *("oracles", "support", "docs", "bench", "trials"),
     *("kafka", "spark", "docker", "chaos", "fuzz", "soak"),
 }
-"""Folders of tests of no one package: for all of them, or named after what their tests need."""
+"""Folders of tests that no folder of the package has, or that are laid out another way."""
 
 TREES = {
     path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))

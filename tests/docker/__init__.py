@@ -1,0 +1,1 @@
+"""Tests that need a Docker engine: docker-compose.yml, PostgreSQL, and pipelines in containers."""

@@ -1,0 +1,1 @@
+"""What tests on Kafka share, and tests on Spark and in containers too: brokers, stacks, records."""
