@@ -7,15 +7,15 @@ from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.core.aggregates import constructors as words
-from tidemark.core.aggregates.aggregate import Kind
+from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.language.custom import apply_frame
 
-Named = Callable[[str], Kind]
+Named = Callable[[str], AggregateFunction]
 
 _by_arrival: Named = partial(words.collect, order="arrival")
 
 
-def _sum_distinct(column: str) -> Kind:
+def _sum_distinct(column: str) -> AggregateFunction:
     return apply_frame(lambda rows: sum(rows[column].unique().to_list()), column, int)
 
 
@@ -56,7 +56,7 @@ TIMES = "times"
 class Shown:
     """Aggregates by the columns of a pane, and what of a pane's row is the case's value."""
 
-    aggregates: Mapping[str, Kind]
+    aggregates: Mapping[str, AggregateFunction]
     value: Callable[[Fields], Any]
 
 
@@ -81,7 +81,7 @@ def _shown(aggregate: object) -> Shown:
     return Shown(listed, lambda pane: [pane[name] for name in listed])
 
 
-def _named(name: str, column: str) -> Kind:
+def _named(name: str, column: str) -> AggregateFunction:
     if name not in NAMED:
         raise ConformanceError(f"aggregate {name!r} is unknown")
     return NAMED[name](column)

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.aggregates.aggregate import Kind
+from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.custom import Aggregate, Custom, OverFrame
 from tidemark.errors import PipelineError
 from tidemark.plan.names import column_types
@@ -13,7 +13,7 @@ from tidemark.plan.names import column_types
 _CLASS = type
 
 
-def custom(aggregate: Aggregate, columns: str | Sequence[str], type: Any) -> Kind:  # noqa: A002
+def custom(aggregate: Aggregate, columns: str | Sequence[str], type: Any) -> AggregateFunction:  # noqa: A002
     """Use an aggregate written in Python: ``init``, ``add``, ``merge`` and ``result``.
 
     ``add`` is given the ``columns``; ``type`` is that of the result: str, int, float, bool or a
@@ -31,7 +31,7 @@ def apply_frame(
     function: Callable[[pl.DataFrame], Any],
     columns: str | Sequence[str],
     type: Any,  # noqa: A002
-) -> Kind:
+) -> AggregateFunction:
     """Call a function with a polars frame of a window's rows, in order of event time.
 
     Ties go by source, offset and place in the record.  Every row's ``columns`` are held until the

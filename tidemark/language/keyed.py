@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import get_args
 
-from tidemark.core.aggregates.aggregate import Aggregation, Kind
+from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.arrival import Arrival
@@ -108,7 +108,7 @@ class KeyedStream:
             )
         return self.node, window
 
-    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
+    def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute running values of each key, over all its rows so far: one pane for each row."""
         require_late_fields_free(self.node.columns, "aggregate")
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
@@ -175,7 +175,7 @@ class WindowedStream:
     dataflow: Dataflow
     windowed: Windowed
 
-    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
+    def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):

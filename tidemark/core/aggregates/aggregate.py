@@ -37,7 +37,7 @@ LIMB, SQUARE = "limb", "square"
 """Parts that hold limbs, numbered: of a sum, and of a sum of squares."""
 
 
-class Kind(Protocol):
+class AggregateFunction(Protocol):
     """One aggregate; a frozen value.  Partial columns are named ``<name>.<part>``."""
 
     def type(self, name: str, columns: Columns, /) -> pl.DataType:
@@ -54,15 +54,15 @@ class Kind(Protocol):
 
 
 @runtime_checkable
-class Settling(Protocol):
+class CompactingFunction(Protocol):
     """An aggregate whose parts can be made smaller once they are merged."""
 
-    def settle(self, name: str, partials: pl.DataFrame, /) -> list[pl.Series]:
+    def compact(self, name: str, partials: pl.DataFrame, /) -> list[pl.Series]:
         """Return the parts that change."""
 
 
 @runtime_checkable
-class Running(Protocol):
+class RunningFunction(Protocol):
     """An aggregate whose parts of some columns can be merged with all before them in one pass."""
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs, /) -> list[pl.Series] | None:
@@ -73,7 +73,7 @@ class Running(Protocol):
 class Aggregation:
     """The named aggregates of one operator, over rows with the given value columns."""
 
-    aggregates: Mapping[str, Kind]
+    aggregates: Mapping[str, AggregateFunction]
     columns: Columns
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ class Aggregation:
 
     def singles(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return each row as a partial of its own, in order: ROWS, partial columns."""
-        return self._settled(self._singles(rows, ()))
+        return self._compacted(self._singles(rows, ()))
 
     def _singles(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         columns = [rows[column] for column in by]
@@ -125,7 +125,7 @@ class Aggregation:
             if of_kind is None:
                 return None
             columns += of_kind
-        return self._settled(pl.DataFrame(columns))
+        return self._compacted(pl.DataFrame(columns))
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Merge partials (whose partial columns may differ) into one per group of ``by``.
@@ -168,14 +168,14 @@ class Aggregation:
             merges += kind.merge(name, present)
         if frame.height <= 1:
             return frame
-        return self._settled(frame.group_by(by).agg(merges))
+        return self._compacted(frame.group_by(by).agg(merges))
 
-    def _settled(self, partials: pl.DataFrame) -> pl.DataFrame:
+    def _compacted(self, partials: pl.DataFrame) -> pl.DataFrame:
         """Make parts small again that grew in a merge."""
         for name, part in self._limbed(partials.columns):
             partials = _carried(name, partials, part)
-        for name, kind in self._settling:
-            partials = partials.with_columns(kind.settle(name, partials))
+        for name, kind in self._compacting:
+            partials = partials.with_columns(kind.compact(name, partials))
         return partials
 
     def _limbed(self, present: Iterable[str]) -> list[tuple[str, str]]:
@@ -189,15 +189,21 @@ class Aggregation:
         return list(found)
 
     @cached_property
-    def _running(self) -> list[tuple[str, Running]]:
+    def _running(self) -> list[tuple[str, RunningFunction]]:
         """Aggregates with a running form; asked once, like those that settle."""
-        return [(name, kind) for name, kind in self.aggregates.items() if isinstance(kind, Running)]
+        return [
+            (name, kind)
+            for name, kind in self.aggregates.items()
+            if isinstance(kind, RunningFunction)
+        ]
 
     @cached_property
-    def _settling(self) -> list[tuple[str, Settling]]:
+    def _compacting(self) -> list[tuple[str, CompactingFunction]]:
         """Aggregates that settle; asked once, since it takes longer than to merge a few lines."""
         return [
-            (name, kind) for name, kind in self.aggregates.items() if isinstance(kind, Settling)
+            (name, kind)
+            for name, kind in self.aggregates.items()
+            if isinstance(kind, CompactingFunction)
         ]
 
 

@@ -109,7 +109,7 @@ class Custom(_InPython):
         """String them together."""
         return [strung(f"{name}.rows"), strung(f"{name}.states")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Add the rows and merge the states: one is left."""
         states = [[text] for text in self._states(name, partials)]
         rows = partials[f"{name}.rows"]

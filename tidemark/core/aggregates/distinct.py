@@ -59,7 +59,7 @@ class ApproximateCountDistinct(CountDistinct):
         """String them together."""
         return [strung(f"{name}.registers")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Keep the highest rank of each register."""
         lists = partials[f"{name}.registers"]
         index, flat = flattened(lists)

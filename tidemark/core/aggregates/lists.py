@@ -32,7 +32,7 @@ def strung(column: str) -> pl.Expr:
     """Merge the lists of a group into one.
 
     Nothing more is done to structs inside ``group_by``: sorting or filtering them there after an
-    explode has crashed polars 2.1.  ``settle`` does it to flat columns.
+    explode has crashed polars 2.1.  ``compact`` does it to flat columns.
     """
     return pl.col(column).explode(empty_as_null=False, keep_nulls=False)
 

@@ -127,7 +127,7 @@ class ApproximateQuantile(Quantile):
         """String them together."""
         return [strung(f"{name}.buckets")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Add up the counts of each bucket."""
         return [tallied(partials[f"{name}.buckets"])]
 

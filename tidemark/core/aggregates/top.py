@@ -69,7 +69,7 @@ class MostFrequent(_Top):
         """String them together."""
         return [strung(f"{name}.counts")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Add up the counts of each value."""
         return [tallied(partials[f"{name}.counts"])]
 
@@ -111,7 +111,7 @@ class Largest(_Top):
         """String them together."""
         return [strung(f"{name}.rows")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Keep the k largest, in order."""
         lists = partials[f"{name}.rows"]
         index, flat = flattened(lists)
