@@ -28,13 +28,13 @@ NULLS = "nulls"
 
 
 @dataclass(frozen=True)
-class OfColumn:
+class ColumnFunction:
     """What the aggregates of a column share: its name, and how to complain about it."""
 
     column: str
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return type(self).__name__.lower()
 
@@ -91,11 +91,11 @@ class Count:
 
 
 @dataclass(frozen=True)
-class CountValues(OfColumn):
+class CountValues(ColumnFunction):
     """Values that are not null.  Part: ``nulls``."""
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "count"
 
@@ -134,7 +134,7 @@ def values_counted(name: str, partials: pl.DataFrame) -> exact_sum.Integers:
 
 
 @dataclass(frozen=True)
-class _Extreme(OfColumn):
+class _Extreme(ColumnFunction):
     """The least or greatest value.  One part, named like the function.
 
     NaN counts only where there is nothing else; text is compared by code points.
@@ -205,7 +205,7 @@ ARRIVAL_ORDER = {"arrival": ARRIVAL, "sub_row": SUB_ROW}
 
 
 @dataclass(frozen=True)
-class InOrder(OfColumn):
+class OrderedFunction(ColumnFunction):
     """What hangs on the order of rows: of their event times, or of their arrival."""
 
     order: RowOrder = "event_time"
@@ -232,7 +232,7 @@ class InOrder(OfColumn):
         return ARRIVAL_ORDER if self.by_arrival else ORDER
 
 
-def placed(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
+def order_columns(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
     """Return what rows are ordered by, as fields of a struct; the source as text."""
     fields = pl.DataFrame({field: rows[column] for field, column in order.items()})
     if "source" in order and fields["source"].dtype != pl.String:
@@ -240,7 +240,7 @@ def placed(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
     return fields
 
 
-class _Choice(InOrder):
+class _FirstOrLast(OrderedFunction):
     """The value of the first or last row.
 
     One part, named like the function: a struct of the value and what it is ordered by.
@@ -252,7 +252,7 @@ class _Choice(InOrder):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value with its place in the order of rows."""
-        fields = placed(rows, self.fields).with_columns(rows[self.column].alias("value"))
+        fields = order_columns(rows, self.fields).with_columns(rows[self.column].alias("value"))
         return [fields.to_struct(f"{name}.{self.word}")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
@@ -263,7 +263,7 @@ class _Choice(InOrder):
         return part.sort_by(null_rank, *(part.struct.field(field) for field in self.fields))
 
 
-class First(_Choice):
+class First(_FirstOrLast):
     """The first value that is not null."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
@@ -272,7 +272,7 @@ class First(_Choice):
         return [self._ordered(part, part.struct.field("value").is_null()).first()]
 
 
-class Last(_Choice):
+class Last(_FirstOrLast):
     """The last value that is not null."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:

@@ -18,8 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import placed
-from tidemark.core.aggregates.lists import in_place, one_each, strung
+from tidemark.core.aggregates.basic import order_columns
+from tidemark.core.aggregates.lists import concatenated, in_row_order, single_item_lists
 from tidemark.core.rows.expression import first_line
 from tidemark.core.rows.probe import probe_frame
 from tidemark.core.rows.python_value import conform
@@ -103,11 +103,11 @@ class Custom(_InPython):
         """Keep the row until partials are merged."""
         row = rows.select(self.of_columns).to_struct()
         states = pl.Series([None] * rows.height, dtype=pl.String)
-        return [one_each(row, f"{name}.rows"), one_each(states, f"{name}.states")]
+        return [single_item_lists(row, f"{name}.rows"), single_item_lists(states, f"{name}.states")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.rows"), strung(f"{name}.states")]
+        return [concatenated(f"{name}.rows"), concatenated(f"{name}.states")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Add the rows and merge the states: one is left."""
@@ -201,16 +201,18 @@ class OverFrame(_InPython):
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Keep the row with its place."""
         row = rows.select(self.of_columns).to_struct("row")
-        return [one_each(placed(rows).with_columns(row).to_struct(), f"{name}.rows")]
+        return [
+            single_item_lists(order_columns(rows).with_columns(row).to_struct(), f"{name}.rows")
+        ]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.rows")]
+        return [concatenated(f"{name}.rows")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Call the function with the rows of each pane, by (event time, source, ...)."""
         lists = partials[f"{name}.rows"]
-        _, placed_rows = in_place(lists)
+        _, placed_rows = in_row_order(lists)
         rows = placed_rows["row"].struct.unnest()
         lengths = lists.list.len().fill_null(0).to_list()
         return self._column(name, self._results(name, rows, lengths))

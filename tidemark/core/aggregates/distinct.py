@@ -18,7 +18,13 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
 from tidemark.core.aggregates.exact_sum import Floats, Integers, Words
-from tidemark.core.aggregates.lists import CountDistinct, flattened, one_each, relisted, strung
+from tidemark.core.aggregates.lists import (
+    CountDistinct,
+    concatenated,
+    flattened,
+    single_item_lists,
+    unflattened,
+)
 from tidemark.core.aggregates.stable_hash import stable_hashes
 
 _INDEX_BITS = 12
@@ -53,11 +59,11 @@ class ApproximateCountDistinct(CountDistinct):
         held = pl.Series(registers)
         if not known.all():
             held = pl.select(pl.when(known).then(held)).to_series()
-        return [one_each(held, f"{name}.registers")]
+        return [single_item_lists(held, f"{name}.registers")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.registers")]
+        return [concatenated(f"{name}.registers")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Keep the highest rank of each register."""
@@ -66,7 +72,7 @@ class ApproximateCountDistinct(CountDistinct):
         ordered = np.sort(index << _REGISTER_BITS | flat.to_numpy().astype(np.int64))
         highest = ordered[_last_of_each(ordered // _RANKS)]
         registers = pl.Series(lists.name, (highest & (2**_REGISTER_BITS - 1)).astype(np.uint32))
-        return [relisted(highest >> _REGISTER_BITS, registers, lists.len())]
+        return [unflattened(highest >> _REGISTER_BITS, registers, lists.len())]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Estimate."""

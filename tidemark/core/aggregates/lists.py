@@ -14,7 +14,13 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import ARRIVAL_ORDER, ORDER, InOrder, OfColumn, placed
+from tidemark.core.aggregates.basic import (
+    ARRIVAL_ORDER,
+    ORDER,
+    ColumnFunction,
+    OrderedFunction,
+    order_columns,
+)
 
 Numbers = npt.NDArray[np.int64]
 
@@ -22,13 +28,13 @@ LIST = "@list"
 """Column of flattened lists: the index of the list."""
 
 
-def one_each(held: pl.Series, name: str) -> pl.Series:
+def single_item_lists(held: pl.Series, name: str) -> pl.Series:
     """Make a list of each value; of null, an empty one."""
     lists = held.reshape((held.len(), 1)).arr.to_list().alias(name)
     return lists.list.drop_nulls() if held.null_count() else lists
 
 
-def strung(column: str) -> pl.Expr:
+def concatenated(column: str) -> pl.Expr:
     """Merge the lists of a group into one.
 
     Nothing more is done to structs inside ``group_by``: sorting or filtering them there after an
@@ -44,7 +50,7 @@ def flattened(lists: pl.Series) -> tuple[Numbers, pl.Series]:
     return np.repeat(np.arange(lengths.size), lengths), flat
 
 
-def relisted(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
+def unflattened(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
     """Undo ``flattened``: elements of a list follow each other, and lists are in order."""
     bounds = pa.array(np.searchsorted(index, np.arange(height + 1)))
     array = elements.to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -67,14 +73,14 @@ def is_scalar(found: pl.DataType) -> bool:
 
 
 @dataclass(frozen=True)
-class CountDistinct(OfColumn):
+class CountDistinct(ColumnFunction):
     """Different values that are not null.  Part: ``values``, each once.
 
     0.0 and -0.0 are one value, and so are all NaNs.
     """
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "count_distinct"
 
@@ -86,18 +92,18 @@ class CountDistinct(OfColumn):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value itself."""
-        return [one_each(rows[self.column], f"{name}.values")]
+        return [single_item_lists(rows[self.column], f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Keep each value once."""
-        return [strung(f"{name}.values").unique()]
+        return [concatenated(f"{name}.values").unique()]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Count them."""
         return partials[f"{name}.values"].list.len().fill_null(0).cast(pl.Int64)
 
 
-class Collect(InOrder):
+class Collect(OrderedFunction):
     """All values that are not null, as a list.  Part: ``values``, structs with what orders them."""
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
@@ -107,21 +113,21 @@ class Collect(InOrder):
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value with its place."""
         held = rows[self.column]
-        fields = placed(rows, self.fields).with_columns(held.alias("value"))
-        return [one_each(structs(fields, held), f"{name}.values")]
+        fields = order_columns(rows, self.fields).with_columns(held.alias("value"))
+        return [single_item_lists(structs(fields, held), f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.values")]
+        return [concatenated(f"{name}.values")]
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
         """Put the values in order."""
-        index, held = in_place(partials[f"{name}.values"])
+        index, held = in_row_order(partials[f"{name}.values"])
         values = held["value"].cast(columns[self.column])
-        return relisted(index, values, partials.height)
+        return unflattened(index, values, partials.height)
 
 
-def in_place(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
+def in_row_order(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
     """Flatten lists of structs that begin with what orders them, and sort each list by that."""
     index, held = flattened(lists)
     fields = held.struct.unnest()
@@ -136,4 +142,4 @@ def tallied(lists: pl.Series) -> pl.Series:
     counted = flat.struct.unnest().with_columns(pl.Series(LIST, index))
     totals = counted.group_by(LIST, "value").agg(pl.col("count").sum()).sort(LIST, "value")
     tally = totals.select("value", "count").to_struct(lists.name)
-    return relisted(totals[LIST].to_numpy(), tally, lists.len())
+    return unflattened(totals[LIST].to_numpy(), tally, lists.len())

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import ORDER, OfColumn, placed
+from tidemark.core.aggregates.basic import ORDER, ColumnFunction, order_columns
 from tidemark.core.aggregates.lists import is_scalar
 
 
 @dataclass(frozen=True)
-class _ChoiceBy(OfColumn):
+class _ChoiceBy(ColumnFunction):
     """The value of the row with an extreme ``by``; rows where that is null do not count.
 
     NaN is chosen only where there is nothing else.
@@ -43,7 +43,7 @@ class _ChoiceBy(OfColumn):
         if by.null_count():
             value = pl.select(pl.when(by.is_not_null()).then(value)).to_series()
         fields = {"rank": rank, "by": by, "value": value}
-        return [placed(rows).with_columns(**fields).to_struct(f"{name}.{self.word}")]
+        return [order_columns(rows).with_columns(**fields).to_struct(f"{name}.{self.word}")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Take the first by order."""
@@ -61,7 +61,7 @@ class MinBy(_ChoiceBy):
     """The value of the row with the least ``by``."""
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "min_by"
 
@@ -72,7 +72,7 @@ class MaxBy(_ChoiceBy):
     _descending = True
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "max_by"
 

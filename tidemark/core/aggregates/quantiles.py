@@ -17,9 +17,15 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import OfColumn
+from tidemark.core.aggregates.basic import ColumnFunction
 from tidemark.core.aggregates.exact_sum import Floats, Integers
-from tidemark.core.aggregates.lists import flattened, one_each, structs, strung, tallied
+from tidemark.core.aggregates.lists import (
+    concatenated,
+    flattened,
+    single_item_lists,
+    structs,
+    tallied,
+)
 from tidemark.errors import PipelineError
 
 _LOW_BITS = 46
@@ -29,7 +35,7 @@ _INFINITE = 0x7FF << (52 - _LOW_BITS)
 
 
 @dataclass(frozen=True)
-class Quantile(OfColumn):
+class Quantile(ColumnFunction):
     """A quantile, exact.  Part: ``values``, all that are not null."""
 
     q: float = 0.5
@@ -42,7 +48,7 @@ class Quantile(OfColumn):
         return f'quantile("{self.column}", {self.q})'
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "quantile"
 
@@ -57,11 +63,11 @@ class Quantile(OfColumn):
         values = rows[self.column]
         if values.dtype.is_decimal():
             values = values.cast(pl.Float64)
-        return [one_each(values, f"{name}.values")]
+        return [single_item_lists(values, f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.values")]
+        return [concatenated(f"{name}.values")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Sort and interpolate."""
@@ -102,7 +108,7 @@ class Median(Quantile):
         return f'median("{self.column}")'
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "median"
 
@@ -121,11 +127,11 @@ class ApproximateQuantile(Quantile):
         counted = pl.DataFrame(
             {"value": _buckets(doubles), "count": np.ones(doubles.size, np.int64)}
         )
-        return [one_each(structs(counted, values), f"{name}.buckets")]
+        return [single_item_lists(structs(counted, values), f"{name}.buckets")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.buckets")]
+        return [concatenated(f"{name}.buckets")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Add up the counts of each bucket."""

@@ -24,7 +24,7 @@ from tidemark.core.aggregates.aggregate import (
     limbs_of,
     running_additive,
 )
-from tidemark.core.aggregates.basic import OfColumn, null_counter, values_counted
+from tidemark.core.aggregates.basic import ColumnFunction, null_counter, values_counted
 from tidemark.core.aggregates.runs import Runs
 from tidemark.core.columns import without_nulls
 
@@ -32,7 +32,7 @@ _PLUS_INF, _MINUS_INF, _NAN = "plus_inf", "minus_inf", "nan"
 _DIGITS = 38
 
 
-class Total(OfColumn):
+class Total(ColumnFunction):
     """What sum, mean and variance share: their parts."""
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:

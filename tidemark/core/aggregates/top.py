@@ -12,24 +12,24 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import ORDER, OfColumn, placed
+from tidemark.core.aggregates.basic import ORDER, ColumnFunction, order_columns
 from tidemark.core.aggregates.lists import (
     LIST,
     Numbers,
+    concatenated,
     flattened,
     is_scalar,
-    one_each,
-    relisted,
+    single_item_lists,
     structs,
-    strung,
     tallied,
+    unflattened,
 )
 from tidemark.core.aggregates.min_max_by import comparable, rank_of
 from tidemark.errors import PipelineError
 
 
 @dataclass(frozen=True)
-class _Top(OfColumn):
+class _Top(ColumnFunction):
     """At most k values."""
 
     k: int
@@ -39,7 +39,7 @@ class _Top(OfColumn):
             raise PipelineError(f"{self}: k must be a whole number from 1 on, got {self.k!r}")
 
     @property
-    def word(self) -> str:
+    def function_name(self) -> str:
         """The function that users write."""
         return "top_k"
 
@@ -63,11 +63,11 @@ class MostFrequent(_Top):
         values = comparable(rows[self.column])
         ones = pl.Series(np.ones(rows.height, np.int64))
         counted = pl.DataFrame({"value": values, "count": ones})
-        return [one_each(structs(counted, values), f"{name}.counts")]
+        return [single_item_lists(structs(counted, values), f"{name}.counts")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.counts")]
+        return [concatenated(f"{name}.counts")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Add up the counts of each value."""
@@ -81,7 +81,7 @@ class MostFrequent(_Top):
         counts = counts.sort(by, descending=[False, True, False])
         best = counts.filter(pl.Series(_nth(counts[LIST].to_numpy()) < self.k))
         chosen = best.select("value", "count").to_struct()
-        return relisted(best[LIST].to_numpy(), chosen, partials.height)
+        return unflattened(best[LIST].to_numpy(), chosen, partials.height)
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,15 @@ class Largest(_Top):
         """Take the value with what it is chosen by."""
         by = comparable(rows[self.by])
         fields = {"rank": rank_of(by), "by": by, "value": rows[self.column]}
-        return [one_each(structs(placed(rows).with_columns(**fields), by), f"{name}.rows")]
+        return [
+            single_item_lists(
+                structs(order_columns(rows).with_columns(**fields), by), f"{name}.rows"
+            )
+        ]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """String them together."""
-        return [strung(f"{name}.rows")]
+        return [concatenated(f"{name}.rows")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Keep the k largest, in order."""
@@ -120,13 +124,13 @@ class Largest(_Top):
         rows = rows.sort(LIST, "rank", "by", *ORDER, descending=descending)
         rows = rows.filter(pl.Series(_nth(rows[LIST].to_numpy()) < self.k))
         kept = rows.drop(LIST).to_struct(lists.name)
-        return [relisted(rows[LIST].to_numpy(), kept, lists.len())]
+        return [unflattened(rows[LIST].to_numpy(), kept, lists.len())]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return them."""
         index, flat = flattened(partials[f"{name}.rows"])
         chosen = flat.struct.unnest().select("value", "by").to_struct()
-        return relisted(index, chosen, partials.height)
+        return unflattened(index, chosen, partials.height)
 
 
 def _nth(index: Numbers) -> Numbers:
