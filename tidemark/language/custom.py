@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
-from tidemark.core.aggregates.custom import Aggregate, Custom, OverFrame
+from tidemark.core.aggregates.custom import Aggregate, Custom, FrameFunction
 from tidemark.errors import PipelineError
 from tidemark.plan.names import column_types
 
@@ -39,7 +39,7 @@ def apply_frame(
     """
     if not callable(function):
         raise PipelineError(f"apply_frame: {function!r} is no function")
-    return OverFrame(_names(columns, "apply_frame"), _type(type, "apply_frame"), function)
+    return FrameFunction(_names(columns, "apply_frame"), _type(type, "apply_frame"), function)
 
 
 def _names(columns: str | Sequence[str], what: str) -> tuple[str, ...]:

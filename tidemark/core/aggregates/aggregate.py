@@ -31,7 +31,7 @@ ROWS = "@rows"
 Columns = Mapping[str, pl.DataType]
 """Value columns of rows, with their types."""
 
-Marks = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]
 
 LIMB, SQUARE = "limb", "square"
 """Parts that hold limbs, numbered: of a sum, and of a sum of squares."""
@@ -98,13 +98,13 @@ class Aggregation:
 
         ``others`` are partials to merge with them.  Groups come in no particular order.
         """
-        return self.combine([self._singles(rows, by), *others], by)
+        return self.combine([self._row_partials(rows, by), *others], by)
 
-    def singles(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def row_partials(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return each row as a partial of its own, in order: ROWS, partial columns."""
-        return self._compacted(self._singles(rows, ()))
+        return self._compacted(self._row_partials(rows, ()))
 
-    def _singles(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    def _row_partials(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         columns = [rows[column] for column in by]
         columns.append(pl.Series(ROWS, np.ones(rows.height, np.int64)))
         for name, kind in self.aggregates.items():
@@ -153,7 +153,7 @@ class Aggregation:
         schema = {**ROW_COLUMNS, SOURCE: pl.String(), ARRIVAL: pl.Int64(), **self.columns, **by}
         return self.partials(pl.DataFrame(schema=schema), list(by))
 
-    def with_nothing(self, partials: pl.DataFrame) -> pl.DataFrame:
+    def with_empty_groups(self, partials: pl.DataFrame) -> pl.DataFrame:
         """Complete partials some of which are of no row and have null for all their parts."""
         whole = pl.concat([self.empty({}), partials], how="diagonal")
         lists = [name for name, dtype in whole.schema.items() if isinstance(dtype, pl.List)]
@@ -237,7 +237,7 @@ def limbs_of(name: str, partials: pl.DataFrame, part: str = LIMB) -> exact_sum.L
     }
 
 
-def counter_column(name: str, part: str, marks: Marks) -> list[pl.Series]:
+def counter_column(name: str, part: str, marks: Mask) -> list[pl.Series]:
     """Make a counter of the rows that are marked; none where no row is."""
     return [pl.Series(f"{name}.{part}", marks.astype(np.int64))] if marks.any() else []
 

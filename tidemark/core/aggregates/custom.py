@@ -1,7 +1,7 @@
 """Aggregates written in Python by users: slow, a call per row, where columns will not do.
 
 ``Custom`` folds rows into a state that is a JSON value, and merges states; it holds one state per
-partial.  ``OverFrame`` holds all rows and calls a function with a frame of them.  See
+partial.  ``FrameFunction`` holds all rows and calls a function with a frame of them.  See
 docs/semantics.md, "Custom aggregates".
 
 Nothing tells in which order rows are added and states merged, so a result that hangs on it would
@@ -53,7 +53,7 @@ class Aggregate(Protocol):
 
 
 @dataclass(frozen=True)
-class _InPython:
+class _PythonFunction:
     """What both kinds share: the columns they see, and the type of their value."""
 
     of_columns: tuple[str, ...]
@@ -85,7 +85,7 @@ class _InPython:
 
 
 @dataclass(frozen=True)
-class Custom(_InPython):
+class Custom(_PythonFunction):
     """A user's aggregate.  Parts: ``rows``, not yet added, and ``states``, as JSON; both lists."""
 
     aggregate: Aggregate
@@ -190,7 +190,7 @@ def _takes(aggregate: Aggregate, row: RowValues) -> bool:
 
 
 @dataclass(frozen=True)
-class OverFrame(_InPython):
+class FrameFunction(_PythonFunction):
     """A function of the frame of a window's rows.  Part: ``rows``, structs of place and row."""
 
     function: Callable[[pl.DataFrame], Any]

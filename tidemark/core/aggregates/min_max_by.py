@@ -16,7 +16,7 @@ from tidemark.core.aggregates.lists import is_scalar
 
 
 @dataclass(frozen=True)
-class _ChoiceBy(ColumnFunction):
+class _ExtremeBy(ColumnFunction):
     """The value of the row with an extreme ``by``; rows where that is null do not count.
 
     NaN is chosen only where there is nothing else.
@@ -57,7 +57,7 @@ class _ChoiceBy(ColumnFunction):
         return partials[f"{name}.{self.word}"].struct.field("value")
 
 
-class MinBy(_ChoiceBy):
+class MinBy(_ExtremeBy):
     """The value of the row with the least ``by``."""
 
     @property
@@ -66,7 +66,7 @@ class MinBy(_ChoiceBy):
         return "min_by"
 
 
-class MaxBy(_ChoiceBy):
+class MaxBy(_ExtremeBy):
     """The value of the row with the greatest ``by``."""
 
     _descending = True

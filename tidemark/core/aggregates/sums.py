@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidemark.core.aggregates import exact_sum
 from tidemark.core.aggregates.aggregate import (
     Columns,
-    Marks,
+    Mask,
     additive,
     counter_column,
     counter_of,
@@ -32,7 +32,7 @@ _PLUS_INF, _MINUS_INF, _NAN = "plus_inf", "minus_inf", "nan"
 _DIGITS = 38
 
 
-class Total(ColumnFunction):
+class AdditiveFunction(ColumnFunction):
     """What sum, mean and variance share: their parts."""
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
@@ -67,7 +67,7 @@ class Total(ColumnFunction):
         raise self.unsuitable(name, columns, "numbers or Booleans")
 
 
-class Sum(Total):
+class Sum(AdditiveFunction):
     """The exact sum; of Booleans, how many are true."""
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
@@ -88,7 +88,7 @@ class Sum(Total):
         return _null_if_none(totals, name, partials)
 
 
-class Mean(Total):
+class Mean(AdditiveFunction):
     """The exact sum divided by the number of values.
 
     Of floats, the sum is rounded before it is divided, as ``statistics.fmean`` does.
@@ -131,7 +131,7 @@ def finite_only(values: exact_sum.Floats) -> exact_sum.Floats:
     return values if finite.all() else np.where(finite, values, 0.0)
 
 
-def infinities(name: str, partials: pl.DataFrame) -> Marks:
+def infinities(name: str, partials: pl.DataFrame) -> Mask:
     """Tell which partials hold infinities or NaN."""
     apart = (_PLUS_INF, _MINUS_INF, _NAN)
     marks = [counter_of(name, part, partials) > 0 for part in apart]

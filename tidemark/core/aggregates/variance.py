@@ -21,7 +21,7 @@ from tidemark.core.aggregates.aggregate import (
 )
 from tidemark.core.aggregates.basic import values_counted
 from tidemark.core.aggregates.exact_sum import Floats, Integers, Limbs
-from tidemark.core.aggregates.sums import Total, finite_only, infinities
+from tidemark.core.aggregates.sums import AdditiveFunction, finite_only, infinities
 from tidemark.core.columns import without_nulls
 
 _SAFE = 2**53
@@ -29,7 +29,7 @@ _SAFE = 2**53
 
 
 @dataclass(frozen=True)
-class Variance(Total):
+class Variance(AdditiveFunction):
     """The mean square of the distance from the mean; null of a sample of one.
 
     ``correction`` is taken from the number of values: 1 of a sample, 0 of a whole population.
@@ -58,7 +58,7 @@ class Variance(Total):
         divisor = n - self.correction
         found = np.full(n.size, np.nan)
         some = divisor > 0
-        spreads = _Spreads(
+        spreads = _Moments(
             _where(limbs_of(name, partials), some),
             _where(limbs_of(name, partials, SQUARE), some),
             n[some],
@@ -79,7 +79,7 @@ class Variance(Total):
             return 1, int(10 ** (2 * total_type.scale))
         return 1, 2**-exact_squares.FLOAT_SQUARE_UNIT if total_type.is_float() else 1
 
-    def _rounded(self, spreads: "_Spreads") -> Floats:
+    def _rounded(self, spreads: "_Moments") -> Floats:
         small = spreads.small()
         if small is not None:
             return small
@@ -89,12 +89,12 @@ class Variance(Total):
 class StdDev(Variance):
     """The square root of the variance, rounded once."""
 
-    def _rounded(self, spreads: "_Spreads") -> Floats:
+    def _rounded(self, spreads: "_Moments") -> Floats:
         return np.array([_square_root(over, under) for over, under in spreads.exact()], np.float64)
 
 
 @dataclass(frozen=True)
-class _Spreads:
+class _Moments:
     """Sums, sums of squares, and by what they are divided."""
 
     sums: Limbs

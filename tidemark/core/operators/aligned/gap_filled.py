@@ -174,7 +174,7 @@ class GapFilled:
             ON_TIME,
             ends <= clock_ms - windows.allowed_lateness_ms,
         )
-        nothing = windows.aggregation.with_nothing(pl.DataFrame({ROWS: rows}))
+        nothing = windows.aggregation.with_empty_groups(pl.DataFrame({ROWS: rows}))
         return panes.hstack(windows.aggregation.values(nothing))
 
     def _ends(self, gaps: pl.DataFrame) -> tuple[Numbers, Numbers]:

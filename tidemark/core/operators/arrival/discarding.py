@@ -245,7 +245,7 @@ class DiscardingArrival(ArrivalBody):
             timing_where(closed, ON_TIME, EARLY),
             closed,
         )
-        return panes.hstack(self.aggregation.values(self.aggregation.with_nothing(held)))
+        return panes.hstack(self.aggregation.values(self.aggregation.with_empty_groups(held)))
 
     def _kept(
         self, shared: _Shared, heads: Facts, closed: Numbers

@@ -190,7 +190,7 @@ class ArrivalAggregate(ArrivalBody):
 
     def _new(self, rows: pl.DataFrame, ends: Mask) -> pl.DataFrame:
         if ends.all():
-            return self._timed.singles(rows)
+            return self._timed.row_partials(rows)
         piece = pl.Series(_PIECE, numbered(np.concatenate([[True], ends[:-1]])))
         return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 

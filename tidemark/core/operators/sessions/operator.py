@@ -192,7 +192,7 @@ class SessionAggregate(DueByEnd):
             return held
         some = np.flatnonzero(due.facts[STANDS] < due.facts[ROWS])
         none = pl.DataFrame({ROWS: np.zeros(nothing.size, np.int64)})
-        both = self.aggregation.with_nothing(stacked([held, none]))
+        both = self.aggregation.with_empty_groups(stacked([held, none]))
         return both[np.argsort(np.concatenate([some, nothing]))]
 
     def _partials(
