@@ -39,14 +39,16 @@ class ColumnFunction:
         return type(self).__name__.lower()
 
     def __str__(self) -> str:
-        return f'{self.word}("{self.column}")'
+        return f'{self.function_name}("{self.column}")'
 
     def input_type(self, name: str, columns: Columns, column: str | None = None) -> pl.DataType:
         """Return the type of the column, or of another one that the aggregate needs."""
         column = self.column if column is None else column
         if not isinstance(column, str):
             given = type(column).__name__
-            raise PipelineError(f"{name}={self.word}(...) takes the name of a column, not {given}")
+            raise PipelineError(
+                f"{name}={self.function_name}(...) takes the name of a column, not {given}"
+            )
         if column not in columns:
             known = ", ".join(columns)
             raise PipelineError(f'{name}={self}: no column "{column}"; there are {known}')
@@ -58,7 +60,8 @@ class ColumnFunction:
         """Say that a column's type cannot be aggregated so."""
         column = self.column if column is None else column
         return PipelineError(
-            f'{name}={self}: column "{column}" is {columns[column]}, but {self.word} needs {needs}'
+            f'{name}={self}: column "{column}" is {columns[column]}, '
+            f"but {self.function_name} needs {needs}"
         )
 
 
@@ -150,11 +153,11 @@ class _Extreme(ColumnFunction):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value itself."""
-        return [rows[self.column].alias(f"{name}.{self.word}")]
+        return [rows[self.column].alias(f"{name}.{self.function_name}")]
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series] | None:
         """Take the extreme so far; of whole numbers up to 64 bits and of times only."""
-        part = partials[f"{name}.{self.word}"]
+        part = partials[f"{name}.{self.function_name}"]
         whole = part.dtype.is_integer() and part.dtype not in (pl.Int128, pl.UInt128)
         if not (whole or part.dtype.is_temporal()):
             return None
@@ -165,7 +168,7 @@ class _Extreme(ColumnFunction):
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the extreme; one bit pattern for zeros and one for NaNs, whichever came."""
-        found = partials[f"{name}.{self.word}"]
+        found = partials[f"{name}.{self.function_name}"]
         if not found.dtype.is_float():
             return found
         value = pl.col(found.name).fill_nan(float("nan"))
@@ -213,13 +216,13 @@ class OrderedFunction(ColumnFunction):
     def __post_init__(self) -> None:
         if self.order not in get_args(RowOrder):
             raise PipelineError(
-                f'{self.word}("{self.column}"): order {self.order!r} is not one of '
+                f'{self.function_name}("{self.column}"): order {self.order!r} is not one of '
                 f"{get_args(RowOrder)}"
             )
 
     def __str__(self) -> str:
         order = "" if self.order == "event_time" else f', order="{self.order}"'
-        return f'{self.word}("{self.column}"{order})'
+        return f'{self.function_name}("{self.column}"{order})'
 
     @property
     def by_arrival(self) -> bool:
@@ -253,11 +256,11 @@ class _FirstOrLast(OrderedFunction):
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Take the value with its place in the order of rows."""
         fields = order_columns(rows, self.fields).with_columns(rows[self.column].alias("value"))
-        return [fields.to_struct(f"{name}.{self.word}")]
+        return [fields.to_struct(f"{name}.{self.function_name}")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the chosen value."""
-        return partials[f"{name}.{self.word}"].struct.field("value")
+        return partials[f"{name}.{self.function_name}"].struct.field("value")
 
     def _ordered(self, part: pl.Expr, null_rank: pl.Expr) -> pl.Expr:
         return part.sort_by(null_rank, *(part.struct.field(field) for field in self.fields))

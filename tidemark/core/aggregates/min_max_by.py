@@ -27,7 +27,7 @@ class _ExtremeBy(ColumnFunction):
     _descending = False
 
     def __str__(self) -> str:
-        return f'{self.word}("{self.column}", by="{self.by}")'
+        return f'{self.function_name}("{self.column}", by="{self.by}")'
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """That of the column; any."""
@@ -42,19 +42,19 @@ class _ExtremeBy(ColumnFunction):
         value, rank = rows[self.column], rank_of(by)
         if by.null_count():
             value = pl.select(pl.when(by.is_not_null()).then(value)).to_series()
-        fields = {"rank": rank, "by": by, "value": value}
-        return [order_columns(rows).with_columns(**fields).to_struct(f"{name}.{self.word}")]
+        fields = order_columns(rows).with_columns(rank=rank, by=by, value=value)
+        return [fields.to_struct(f"{name}.{self.function_name}")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Take the first by order."""
-        part = pl.col(f"{name}.{self.word}")
+        part = pl.col(f"{name}.{self.function_name}")
         keys = [part.struct.field(field) for field in ("rank", "by", *ORDER)]
         descending = [False, self._descending, *(False for _ in ORDER)]
         return [part.sort_by(keys, descending=descending).first()]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the chosen value."""
-        return partials[f"{name}.{self.word}"].struct.field("value")
+        return partials[f"{name}.{self.function_name}"].struct.field("value")
 
 
 class MinBy(_ExtremeBy):

@@ -38,7 +38,7 @@ class Variance(AdditiveFunction):
     correction: int = 1
 
     def __str__(self) -> str:
-        return f'{self.word}("{self.column}"{"" if self.correction else ", sample=False"})'
+        return f'{self.function_name}("{self.column}"{"" if self.correction else ", sample=False"})'
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Float64."""
