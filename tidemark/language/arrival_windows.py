@@ -9,10 +9,10 @@ from math import floor, isfinite
 import polars as pl
 
 from tidemark.core.rows.expression import (
+    expression_text,
     output_types,
     require_column,
     require_expression,
-    shown,
 )
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import WithColumns
@@ -58,15 +58,17 @@ class PunctuationOf:
 
     def on(self, node: Node) -> tuple[Node, Arrival]:
         """Return the stream with its marks, and its windows."""
-        what = f"punctuation({shown(self.when)})"
+        what = f"punctuation({expression_text(self.when)})"
         types = list(output_types([self.when], node.columns, what).values())
         if types != [pl.Boolean()]:
             found = ", ".join(map(str, types))
             raise PipelineError(f"{what}: the expression gives {found}, not one Boolean")
         require_row_wise(self.when, node.columns, what)
         marks = {CLOSES: pl.Boolean()}
-        kind = WithColumns(node.columns, (self.when.alias(CLOSES),), marks)
-        return Node({**node.columns, **marks}, (node,), kind), Punctuation(shown(self.when))
+        operator = WithColumns(node.columns, (self.when.alias(CLOSES),), marks)
+        return Node({**node.columns, **marks}, (node,), operator), Punctuation(
+            expression_text(self.when)
+        )
 
 
 InArrivalOrder = Count | Global | DeltaOf | PunctuationOf

@@ -28,11 +28,11 @@ def with_gap(node: Node, window: SessionOf) -> tuple[Node, Session]:
                 f"session(gap): the stream has a column {column!r} already; give its name as gap, "
                 "or leave it out by select()"
             )
-    kind = SessionGap(node.columns, expression, column, window.longest_ms)
-    types = list(output_types([expression], node.columns, kind.label).values())
+    operator = SessionGap(node.columns, expression, column, window.longest_ms)
+    types = list(output_types([expression], node.columns, operator.label).values())
     if types != [pl.Int64()]:
         found = ", ".join(map(str, types))
-        raise PipelineError(f"{kind.label}: the gap is {found}, not Int64 (milliseconds)")
-    require_row_wise(expression, node.columns, kind.label)
+        raise PipelineError(f"{operator.label}: the gap is {found}, not Int64 (milliseconds)")
+    require_row_wise(expression, node.columns, operator.label)
     columns = {**node.columns, column: pl.Int64()}
-    return Node(columns, (node,), kind), Session(window.longest_ms, column)
+    return Node(columns, (node,), operator), Session(window.longest_ms, column)

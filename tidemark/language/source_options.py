@@ -6,7 +6,12 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from tidemark.core.rows.expression import output_types, require_column, require_expression, shown
+from tidemark.core.rows.expression import (
+    expression_text,
+    output_types,
+    require_column,
+    require_expression,
+)
 from tidemark.core.rows.options import require_zone
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.time.assigners import (
@@ -54,7 +59,8 @@ def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None
         name = f"{what}: watermark punctuated()"
         dtype = _one(watermark.when, columns, name)
         if dtype != pl.Boolean:
-            raise PipelineError(f"{name}: {shown(watermark.when)} gives {dtype}, not Boolean")
+            text = expression_text(watermark.when)
+            raise PipelineError(f"{name}: {text} gives {dtype}, not Boolean")
     elif isinstance(watermark, FromExpression):
         _require_time(watermark.candidate, columns, f"{what}: watermark from_expression()")
     elif not isinstance(watermark, Bounded):
@@ -105,7 +111,8 @@ def _require_time(expression: pl.Expr, columns: Columns, what: str) -> None:
     if dtype == pl.Int64 or (isinstance(dtype, pl.Datetime) and dtype.time_zone is not None):
         return
     raise PipelineError(
-        f"{what}: {shown(expression)} gives {dtype}, not Int64 (ms) or a Datetime with a zone"
+        f"{what}: {expression_text(expression)} gives {dtype}, not Int64 (ms) or a Datetime with "
+        "a zone"
     )
 
 
@@ -113,7 +120,7 @@ def _one(expression: object, columns: Columns, what: str) -> pl.DataType:
     """Return the type of an expression that must make one column, of one record alone."""
     used = require_expression(expression, what)
     if used.meta.has_multiple_outputs():
-        raise PipelineError(f"{what}: {shown(used)} does not name its columns")
+        raise PipelineError(f"{what}: {expression_text(used)} does not name its columns")
     (dtype,) = output_types([used], columns, what).values()
     require_row_wise(used, columns, what)
     return dtype

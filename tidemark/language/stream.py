@@ -9,7 +9,12 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from tidemark.core.rows.expression import output_types, require_column, require_expression, shown
+from tidemark.core.rows.expression import (
+    expression_text,
+    output_types,
+    require_column,
+    require_expression,
+)
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import (
     Apply,
@@ -21,7 +26,7 @@ from tidemark.core.rows.row_operators import (
     Select,
     WithColumns,
 )
-from tidemark.core.rows.stateless import Kind
+from tidemark.core.rows.stateless import RowOperator
 from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
 from tidemark.plan.logical import Dataflow, Node
@@ -104,8 +109,8 @@ class Stream:
         for name, predicate in predicates.items():
             label = self._checked(predicate, f"split {name}")
             mine = predicate.fill_null(value=False)
-            kind = Filter(self.node.columns, mine & ~earlier, label)
-            branches[name] = self._then(kind, self.columns)
+            operator = Filter(self.node.columns, mine & ~earlier, label)
+            branches[name] = self._then(operator, self.columns)
             earlier = earlier | mine
         return branches
 
@@ -134,8 +139,8 @@ class Stream:
         """Refuse: windows are kept per key."""
         raise PipelineError(f"window({_arguments(window, options)}): no key; call key_by() first")
 
-    def _then(self, kind: Kind, columns: Mapping[str, pl.DataType]) -> "Stream":
-        return Stream(self.dataflow, Node(dict(columns), (self.node,), kind))
+    def _then(self, operator: RowOperator, columns: Mapping[str, pl.DataType]) -> "Stream":
+        return Stream(self.dataflow, Node(dict(columns), (self.node,), operator))
 
     def _made(self, expressions: tuple[pl.Expr, ...], operator: str) -> dict[str, pl.DataType]:
         types = output_types(expressions, self.node.columns, operator)
@@ -146,7 +151,7 @@ class Stream:
 
     def _checked(self, predicate: pl.Expr, operator: str) -> str:
         """Refuse what is no predicate of one row; return what to call the filter."""
-        label = f"{operator}({shown(require_expression(predicate, operator))})"
+        label = f"{operator}({expression_text(require_expression(predicate, operator))})"
         types = list(output_types([predicate], self.node.columns, label).values())
         if types != [pl.Boolean()]:
             found = ", ".join(map(str, types))

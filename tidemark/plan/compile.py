@@ -17,7 +17,7 @@ from tidemark.core.operators.operator import Body, Operator
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
-from tidemark.core.rows.stateless import Keyed, StatelessGraph, Step
+from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.arrival import Arrival
 from tidemark.core.windows.pane import START, WINDOW
@@ -146,16 +146,16 @@ def _graph(
     """Return the part of the logical graph that rows of one source pass."""
     steps: list[Step] = [Step(None, (), source.columns, numbers[source])]
     position: dict[Node, int] = {source: 0}
-    keyed: dict[str, Keyed] = {}
+    keyed: dict[str, KeyedOutput] = {}
     for (end, key), stream in streams.items():
         for node in end.ancestors():
             inputs = tuple(position[parent] for parent in node.parents if parent in position)
             if node in position or not inputs:
                 continue
             position[node] = len(steps)
-            steps.append(Step(node.kind, inputs, node.columns, numbers[node]))
+            steps.append(Step(node.operator, inputs, node.columns, numbers[node]))
         if end in position:
-            keyed[stream.name] = Keyed(position[end], key)
+            keyed[stream.name] = KeyedOutput(position[end], key)
     return StatelessGraph(tuple(steps), keyed)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.core.rows.expression import shown
+from tidemark.core.rows.expression import expression_text
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime, RecordTime
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
@@ -112,15 +112,15 @@ def _time_text(source: SourcePlan) -> str:
     if isinstance(time, ColumnTime):
         return f"{time.column} ({' '.join(filter(None, (time.unit, time.zone)))})"
     if isinstance(time, ExpressionTime):
-        return shown(time.expression)
+        return expression_text(time.expression)
     return "of the record" if isinstance(time, RecordTime) else "of ingest"
 
 
 def _watermark_text(watermark: Watermark) -> str:
     if isinstance(watermark, Punctuated):
-        return f"punctuated({shown(watermark.when)})"
+        return f"punctuated({expression_text(watermark.when)})"
     if not isinstance(watermark, Bounded):
-        return f"from_expression({shown(watermark.candidate)})"
+        return f"from_expression({expression_text(watermark.candidate)})"
     delay_ms = watermark.delay_ms
     return f"bounded({duration_text(delay_ms)})" if delay_ms else "monotonic()"
 

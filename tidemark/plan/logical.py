@@ -6,7 +6,7 @@ from typing import Literal
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.rows.expression import Columns
-from tidemark.core.rows.stateless import Kind
+from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.watermark import Watermark
 from tidemark.core.windows.arrival import Arrival
@@ -42,7 +42,7 @@ class Node:
 
     columns: Columns
     parents: tuple["Node", ...] = ()
-    kind: Kind | None = None
+    operator: RowOperator | None = None
     source: Source | None = None
 
     def ancestors(self) -> Iterator["Node"]:

@@ -27,7 +27,7 @@ _UNSTABLE = (pl.Categorical, pl.Enum, pl.Object, pl.Null, pl.Unknown)
 Columns = Mapping[str, pl.DataType]
 
 
-def shown(expression: pl.Expr, limit: int = 100) -> str:
+def expression_text(expression: pl.Expr, limit: int = 100) -> str:
     """Return an expression as a short text for errors and plans."""
     text = " ".join(str(expression).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
@@ -91,7 +91,7 @@ def output_types(
     return dict(schema)
 
 
-def evaluated(
+def evaluate(
     expressions: Sequence[pl.Expr], names: Sequence[str], rows: pl.DataFrame
 ) -> pl.DataFrame:
     """Return the columns ``names`` that expressions make, one row per row: literals are repeated.

@@ -18,10 +18,10 @@ import polars as pl
 
 from tidemark.core.rows.expression import (
     Columns,
-    evaluated,
+    evaluate,
+    expression_text,
     first_line,
     output_types,
-    shown,
     visible,
 )
 from tidemark.errors import PipelineError
@@ -141,7 +141,7 @@ def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what:
     expected: list[str] = []
     for parts, reverse in _arrangements(good):
         try:
-            results = [evaluated([expression], names, part) for part in parts]
+            results = [evaluate([expression], names, part) for part in parts]
         except FAILURES as error:  # although each row alone is good
             raise _looks_at_other_rows(expression, what) from error
         lines = [line for result in results for line in _bits(result)]
@@ -162,9 +162,10 @@ def _without_bad_rows(rows: pl.DataFrame, expression: pl.Expr, what: str) -> pl.
             [_without_bad_rows(part, expression, what) for part in (rows[:half], rows[half:])]
         )
     if made not in (rows.height, 1):
+        text = expression_text(expression)
         raise PipelineError(
-            f"{what}: {shown(expression)} made {made} rows of {rows.height}; only flat_map and "
-            "explode change the number of rows"
+            f"{what}: {text} made {made} rows of {rows.height}; only flat_map and explode change "
+            "the number of rows"
         )
     return rows
 
@@ -200,13 +201,14 @@ def _refuse_wrong_type(row: pl.DataFrame, expression: pl.Expr, what: str) -> Non
     try:
         row.select(expression)
     except pl.exceptions.SchemaError as error:
-        raise PipelineError(f"{what}: {shown(expression)}: {first_line(error)}") from error
+        text = expression_text(expression)
+        raise PipelineError(f"{what}: {text}: {first_line(error)}") from error
     except FAILURES:
         return
 
 
 def _looks_at_other_rows(expression: pl.Expr, what: str) -> PipelineError:
     return PipelineError(
-        f"{what}: {shown(expression)} looks at other rows, or differs between two runs; a "
-        "stateless operator sees one row at a time, so use a window's aggregate instead"
+        f"{what}: {expression_text(expression)} looks at other rows, or differs between two runs; "
+        "a stateless operator sees one row at a time, so use a window's aggregate instead"
     )

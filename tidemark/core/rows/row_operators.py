@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.rows.expression import Columns, evaluated, first_line, shown
+from tidemark.core.rows.expression import Columns, evaluate, expression_text, first_line
 from tidemark.core.rows.python_value import conform
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, item_counts, row_bytes, too_large
-from tidemark.core.rows.stateless import RECORD, Made, carried, with_metadata
+from tidemark.core.rows.stateless import RECORD, StepOutput, carried, with_metadata
 
 RowFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
 """A Python function of one row, given and giving a dict of columns."""
@@ -38,10 +38,10 @@ class Filter:
         """The predicate."""
         return (self.predicate,)
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Filter the rows."""
         keep = _results(rows, self.columns, [self.predicate.alias(_KEEP)], {_KEEP: pl.Boolean()})
-        return Made(rows.filter(keep[_KEEP]))
+        return StepOutput(rows.filter(keep[_KEEP]))
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,10 @@ class WithColumns:
         """How errors and plans call it."""
         return f"with_columns({_assigned(self.expressions)})"
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Compute the columns."""
-        return Made(rows.with_columns(_results(rows, self.columns, self.expressions, self.types)))
+        values = _results(rows, self.columns, self.expressions, self.types)
+        return StepOutput(rows.with_columns(values))
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class Select:
         """How errors and plans call it."""
         return f"select({_assigned(self.expressions)})"
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Compute the columns."""
         values = _results(rows, self.columns, self.expressions, self.types)
-        return Made(carried(rows, self.columns).hstack(values))
+        return StepOutput(carried(rows, self.columns).hstack(values))
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Explode:
         """None."""
         return ()
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Repeat each row for the items of its list, where there is room for that."""
         items = rows[self.column]
         others = row_bytes((rows[n] for n in self.columns if n != self.column), rows.height)
@@ -109,7 +110,7 @@ class Explode:
             large = zip(rows[RECORD].filter(~fits), sizes[~fits].tolist(), strict=True)
             bad = [(record, too_large(size)) for record, size in large]
             rows = rows.filter(fits)
-        return Made(rows.explode(self.column, empty_as_null=False, keep_nulls=False), bad)
+        return StepOutput(rows.explode(self.column, empty_as_null=False, keep_nulls=False), bad)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Apply:
         """None: the function is given the value columns."""
         return ()
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Call the function for every row."""
         good, results, bad = [], [], []
         for position, (record, row) in enumerate(_python_rows(rows, self.columns)):
@@ -140,7 +141,7 @@ class Apply:
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
                 bad.append((record, _reason(error)))
         values = pl.DataFrame(results, schema=dict(self.types), orient="row")
-        return Made(rows[good].with_columns(values), bad)
+        return StepOutput(rows[good].with_columns(values), bad)
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class FlatMap:
         """None: the function is given the value columns."""
         return ()
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Call the function for every row; a failure drops all that it made of the row."""
         origins: list[int] = []
         results: list[tuple[Any, ...]] = []
@@ -175,7 +176,7 @@ class FlatMap:
             results.extend(fresh)
             origins.extend([position] * len(fresh))
         values = pl.DataFrame(results, schema=dict(self.types), orient="row")
-        return Made(carried(rows, self.columns)[origins].hstack(values), bad)
+        return StepOutput(carried(rows, self.columns)[origins].hstack(values), bad)
 
 
 def _results(
@@ -184,7 +185,7 @@ def _results(
     """Return the columns ``types`` that expressions make; raise where the types differ."""
     used = list(expressions)
     seen = with_metadata(rows, columns, used)
-    made = evaluated(used, list(types), seen)
+    made = evaluate(used, list(types), seen)
     for name, dtype in types.items():
         if made.schema[name] != dtype:
             raise TypeError(f"column {name!r} became {made.schema[name]}, not {dtype}")
@@ -210,4 +211,4 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _assigned(expressions: Iterable[pl.Expr]) -> str:
-    return ", ".join(shown(expression) for expression in expressions)
+    return ", ".join(expression_text(expression) for expression in expressions)

@@ -5,7 +5,7 @@ Evaluated on all rows at once; only where that raises are the guilty rows looked
 
 import polars as pl
 
-from tidemark.core.rows.expression import evaluated, first_line
+from tidemark.core.rows.expression import evaluate, first_line
 from tidemark.core.rows.probe import FAILURES
 
 _VALUE = "@value"
@@ -28,7 +28,7 @@ def _values(
     if rows.is_empty():
         return []
     try:
-        return [evaluated([expression], [_VALUE], rows)[_VALUE]]
+        return [evaluate([expression], [_VALUE], rows)[_VALUE]]
     except FAILURES as error:  # a user's expression may raise anything
         if rows.height == 1:
             faults[first] = first_line(error)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.core.rows.expression import Columns, evaluated, shown
-from tidemark.core.rows.stateless import RECORD, Made, with_metadata
+from tidemark.core.rows.expression import Columns, evaluate, expression_text
+from tidemark.core.rows.stateless import RECORD, StepOutput, with_metadata
 from tidemark.core.time.duration import duration_text
 
 GAP_COLUMN = "session_gap_ms"
@@ -29,22 +29,22 @@ class SessionGap:
     @property
     def label(self) -> str:
         """How errors and plans call it."""
-        return f"session({shown(self.gap)})"
+        return f"session({expression_text(self.gap)})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
         """The gap."""
         return (self.gap,)
 
-    def run(self, rows: pl.DataFrame) -> Made:
+    def run(self, rows: pl.DataFrame) -> StepOutput:
         """Compute the gaps."""
         seen = with_metadata(rows, self.columns, [self.gap])
-        gaps = evaluated([self.gap.alias(self.column)], [self.column], seen)
+        gaps = evaluate([self.gap.alias(self.column)], [self.column], seen)
         made = rows.with_columns(gaps)
         fits = gaps[self.column].is_between(1, self.longest_ms).fill_null(value=False)
         if fits.all():
-            return Made(made)
-        return Made(made.filter(fits), list(self._bad(made.filter(~fits))))
+            return StepOutput(made)
+        return StepOutput(made.filter(fits), list(self._bad(made.filter(~fits))))
 
     def _bad(self, rows: pl.DataFrame) -> Iterator[tuple[int, str]]:
         for record, gap_ms in rows.select(RECORD, self.column).iter_rows():

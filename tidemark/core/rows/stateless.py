@@ -41,7 +41,7 @@ NULL_KEY = "null key"
 _PIECES = 8  # finds one bad row in few runs, and a batch of bad rows in little more than one a row
 
 
-class Kind(Protocol):
+class RowOperator(Protocol):
     """What a step does with rows; a frozen value."""
 
     @property
@@ -52,7 +52,7 @@ class Kind(Protocol):
     def expressions(self) -> tuple[pl.Expr, ...]:
         """The expressions it evaluates."""
 
-    def run(self, rows: pl.DataFrame) -> "Made":
+    def run(self, rows: pl.DataFrame) -> "StepOutput":
         """Turn rows into the step's rows; raise on a bad row.
 
         Columns that are no values of the stream stay with their rows.
@@ -60,7 +60,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class StepOutput:
     """Rows a step made, and the records it found bad itself, with a reason each."""
 
     rows: pl.DataFrame
@@ -74,7 +74,7 @@ class Step:
     ``number``: the node's in the pipeline's logical graph, where sources share nodes after a union.
     """
 
-    kind: Kind | None  # None: the source, or a union, which leave rows as they are
+    operator: RowOperator | None  # None: the source, or a union, which leave rows as they are
     inputs: tuple[int, ...]
     columns: Columns
     number: int = 0
@@ -82,17 +82,17 @@ class Step:
     @property
     def label(self) -> str:
         """How errors and plans call the step."""
-        return self.kind.label if self.kind else "union" if self.inputs else "source"
+        return self.operator.label if self.operator else "union" if self.inputs else "source"
 
     @property
     def text(self) -> str:
         """The step with its expressions in full."""
-        expressions = self.kind.expressions if self.kind else ()
+        expressions = self.operator.expressions if self.operator else ()
         return " ".join([self.label, *map(str, expressions)])
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedOutput:
     """An output of the graph: the rows of a step as a keyed stream."""
 
     step: int
@@ -100,7 +100,7 @@ class Keyed:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class GraphOutput:
     """What a frame of records became.
 
     ``streams``: the ROW_COLUMNS that the records had, SUB_ROW and the stream's columns.
@@ -118,7 +118,7 @@ class Evaluated:
 
 
 @dataclass
-class _Deaths:
+class _DeadRecords:
     """The reason each dead record died of: the first in order of steps, then of rows."""
 
     reasons: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -136,31 +136,31 @@ class StatelessGraph:
     """All stateless operators between one source and the keyed streams it feeds."""
 
     steps: tuple[Step, ...]
-    streams: Mapping[str, Keyed]
+    streams: Mapping[str, KeyedOutput]
 
     @cached_property
     def metadata(self) -> tuple[str, ...]:
         """The metadata columns that the records must have: those that a step names."""
-        steps = [step.kind for step in self.steps if step.kind]
-        return metadata_used(e for kind in steps for e in kind.expressions)
+        steps = [step.operator for step in self.steps if step.operator]
+        return metadata_used(e for operator in steps for e in operator.expressions)
 
-    def evaluate(self, records: pl.DataFrame) -> Evaluated:
+    def evaluate(self, records: pl.DataFrame) -> GraphOutput:
         """Run records through every step.
 
         ``records``: one row each, ordered by (source, offset), with the source's value columns,
         the ``metadata`` columns, and any of ROW_COLUMNS.
         """
-        deaths = _Deaths()
+        dead_records = _DeadRecords()
         frames: list[pl.DataFrame] = []
         index = pl.Series(RECORD, np.arange(records.height))
         for step in self.steps:
             frames.append(
-                self._step(step, frames, deaths) if step.inputs else records.hstack([index])
+                self._step(step, frames, dead_records) if step.inputs else records.hstack([index])
             )
         for keyed in self.streams.values():
-            _kill_null_keys(frames[keyed.step], keyed, deaths)
-        self._kill_oversized(frames, records.height, deaths)
-        dead = deaths.frame()
+            _kill_null_keys(frames[keyed.step], keyed, dead_records)
+        self._kill_oversized(frames, records.height, dead_records)
+        dead = dead_records.frame()
         streams = {
             name: self._stream(frames[keyed.step], keyed, dead)
             for name, keyed in self.streams.items()
@@ -168,14 +168,16 @@ class StatelessGraph:
         passed = np.zeros(records.height, np.bool_)
         for stream in streams.values():
             passed[stream[RECORD].to_numpy()] = True
-        return Evaluated(
+        return GraphOutput(
             {name: stream[:, 1:] for name, stream in streams.items()},
             dead,
             pl.Series("passed", passed),
         )
 
-    def _step(self, step: Step, frames: Sequence[pl.DataFrame], deaths: _Deaths) -> pl.DataFrame:
-        if step.kind is None:
+    def _step(
+        self, step: Step, frames: Sequence[pl.DataFrame], dead_records: _DeadRecords
+    ) -> pl.DataFrame:
+        if step.operator is None:
             branches = [frames[source] for source in step.inputs]
             if len(branches) == 1:
                 return branches[0]
@@ -184,14 +186,16 @@ class StatelessGraph:
                 RECORD, maintain_order=True
             )
         given = frames[step.inputs[0]]
-        parts = [part for part in _run(step.kind, given, deaths) if part.height]
+        parts = [part for part in _run(step.operator, given, dead_records) if part.height]
         if len(parts) == 1:
             return parts[0]
         others = carried(given, self.steps[step.inputs[0]].columns).schema
         made = pl.DataFrame(schema={**others, **step.columns})
         return pl.concat([made, *(part.select(made.columns) for part in parts)])
 
-    def _kill_oversized(self, frames: Sequence[pl.DataFrame], height: int, deaths: _Deaths) -> None:
+    def _kill_oversized(
+        self, frames: Sequence[pl.DataFrame], height: int, dead_records: _DeadRecords
+    ) -> None:
         """Let records die whose rows no segment could hold."""
         taken = [
             (rows[RECORD], row_bytes((rows[n] for n in self.steps[step].columns), rows.height))
@@ -203,9 +207,9 @@ class StatelessGraph:
         for records, sizes in taken:
             np.add.at(total, records.to_numpy(), sizes)
         for record in np.flatnonzero(total > MAX_RECORD_BYTES).tolist():
-            deaths.add(record, "log", too_large(int(total[record])))
+            dead_records.add(record, "log", too_large(int(total[record])))
 
-    def _stream(self, rows: pl.DataFrame, keyed: Keyed, dead: pl.DataFrame) -> pl.DataFrame:
+    def _stream(self, rows: pl.DataFrame, keyed: KeyedOutput, dead: pl.DataFrame) -> pl.DataFrame:
         if dead.height:
             rows = rows.filter(~pl.col(RECORD).is_in(dead["record"].implode()))
         columns = self.steps[keyed.step].columns
@@ -214,21 +218,23 @@ class StatelessGraph:
         return rows[[RECORD, *lead, *columns]]
 
 
-def _run(kind: Kind, rows: pl.DataFrame, deaths: _Deaths) -> Iterator[pl.DataFrame]:
+def _run(
+    operator: RowOperator, rows: pl.DataFrame, dead_records: _DeadRecords
+) -> Iterator[pl.DataFrame]:
     """Yield what a step makes of rows, in order; cut them until the rows that raise are alone."""
     if rows.is_empty():
         return
     try:
-        result = kind.run(rows)
+        result = operator.run(rows)
     except FAILURES as error:  # a user's function or expression may raise anything
         if rows.height == 1:
-            deaths.add(rows.item(0, RECORD), kind.label, first_line(error))
+            dead_records.add(rows.item(0, RECORD), operator.label, first_line(error))
             return
         for part in rows.iter_slices(-(-rows.height // _PIECES)):
-            yield from _run(kind, part, deaths)
+            yield from _run(operator, part, dead_records)
         return
     for record, reason in result.bad:
-        deaths.add(record, kind.label, reason)
+        dead_records.add(record, operator.label, reason)
     yield result.rows
 
 
@@ -237,13 +243,13 @@ def carried(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     return rows.select(name for name in rows.columns if name not in columns)
 
 
-def _kill_null_keys(rows: pl.DataFrame, keyed: Keyed, deaths: _Deaths) -> None:
+def _kill_null_keys(rows: pl.DataFrame, keyed: KeyedOutput, dead_records: _DeadRecords) -> None:
     if not any(rows[name].null_count() for name in keyed.key):
         return
     null = pl.any_horizontal(pl.col(name).is_null() for name in keyed.key)
     operator = f"key_by({', '.join(keyed.key)})"
     for record in rows.filter(null)[RECORD]:
-        deaths.add(record, operator, NULL_KEY)
+        dead_records.add(record, operator, NULL_KEY)
 
 
 def _sub_rows(records: pl.Series) -> pl.Series:
