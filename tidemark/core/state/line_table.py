@@ -33,7 +33,7 @@ _FEW = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LineMatches:
     """Live lines of some keys: slots, place of the key among those asked for, keys, facts."""
 
     slot: Numbers
@@ -41,12 +41,14 @@ class Found:
     keys: pl.DataFrame
     facts: Facts
 
-    def where(self, mask: Mask) -> "Found":
+    def where(self, mask: Mask) -> "LineMatches":
         """Return some of them."""
         if mask.all():
             return self
         at = np.flatnonzero(mask)
-        return Found(self.slot[at], self.key[at], lines_at(self.keys, at), self.facts.take(at))
+        return LineMatches(
+            self.slot[at], self.key[at], lines_at(self.keys, at), self.facts.take(at)
+        )
 
 
 class LineTable:
@@ -68,16 +70,16 @@ class LineTable:
         self._taken: list[Numbers] = []
         self._put: list[Numbers] = []
 
-    def find(self, keys: pl.DataFrame, hashes: Hashes) -> Found:
+    def find(self, keys: pl.DataFrame, hashes: Hashes) -> LineMatches:
         """Return the live lines of different keys; fastest with hashes in order."""
         slots, place = self._index.find(hashes)
         lives = self.alive[slots]
         slots, place = slots[lives], place[lives]
         if not slots.size:
-            return Found(slots, place, keys.clear(), self.facts[:0])
+            return LineMatches(slots, place, keys.clear(), self.facts[:0])
         order = self.blocks.ordered(slots)
         slots, place = slots[order], place[order]
-        found = Found(slots, place, self.blocks.keys(slots), self.facts.take(slots))
+        found = LineMatches(slots, place, self.blocks.keys(slots), self.facts.take(slots))
         return found.where(same_keys(found.keys, lines_at(keys, place)))
 
     def partials(self, slots: Numbers) -> pl.DataFrame:

@@ -34,7 +34,7 @@ from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.doubling import gathered, heavy_paths, tops
 from tidemark.core.state.keyed_lines import Facts, Mask, Numbers
-from tidemark.core.state.line_table import Found
+from tidemark.core.state.line_table import LineMatches
 from tidemark.core.state.prefixes import prefixes
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.pane import (
@@ -132,7 +132,7 @@ class EarlySessionAggregate:
         if found is not None:
             self._show_recorded(found, clock_ms, state)
 
-    def _show_recorded(self, found: Found, clock_ms: int, state: EarlySessionState) -> None:
+    def _show_recorded(self, found: LineMatches, clock_ms: int, state: EarlySessionState) -> None:
         """Fire the panes of sessions as they are."""
         facts = found.facts.copy()
         facts[STANDS], facts[STANDS_END] = facts[ROWS], facts[END]
@@ -184,14 +184,14 @@ class EarlySessionAggregate:
         self._note(facts, versions.highest_ms[ends], state)
         state.sessions.put(met.lines(facts, held))
 
-    def _taken(self, taken: Found, sessions: SessionState) -> list[pl.DataFrame]:
+    def _taken(self, taken: LineMatches, sessions: SessionState) -> list[pl.DataFrame]:
         """Take sessions out of the state; return what panes hold of them, by number."""
         if not taken.slot.size:
             return []
         number = pl.Series(BLOCK, np.arange(taken.slot.size))
         return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
 
-    def _versions(self, rows: pl.DataFrame, met: Met, taken: Found) -> Versions:
+    def _versions(self, rows: pl.DataFrame, met: Met, taken: LineMatches) -> Versions:
         """Return what sessions were after each row; rows that are late made none."""
         made = np.concatenate([met.touched, met.merged.of_row != NONE])
         every, number = (

@@ -30,7 +30,7 @@ from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of
-from tidemark.core.state.line_table import Found
+from tidemark.core.state.line_table import LineMatches
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.pane import (
     END,
@@ -65,7 +65,7 @@ class Met:
     keys: pl.DataFrame
     hashes: Hashes
     key_of_row: Numbers
-    found: Found
+    found: LineMatches
     merged: Merged
     into: Numbers
 
