@@ -37,7 +37,7 @@ class BlockStore(Protocol):
         """Take a frame whose lines are wanted until about ``due_ms``: what to keep together."""
 
 
-class _Held:
+class _MemoryBlock:
     """A block in memory."""
 
     __slots__ = ("_frame", "height")
@@ -56,15 +56,15 @@ class _Held:
         return self._frame
 
 
-class InMemory:
+class MemoryStore:
     """Keeps every block in memory, at no cost."""
 
     frame_bytes = None
 
     def put(self, _due_ms: int, frame: pl.DataFrame) -> Block:
         """Hold the frame itself."""
-        return _Held(frame)
+        return _MemoryBlock(frame)
 
 
-IN_MEMORY = InMemory()
+IN_MEMORY = MemoryStore()
 """The store of state that nobody gave another one."""

@@ -81,7 +81,7 @@ def merge_newest(
     blocks[first:] = [merged(list(frames_of(blocks[first:])))]
 
 
-def crowd(sizes: list[int], many: int, few: int) -> int | None:
+def size_tier(sizes: list[int], many: int, few: int) -> int | None:
     """Find ``many`` neighbours of similar size, none of them over ``many`` times another.
 
     ``sizes`` go down; below ``few`` all are alike.  Returns where the smallest such begin, or None

@@ -79,60 +79,60 @@ def lowest_over(begin: Numbers, stop: Numbers, values: Numbers, size: int, none:
     return lowest
 
 
-def tops(above: Numbers) -> Numbers:
+def roots(parent: Numbers) -> Numbers:
     """Return the last node on the way up from each one; that one is above itself."""
     while True:
-        higher = above[above]
-        if np.array_equal(higher, above):
-            return above
-        above = higher
+        higher = parent[parent]
+        if np.array_equal(higher, parent):
+            return parent
+        parent = higher
 
 
-def reached(above: Numbers, begins: Mask) -> Mask:
+def ancestors_of(parent: Numbers, begins: Mask) -> Mask:
     """Return the nodes on the ways up from some."""
     marked = begins.copy()
     while True:
-        marked[above[marked]] = True
-        higher = above[above]
-        if np.array_equal(higher, above):
+        marked[parent[marked]] = True
+        higher = parent[parent]
+        if np.array_equal(higher, parent):
             return marked
-        above = higher
+        parent = higher
 
 
-def gathered(above: Numbers, values: Numbers, merge: Merge) -> Numbers:
+def subtree_totals(parent: Numbers, values: Numbers, merge: Merge) -> Numbers:
     """Merge into the value of each node those of all nodes below it.
 
     ``merge`` is ``np.add`` or another one that has no order.
     """
-    every = np.arange(above.size)
+    every = np.arange(parent.size)
     made = values.copy()
     # ``made`` has what is less than 2**k steps below, ``ancestor`` is 2**k steps above or nowhere.
-    ancestor = np.where(above == every, above.size, above)
+    ancestor = np.where(parent == every, parent.size, parent)
     while True:
-        at = np.flatnonzero(ancestor < above.size)
+        at = np.flatnonzero(ancestor < parent.size)
         if not at.size:
             return made
         merge.at(made, ancestor[at], made[at])
-        ancestor = np.append(ancestor, above.size)[ancestor]
+        ancestor = np.append(ancestor, parent.size)[ancestor]
 
 
-def heavy_paths(above: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
+def heavy_paths(parent: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
     """Cut a forest into paths, from each node on to the one above if it is the heaviest below that.
 
     Returns of each node the top of its path, and how many other paths lie above that: no more than
     the weight of all has bits, where nodes weigh at least what those below them weigh together.
     """
-    every = np.arange(above.size)
-    order = np.lexsort((weight, above))
-    order = order[above[order] != order]
+    every = np.arange(parent.size)
+    order = np.lexsort((weight, parent))
+    order = order[parent[order] != order]
     last = np.ones(order.size, np.bool_)
-    last[:-1] = above[order][1:] != above[order][:-1]
+    last[:-1] = parent[order][1:] != parent[order][:-1]
     up = every.copy()
-    up[order[last]] = above[order[last]]
-    top = tops(up)
-    level, at = np.zeros(above.size, np.int64), top
+    up[order[last]] = parent[order[last]]
+    top = roots(up)
+    level, at = np.zeros(parent.size, np.int64), top
     while True:
-        higher = above[at]
+        higher = parent[at]
         goes_on = higher != at
         if not goes_on.any():
             return top, level

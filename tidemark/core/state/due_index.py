@@ -6,7 +6,7 @@ what is due puts the slot again when it comes too early.  So growing sessions co
 
 import numpy as np
 
-from tidemark.core.state.blocks import crowd
+from tidemark.core.state.blocks import size_tier
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.segment import FOREVER_MS
 
@@ -48,7 +48,7 @@ class DueIndex:
     def _merge(self) -> None:
         """Merge arrays of similar size once there are many of them."""
         self._parts.sort(key=lambda part: part[0].size, reverse=True)
-        begin = crowd([times.size for times, _ in self._parts], _MANY, _FEW)
+        begin = size_tier([times.size for times, _ in self._parts], _MANY, _FEW)
         if begin is None:
             return
         merged = self._parts[begin : begin + _MANY]
@@ -64,7 +64,7 @@ class DueIndex:
         order = np.argsort(times, kind="stable")  # fast: it finds and merges what is in order
         return times[order], slots[order]
 
-    def pass_due(self, until_ms: int) -> Numbers:
+    def pop_due(self, until_ms: int) -> Numbers:
         """Return the slots that were put for times up to ``until_ms``, once; they count no more."""
         came = []
         for number, (times, slots) in enumerate(self._parts):

@@ -71,7 +71,7 @@ class HashIndex:
         older, newer = self._levels[-2].slots.size, self._levels[-1].slots.size
         return older <= max(newer * _LARGER, _FEW)
 
-    def let_go(self, alive: Mask) -> Numbers:
+    def drop_dead(self, alive: Mask) -> Numbers:
         """Let all dead slots go; return them."""
         return self._merge(self._levels, alive) if self._levels else np.empty(0, np.int64)
 

@@ -97,7 +97,7 @@ def ranges(begin: Numbers, count: Numbers) -> Numbers:
     return counted
 
 
-def stretches_of(begins: Mask, lines: int) -> list[tuple[int, int]]:
+def group_ranges(begins: Mask, lines: int) -> list[tuple[int, int]]:
     """Return from where to where stretches of about so many lines go, none of which parts a group.
 
     ``begins`` says of each line whether it is the first of its group.

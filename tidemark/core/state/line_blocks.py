@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.state.block_store import Block, BlockStore
-from tidemark.core.state.blocks import crowd, in_one_chunk, lines_at, stacked
-from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys, stretches_of
+from tidemark.core.state.blocks import in_one_chunk, lines_at, size_tier, stacked
+from tidemark.core.state.keyed_lines import Mask, Numbers, group_ranges, same_keys
 from tidemark.core.time.segment import FOREVER_MS
 
 _MANY = 8
@@ -93,7 +93,7 @@ class LineBlocks:
         if self._store.frame_bytes is not None:
             size_bytes = int(keys.estimated_size() + partials.estimated_size())
             lines = -(-slots.size // (size_bytes // self._store.frame_bytes + 1))
-            bounds = stretches_of(np.append(True, ~same_keys(keys[1:], keys[:-1])), lines)
+            bounds = group_ranges(np.append(True, ~same_keys(keys[1:], keys[:-1])), lines)
         for low, high in bounds:
             part = slice(low, high)
             self._append_block(slots[part], keys[part], partials[part])
@@ -176,7 +176,7 @@ class LineBlocks:
             self._copy(half_dead)
         by_size = sorted(self._blocks, key=lambda block: block.live, reverse=True)
         by_size = [block for block in by_size if block.live < _LARGE // 2 and not block.is_full]
-        begin = crowd([block.live for block in by_size], _MANY, _FEW)
+        begin = size_tier([block.live for block in by_size], _MANY, _FEW)
         if begin is not None:
             self._copy(by_size[begin : begin + _MANY])
 
@@ -192,7 +192,7 @@ class LineBlocks:
         self._blocks = [block for block in self._blocks if block not in blocks]
         self._append(slots, in_one_chunk(stacked(keys)), in_one_chunk(stacked(partials)))
 
-    def held(self) -> list[tuple[LineBlock, Numbers]]:
+    def live_lines(self) -> list[tuple[LineBlock, Numbers]]:
         """Return the blocks, and where in each the lines are that live; neither changes later."""
         return [(block, np.flatnonzero(self._lives(block))) for block in self._blocks]
 

@@ -22,9 +22,9 @@ from tidemark.core.state.keyed_lines import (
     Lines,
     Mask,
     Numbers,
+    group_ranges,
     hashes_of,
     same_keys,
-    stretches_of,
 )
 from tidemark.core.state.line_blocks import LineBlock, LineBlocks
 
@@ -100,7 +100,7 @@ class LineTable:
 
         Lines of one key that were put together stay in one piece.
         """
-        held = [self._held(*part) for part in self.blocks.held()]  # facts change in place
+        held = [self._held(*part) for part in self.blocks.live_lines()]  # facts change in place
         return chain.from_iterable(map(_pieces, held))
 
     def _held(self, block: LineBlock, at: Numbers) -> tuple[LineBlock, Numbers, Hashes, Facts]:
@@ -190,7 +190,7 @@ class LineTable:
         dead = self._index.size - self.live
         if dead > max(self.live, _FEW):
             self._taken = []
-            self._release(self._index.let_go(self.alive))
+            self._release(self._index.drop_dead(self.alive))
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
@@ -210,7 +210,7 @@ class LineTable:
 def _pieces(held: tuple[LineBlock, Numbers, Hashes, Facts]) -> Iterator[pl.DataFrame]:
     block, at, hashes, facts = held
     begins = np.append(True, hashes[1:] != hashes[:-1])
-    for low, high in stretches_of(begins, PIECE_LINES):
+    for low, high in group_ranges(begins, PIECE_LINES):
         part = slice(low, high)
         keys, partials = block.keys_at(at[part]), block.partials_at(at[part])
         yield Lines(keys, hashes[part], facts[part], partials).frame()

@@ -32,7 +32,7 @@ from tidemark.core.operators.sessions.operator import Met, SessionAggregate, mer
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
-from tidemark.core.state.doubling import gathered, heavy_paths, tops
+from tidemark.core.state.doubling import heavy_paths, roots, subtree_totals
 from tidemark.core.state.keyed_lines import Facts, Mask, Numbers
 from tidemark.core.state.line_table import LineMatches
 from tidemark.core.state.prefixes import prefixes
@@ -205,8 +205,8 @@ class EarlySessionAggregate:
         end_ms = np.concatenate([facts[END], self.inner.windows.ends(rows)])
         start_ms = np.concatenate([facts[START], at_ms])
         counts = np.concatenate([facts[ROWS], np.ones(at_ms.size, np.int64)])
-        end_ms = gathered(above, end_ms, np.maximum)
-        counts = gathered(above, counts, np.add)
+        end_ms = subtree_totals(above, end_ms, np.maximum)
+        counts = subtree_totals(above, counts, np.add)
         may_fire = np.ones(every.size, np.bool_)
         if self._closes:
             may_fire[facts.size :] = end_ms[facts.size :] > rows[WATERMARK].to_numpy()
@@ -214,9 +214,9 @@ class EarlySessionAggregate:
         return Versions(
             facts.size,
             above,
-            gathered(above, start_ms, np.minimum),
+            subtree_totals(above, start_ms, np.minimum),
             end_ms,
-            gathered(above, highest_ms, np.maximum),
+            subtree_totals(above, highest_ms, np.maximum),
             counts,
             np.concatenate([facts[STANDS], counts[facts.size :]]),
             np.concatenate([facts[STANDS_END], end_ms[facts.size :]]),
@@ -253,7 +253,7 @@ class EarlySessionAggregate:
     ) -> tuple[Numbers, pl.DataFrame]:
         """Return the versions that are shown or the last, and what a pane of each holds."""
         ends = shown | versions.last
-        block_of = tops(np.where(ends, np.arange(ends.size), versions.above))
+        block_of = roots(np.where(ends, np.arange(ends.size), versions.above))
         before = [part.with_columns(pl.Series(BLOCK, block_of[part[BLOCK]])) for part in before]
         of_rows = rows.hstack([pl.Series(BLOCK, block_of[versions.stored :])])
         parts = self.inner.aggregation.partials(of_rows, (BLOCK,), before).sort(BLOCK)

@@ -132,7 +132,7 @@ class SessionState:
 
     def _ended(self, index: DueIndex, end_ms: int) -> Numbers:
         """Return the live sessions of an index that ended up to ``end_ms``, once."""
-        slots = index.pass_due(end_ms)
+        slots = index.pop_due(end_ms)
         slots = slots[self.lines.alive[slots]]
         ends_ms = self.lines.facts.take(slots)[END]
         grown = ends_ms > end_ms
