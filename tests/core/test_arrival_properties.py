@@ -12,11 +12,18 @@ from tests.core.running import AGGREGATION, incidents, run
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.operator import Operator
-from tidemark.core.windows.arrival import CLOSES, Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.arrival import (
+    CLOSES,
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
+)
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 
-class Marking(Punctuation):
+class Marking(PunctuationWindow):
     """Marks the rows that the oracle marks, as ingest would have."""
 
     __slots__ = ()
@@ -28,11 +35,11 @@ class Marking(Punctuation):
 
 def operator(spec, every, topics):
     windows = {
-        "count": Count(spec.size, spec.slide),
-        "delta": Delta("value", spec.threshold, floats=False),
+        "count": CountWindow(spec.size, spec.slide),
+        "delta": DeltaWindow("value", spec.threshold, floats=False),
         "punctuation": Marking("value % 3"),
-        "global": Global(),
-        "steps": Steps(spec.size),
+        "global": GlobalWindow(),
+        "steps": StepWindow(spec.size),
     }[spec.kind]
     kind = DiscardingArrival if spec.discarding else ArrivalAggregate
     body = kind(windows, AGGREGATION, ("key",), COLUMNS, every)

@@ -8,12 +8,18 @@ from tests.core.arrival_stream import COLUMNS, Stream
 from tests.core.stores import on_disk
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.windows.arrival import Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.arrival import (
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
+)
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.errors import PipelineError
 
-DELTA = Delta("value", 5, floats=False)
-MARKED = Punctuation("value == 0")
+DELTA = DeltaWindow("value", 5, floats=False)
+MARKED = PunctuationWindow("value == 0")
 
 
 # Count windows
@@ -21,7 +27,7 @@ MARKED = Punctuation("value == 0")
 
 def test_a_count_window_is_published_by_its_last_row_and_spans_the_times_of_its_rows():
     #   a: 100 110 | 90 ...      the third row is earlier than the window before it
-    pairs = Stream(Count(2, 2))
+    pairs = Stream(CountWindow(2, 2))
     assert pairs.rows("a 100 1, b 5 7, a 110 2, a 90 3") == [
         "a #0 [100,111) 3 r2 on_time final",
     ]
@@ -36,7 +42,7 @@ def test_count_windows_overlap_where_one_begins_before_another_is_full():
     #   #0    [- - - -)
     #   #1        [- - - -)
     #   #2            [- - - -)
-    fours = Stream(Count(4, 2))
+    fours = Stream(CountWindow(4, 2))
     assert fours.rows("a 1 1, a 2 2, a 3 3") == []
     assert fours.rows("a 4 4, a 5 5") == ["a #0 [1,5) 10 r4 on_time final"]
     assert fours.rows("a 6 6, a 7 7, a 8 8") == [
@@ -46,7 +52,7 @@ def test_count_windows_overlap_where_one_begins_before_another_is_full():
 
 
 def test_a_slide_that_does_not_divide_the_size_works_too():
-    fives = Stream(Count(5, 2))
+    fives = Stream(CountWindow(5, 2))
     panes = [pane for at in range(1, 12) for pane in fives.rows(f"a {at} {at}")]
     assert panes == [
         "a #0 [1,6) 15 r5 on_time final",
@@ -57,7 +63,7 @@ def test_a_slide_that_does_not_divide_the_size_works_too():
 
 
 def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
-    fours = Stream(Count(4, 2), EveryRows(1))
+    fours = Stream(CountWindow(4, 2), EveryRows(1))
     assert fours.rows("a 1 1, a 1 2, a 1 3") == [
         "a #0 [1,2) 1 r1 early",
         "a #0 [1,2) 3 r2 early",
@@ -71,7 +77,7 @@ def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
 
 
 def test_every_second_row_is_counted_in_each_window():
-    fives = Stream(Count(5, 5), EveryRows(2))
+    fives = Stream(CountWindow(5, 5), EveryRows(2))
     panes = [pane for at in range(1, 8) for pane in fives.rows(f"a {at} 1")]
     assert panes == [
         "a #0 [1,3) 2 r2 early",
@@ -84,7 +90,7 @@ def test_every_second_row_is_counted_in_each_window():
 @pytest.mark.parametrize(("size", "slide"), [(0, 1), (-1, -1), (2, 3), (2, 0)])
 def test_a_count_window_that_means_nothing_is_refused(size, slide):
     with pytest.raises(PipelineError, match="count window"):
-        Count(size, slide)
+        CountWindow(size, slide)
 
 
 # Punctuation
@@ -133,7 +139,7 @@ def test_the_window_that_ends_comes_before_the_update_of_the_one_that_begins():
 
 
 def test_integers_as_far_apart_as_can_be_differ():
-    near = Stream(Delta("value", 2**62, floats=False), aggregation=COUNTED)
+    near = Stream(DeltaWindow("value", 2**62, floats=False), aggregation=COUNTED)
     assert near.rows(f"a 1 {-(2**63)}, a 2 {2**63 - 1}, a 3 {2**63 - 2}") == [
         "a #0 [1,2) 1 r1 on_time final"
     ]
@@ -150,7 +156,7 @@ def test_floats_differ_by_a_fraction_and_nan_from_nothing():
         def frame(self, text):
             return super().frame(text).with_columns(pl.col("value").cast(pl.Float64) / 4)
 
-    near = Floats(Delta("value", 0.5, floats=True), aggregation=COUNTED)
+    near = Floats(DeltaWindow("value", 0.5, floats=True), aggregation=COUNTED)
     assert near.rows("a 1 1, a 2 3, a 3 4, a 4 -, a 5 2") == ["a #0 [1,3) 2 r2 on_time final"]
 
 
@@ -161,7 +167,7 @@ COUNTED = Aggregation({"total": aggregates.count()}, COLUMNS)
 
 
 def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
-    rolling = Stream(Global(), EveryRows(1))
+    rolling = Stream(GlobalWindow(), EveryRows(1))
     assert rolling.rows("a 1 1, b 3 1, a 2 2, a 3 3, - 1 9") == [
         "a #0 [1,2) 1 r1 early",
         "b #0 [3,4) 1 r1 early",
@@ -173,7 +179,7 @@ def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
 
 
 def test_a_global_window_is_published_every_so_many_rows():
-    thirds = Stream(Global(), EveryRows(3))
+    thirds = Stream(GlobalWindow(), EveryRows(3))
     assert thirds.rows("a 1 1, a 2 2") == []
     assert thirds.rows("a 3 3, a 4 4, a 5 5, a 6 6, a 7 7") == [
         "a #0 [1,4) 6 r3 early",
@@ -183,14 +189,14 @@ def test_a_global_window_is_published_every_so_many_rows():
 
 def test_a_global_window_is_published_by_rows_that_step_into_a_later_interval_of_event_time():
     #   intervals of 10: 1 3 | 12 4 15 | 31
-    steps = Stream(Global(), EveryEventTime(10))
+    steps = Stream(GlobalWindow(), EveryEventTime(10))
     assert steps.rows("a 1 1, a 3 1, a 12 1, b 25 1") == ["a #0 [1,13) 3 r3 early"]
     assert steps.rows("a 4 1, a 15 1, b 29 1") == []
     assert steps.rows("a 31 1, b 30 1") == ["a #0 [1,32) 6 r6 early", "b #0 [25,31) 3 r3 early"]
 
 
 def test_count_windows_that_overlap_step_each_on_its_own():
-    steps = Stream(Count(3, 1), EveryEventTime(10))
+    steps = Stream(CountWindow(3, 1), EveryEventTime(10))
     assert steps.rows("a 1 1, a 12 1, a 13 1") == [
         "a #0 [1,13) 2 r2 early",
         "a #0 [1,14) 3 r3 on_time final",
@@ -199,13 +205,13 @@ def test_count_windows_that_overlap_step_each_on_its_own():
 
 
 def test_a_discarding_global_window_begins_anew_after_each_step():
-    steps = Stream(Steps(10))
+    steps = Stream(StepWindow(10))
     assert steps.rows("a 1 1, a 3 1, a 12 1, a 4 1") == ["a #0 [1,13) 3 r3 on_time final"]
     assert steps.rows("a 15 1, a 31 1, a 9 1") == ["a #1 [4,32) 3 r3 on_time final"]
 
 
 def test_rows_are_published_when_an_interval_of_processing_time_is_over_before_those_after_it():
-    seconds = Stream(Global(), EveryProcessingTime(1_000))
+    seconds = Stream(GlobalWindow(), EveryProcessingTime(1_000))
     assert seconds.rows("a 1 1, b 2 1", now=100) == []
     assert seconds.rows("a 3 1", now=900) == []
     assert seconds.rows("a 4 1", now=1_000) == ["a #0 [1,4) 2 r2 early", "b #0 [2,3) 1 r1 early"]
@@ -214,7 +220,7 @@ def test_rows_are_published_when_an_interval_of_processing_time_is_over_before_t
 
 
 def test_a_window_that_closed_is_not_published_again_by_processing_time():
-    seconds = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    seconds = Stream(CountWindow(2, 2), EveryProcessingTime(1_000))
     assert seconds.rows("a 1 1, a 2 1, a 3 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
     assert seconds.rows("", now=1_000) == ["a #1 [3,4) 1 r1 early"]
     assert seconds.rows("a 4 1, a 5 1", now=1_500) == ["a #1 [3,5) 2 r2 on_time final"]
@@ -223,7 +229,7 @@ def test_a_window_that_closed_is_not_published_again_by_processing_time():
 
 def test_processing_time_publishes_all_windows_of_a_key_that_are_open():
     #   rows  1 2 | 3 | 4 5     #0 closes by row 4, #1 and #2 are open then
-    fours = Stream(Count(4, 2), EveryProcessingTime(1_000))
+    fours = Stream(CountWindow(4, 2), EveryProcessingTime(1_000))
     assert fours.rows("a 1 1, a 2 2", now=0) == []
     assert fours.rows("a 3 3", now=1_000) == ["a #0 [1,3) 3 r2 early"]
     assert fours.rows("a 4 4, a 5 5", now=2_000) == [
@@ -236,7 +242,7 @@ def test_processing_time_publishes_all_windows_of_a_key_that_are_open():
 
 
 def test_rows_without_an_open_window_are_not_published_by_processing_time():
-    pairs = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    pairs = Stream(CountWindow(2, 2), EveryProcessingTime(1_000))
     assert pairs.rows("a 1 1, a 2 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
     assert pairs.rows("", now=1_000) == []
 
@@ -245,7 +251,7 @@ def test_rows_without_an_open_window_are_not_published_by_processing_time():
 
 
 def test_discarding_panes_hold_the_rows_since_the_one_before_and_span_the_whole_window():
-    threes = Stream(Count(3, 3), EveryRows(2), discarding=True)
+    threes = Stream(CountWindow(3, 3), EveryRows(2), discarding=True)
     assert threes.rows("a 9 1, b 1 1") == []
     assert threes.rows("a 5 2, a 7 4, a 8 8") == [
         "a #0 [5,10) 3 r2 early",
@@ -266,7 +272,7 @@ def test_a_window_that_the_next_row_closes_may_have_shown_all_its_rows():
 
 def test_windows_that_overlap_discard_each_on_its_own():
     #   rows  1 2 4 8     #0: 1 2 | 4 8     #1: 4 8 | ...
-    fours = Stream(Count(4, 2), EveryRows(2), discarding=True)
+    fours = Stream(CountWindow(4, 2), EveryRows(2), discarding=True)
     assert fours.rows("a 1 1, a 2 2, a 3 4") == ["a #0 [1,3) 3 r2 early"]
     assert fours.rows("a 4 8, a 5 16") == [
         "a #0 [1,5) 12 r4 on_time final",
@@ -282,7 +288,7 @@ def test_a_discarding_window_steps_by_all_its_rows():
 
 
 def test_processing_time_discards_what_it_has_shown():
-    fours = Stream(Count(4, 2), EveryProcessingTime(1_000), discarding=True)
+    fours = Stream(CountWindow(4, 2), EveryProcessingTime(1_000), discarding=True)
     assert fours.rows("a 1 1, a 2 2, a 3 4", now=0) == []
     assert fours.rows("a 4 8", now=1_000) == [
         "a #0 [1,4) 7 r3 early",
@@ -293,7 +299,7 @@ def test_processing_time_discards_what_it_has_shown():
 
 
 def test_each_pane_of_a_discarding_global_window_ends_it():
-    seconds = Stream(Global(), EveryProcessingTime(1_000), discarding=True)
+    seconds = Stream(GlobalWindow(), EveryProcessingTime(1_000), discarding=True)
     assert seconds.rows("a 1 1, a 2 2", now=0) == []
     assert seconds.rows("a 3 4", now=1_000) == ["a #0 [1,3) 3 r2 on_time final"]
     assert seconds.rows("", now=2_000) == ["a #1 [3,4) 4 r1 on_time final"]
@@ -302,7 +308,7 @@ def test_each_pane_of_a_discarding_global_window_ends_it():
 
 def test_discarding_state_is_what_no_pane_has_shown():
     values = Aggregation({"total": aggregates.collect("value")}, COLUMNS)
-    long = Stream(Count(10_000, 10_000), EveryRows(5), values, discarding=True)
+    long = Stream(CountWindow(10_000, 10_000), EveryRows(5), values, discarding=True)
     for _ in range(19):
         long.rows(", ".join(f"a {at} 1" for at in range(52)))
     (line,) = pl.concat(each["slices"] for each in long.state.snapshot()).iter_rows(named=True)
@@ -316,7 +322,7 @@ def test_discarding_state_is_what_no_pane_has_shown():
 
 
 def test_purging_takes_nothing_away_and_a_key_is_counted_on_for_ever():
-    pairs = Stream(Count(2, 2))
+    pairs = Stream(CountWindow(2, 2))
     pairs.rows("a 1 1, a 2 2, b 1 5")
     pairs.state.purge(2**62)
     assert pairs.rows("a 3 3, a 4 4, b 2 6") == [
@@ -326,7 +332,7 @@ def test_purging_takes_nothing_away_and_a_key_is_counted_on_for_ever():
 
 
 def test_state_is_bounded_by_keys_and_the_slices_of_a_window():
-    hopping = Stream(Count(6, 2))
+    hopping = Stream(CountWindow(6, 2))
     for _ in range(30):
         hopping.rows("a 1 1, b 1 1, b 2 2")
     ((slices,),) = (piece.values() for piece in hopping.state.snapshot())
@@ -334,7 +340,7 @@ def test_state_is_bounded_by_keys_and_the_slices_of_a_window():
 
 
 def test_slices_of_a_key_stay_together_in_a_snapshot_however_small_frames_are():
-    hopping = Stream(Count(6, 1))
+    hopping = Stream(CountWindow(6, 1))
     hopping.state = hopping.body.fresh(on_disk())
     hopping.rows("a 1 1, a 2 2, a 3 3, a 4 4, a 5 5, b 1 1")
     hopping.state.changes()
@@ -346,7 +352,7 @@ def test_slices_of_a_key_stay_together_in_a_snapshot_however_small_frames_are():
 
 
 def test_changes_hold_only_the_keys_that_changed():
-    pairs = Stream(Count(2, 2))
+    pairs = Stream(CountWindow(2, 2))
     pairs.rows("a 1 1, b 1 1")
     pairs.state.changes()
     pairs.rows("b 2 2, b 3 3")
@@ -360,7 +366,7 @@ def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
         monkeypatch.setattr(
             f"tidemark.core.{module}.hashes_of", lambda keys: np.full(keys.height, 7, np.uint64)
         )
-    pairs = Stream(Count(2, 2))
+    pairs = Stream(CountWindow(2, 2))
     pairs.rows("a 1 1, b 1 2, - 1 3")
     assert pairs.rows("- 2 4, b 2 3, a 2 1") == [
         "- #0 [1,3) 7 r2 on_time final",

@@ -16,7 +16,15 @@ from tidemark.core.rows.expression import (
 )
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import WithColumns
-from tidemark.core.windows.arrival import CLOSES, Arrival, Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.arrival import (
+    CLOSES,
+    ArrivalWindow,
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
+)
 from tidemark.core.windows.trigger import (
     EveryEventTime,
     EveryRows,
@@ -37,16 +45,16 @@ class DeltaOf:
     column: str
     threshold: float
 
-    def on(self, node: Node) -> tuple[Node, Arrival]:
+    def on(self, node: Node) -> tuple[Node, ArrivalWindow]:
         """Return the stream and its windows."""
         what = f"delta({self.column!r}, {self.threshold!r})"
         require_column(self.column, node.columns, what)
         found = node.columns[self.column]
         if found.is_float():
-            return node, Delta(self.column, self.threshold, floats=True)
+            return node, DeltaWindow(self.column, self.threshold, floats=True)
         if found.is_integer() and found not in (pl.UInt64, pl.Int128, pl.UInt128):
             # Whole numbers differ by more than 2.5 just where they differ by more than 2.
-            return node, Delta(self.column, floor(self.threshold), floats=False)
+            return node, DeltaWindow(self.column, floor(self.threshold), floats=False)
         raise PipelineError(f"{what}: column {self.column!r} is {found}, not integers or floats")
 
 
@@ -56,7 +64,7 @@ class PunctuationOf:
 
     when: pl.Expr
 
-    def on(self, node: Node) -> tuple[Node, Arrival]:
+    def on(self, node: Node) -> tuple[Node, ArrivalWindow]:
         """Return the stream with its marks, and its windows."""
         what = f"punctuation({expression_text(self.when)})"
         types = list(output_types([self.when], node.columns, what).values())
@@ -66,26 +74,26 @@ class PunctuationOf:
         require_row_wise(self.when, node.columns, what)
         marks = {CLOSES: pl.Boolean()}
         operator = WithColumns(node.columns, (self.when.alias(CLOSES),), marks)
-        return Node({**node.columns, **marks}, (node,), operator), Punctuation(
+        return Node({**node.columns, **marks}, (node,), operator), PunctuationWindow(
             expression_text(self.when)
         )
 
 
-InArrivalOrder = Count | Global | DeltaOf | PunctuationOf
+InArrivalOrder = CountWindow | GlobalWindow | DeltaOf | PunctuationOf
 
 
-def count_window(size: int, slide: int | None = None) -> Count:
+def count_window(size: int, slide: int | None = None) -> CountWindow:
     """Make windows of ``size`` rows of a key; with ``slide``, a new one begins every so many."""
     _require_rows(size, "count_window(size)")
     if slide is None:
-        return Count(size, size)
+        return CountWindow(size, size)
     _require_rows(slide, "count_window(slide)")
     if slide > size:
         raise PipelineError(
             f"count_window(slide): {slide} is more than the size {size}: rows between two windows "
             "would be in none"
         )
-    return Count(size, slide)
+    return CountWindow(size, slide)
 
 
 def delta(column: str, threshold: float) -> DeltaOf:
@@ -103,29 +111,31 @@ def punctuation(*, when: pl.Expr) -> PunctuationOf:
     return PunctuationOf(require_expression(when, "punctuation(when)"))
 
 
-def global_window() -> Global:
+def global_window() -> GlobalWindow:
     """Put all rows of a key in one window, which never ends: only ``every()`` publishes it.
 
     With ``accumulation="discarding"`` each pane ends a window and the next one begins.
     """
-    return Global()
+    return GlobalWindow()
 
 
-def windows_on(node: Node, window: InArrivalOrder) -> tuple[Node, Arrival]:
+def windows_on(node: Node, window: InArrivalOrder) -> tuple[Node, ArrivalWindow]:
     """Return the stream that windows are made of, and what they are for its columns."""
-    return (node, window) if isinstance(window, Count | Global) else window.on(node)
+    return (node, window) if isinstance(window, CountWindow | GlobalWindow) else window.on(node)
 
 
-def require_published(windows: Arrival, trigger: Trigger) -> None:
+def require_published(windows: ArrivalWindow, trigger: Trigger) -> None:
     """Refuse triggers that would never publish windows."""
     early = trigger.early if isinstance(trigger, OnClose) else trigger
-    if isinstance(windows, Global) and (early is None or isinstance(early, OnFinal)):
+    if isinstance(windows, GlobalWindow) and (early is None or isinstance(early, OnFinal)):
         raise PipelineError(
             "window: global_window() never closes; give a trigger: every(...) or on_update()"
         )
 
 
-def discarding(windows: Arrival, trigger: Trigger) -> tuple[Arrival, Trigger, Accumulation]:
+def discarding(
+    windows: ArrivalWindow, trigger: Trigger
+) -> tuple[ArrivalWindow, Trigger, Accumulation]:
     """Return what windows are where no pane repeats rows of another.
 
     Each pane of a global window ends it, so it becomes windows that close.  Windows that are
@@ -134,10 +144,10 @@ def discarding(windows: Arrival, trigger: Trigger) -> tuple[Arrival, Trigger, Ac
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if early is None or isinstance(early, OnFinal):
         return windows, trigger, "accumulating"
-    if isinstance(windows, Global) and isinstance(early, EveryEventTime):
-        return Steps(early.interval_ms), OnClose(), "accumulating"
-    if isinstance(windows, Global) and isinstance(early, EveryRows):
-        return Count(early.rows, early.rows), OnClose(), "accumulating"
+    if isinstance(windows, GlobalWindow) and isinstance(early, EveryEventTime):
+        return StepWindow(early.interval_ms), OnClose(), "accumulating"
+    if isinstance(windows, GlobalWindow) and isinstance(early, EveryRows):
+        return CountWindow(early.rows, early.rows), OnClose(), "accumulating"
     return windows, trigger, "discarding"
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
-from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.pane import START, WINDOW
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
@@ -212,5 +212,5 @@ class AggregatedStream:
         """Make the schemas once, which refuses names and types that Avro does not know."""
         columns = self.windowed.node.columns
         key = {name: columns[name] for name in self.windowed.key}
-        identity = WINDOW if isinstance(self.windowed.window, Arrival) else START
+        identity = WINDOW if isinstance(self.windowed.window, ArrivalWindow) else START
         AvroResults(topic, key, self.aggregation.types, columns, identity)

@@ -19,7 +19,7 @@ from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
-from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.pane import START, WINDOW
 from tidemark.core.windows.trigger import OnClose, OnFinal
 from tidemark.core.windows.window import Session, Sliding
@@ -192,7 +192,7 @@ def _operator(
         horizon_ms=_horizon_ms(windowed),
         description=_described(output),
         parts=_parts(output, stream),
-        identity=WINDOW if isinstance(windowed.window, Arrival) else START,
+        identity=WINDOW if isinstance(windowed.window, ArrivalWindow) else START,
         discarding=windowed.accumulation == "discarding",
     )
 
@@ -204,7 +204,7 @@ def _horizon_ms(windowed: Windowed) -> int:
 
 def _body(output: Output) -> Body:
     windowed = output.windowed
-    if isinstance(windowed.window, Arrival):
+    if isinstance(windowed.window, ArrivalWindow):
         return _arrival_body(output, windowed.window)
     common = (
         output.aggregation,
@@ -226,7 +226,7 @@ def _body(output: Output) -> Body:
     return GapFilled(body) if windowed.empty else body
 
 
-def _arrival_body(output: Output, windows: Arrival) -> Body:
+def _arrival_body(output: Output, windows: ArrivalWindow) -> Body:
     windowed = output.windowed
     trigger = windowed.trigger
     every = trigger.early if isinstance(trigger, OnClose) else trigger

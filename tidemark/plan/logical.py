@@ -9,7 +9,7 @@ from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.watermark import Watermark
-from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Session, Sliding
@@ -73,7 +73,7 @@ class Windowed:
 
     node: Node
     key: tuple[str, ...]
-    window: Window | Arrival
+    window: Window | ArrivalWindow
     allowed_lateness_ms: int
     trigger: Trigger
     lateness: SessionLateness

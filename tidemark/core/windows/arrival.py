@@ -33,7 +33,7 @@ _LOOK = 64  # rows that are looked at first for the next boundary of a key
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class RowsByKey:
     """A segment's rows by key and, of each key, in log order.
 
     ``key``: of each row, the place of its key.  ``first``: of each key, the place of its first row.
@@ -53,7 +53,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class RunAssignment:
     """Of each row its slice's number, and whether it completes it; facts of the open slices."""
 
     number: Numbers
@@ -61,7 +61,7 @@ class Cut:
     heads: Facts
 
 
-class ArrivalWindows(Protocol):
+class ArrivalWindowKind(Protocol):
     """Windows of rows in order of arrival; a frozen value."""
 
     @property
@@ -84,11 +84,11 @@ class ArrivalWindows(Protocol):
     def label(self) -> str:
         """How plans call the windows."""
 
-    def cut(self, arrived: Arrived) -> Cut:
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
         """Number the slices on from the heads."""
 
 
-class _Whole:
+class _OneRunWindow:
     """Windows of one slice each; they need no facts of their own unless they say so."""
 
     __slots__ = ()
@@ -105,7 +105,7 @@ class _Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountWindow:
     """Windows of ``size`` rows, of which a new one begins every ``slide`` rows of the key."""
 
     size: int
@@ -150,16 +150,16 @@ class Count:
         slide = "" if self.slide == self.size else f", {self.slide}"
         return f"count_window({self.size}{slide})"
 
-    def cut(self, arrived: Arrived) -> Cut:
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
         """Cut after every ``slice_rows`` rows of a key."""
         heads, rows = arrived.heads, self.slice_rows
         before = heads[NUMBER] * rows + heads[ROWS] - arrived.first
         row = before[arrived.key] + np.arange(arrived.key.size)
-        return Cut(row // rows, (row + 1) % rows == 0, heads)
+        return RunAssignment(row // rows, (row + 1) % rows == 0, heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Punctuation(_Whole):
+class PunctuationWindow(_OneRunWindow):
     """Windows that end with a row whose CLOSES is true; null is not true.
 
     ``text``: the expression behind it, for people.
@@ -172,15 +172,15 @@ class Punctuation(_Whole):
         """How plans call the windows."""
         return f"punctuation({self.text})"
 
-    def cut(self, arrived: Arrived) -> Cut:
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
         """Cut after every marked row."""
         marks = arrived.rows[CLOSES].fill_null(value=False).to_numpy()
         before = arrived.counted(marks) - marks
-        return Cut(arrived.heads[NUMBER][arrived.key] + before, marks, arrived.heads)
+        return RunAssignment(arrived.heads[NUMBER][arrived.key] + before, marks, arrived.heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Global(_Whole):
+class GlobalWindow(_OneRunWindow):
     """One window that no row ends."""
 
     @property
@@ -188,14 +188,14 @@ class Global(_Whole):
         """How plans call the windows."""
         return "global_window()"
 
-    def cut(self, arrived: Arrived) -> Cut:
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
         """Cut nowhere."""
         never = np.zeros(arrived.key.size, np.bool_)
-        return Cut(arrived.heads[NUMBER][arrived.key], never, arrived.heads)
+        return RunAssignment(arrived.heads[NUMBER][arrived.key], never, arrived.heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps(_Whole):
+class StepWindow(_OneRunWindow):
     """A global window that is cut after each row that takes it into a later interval of event time.
 
     A row does so when its event time is the highest so far, and in a later interval than the
@@ -214,7 +214,7 @@ class Steps(_Whole):
         """How plans call the windows."""
         return f"global_window(), every {duration_text(self.interval_ms)} of event time, discarding"
 
-    def cut(self, arrived: Arrived) -> Cut:
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
         """Cut after every row that steps on."""
         heads = arrived.heads.copy()
         before = np.where(heads[KNOWN], heads[REFERENCE], NEVER_MS)
@@ -226,11 +226,11 @@ class Steps(_Whole):
         heads[REFERENCE] = highest[np.append(arrived.first[1:], times.size) - 1]
         heads[KNOWN] = True
         number = heads[NUMBER][arrived.key] + arrived.counted(steps) - steps
-        return Cut(number, steps, heads)
+        return RunAssignment(number, steps, heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Delta(_Whole):
+class DeltaWindow(_OneRunWindow):
     """Windows whose values differ by at most ``threshold`` from the first one of theirs.
 
     The row that differs by more begins the next window.  Null and NaN differ from nothing.
@@ -253,7 +253,7 @@ class Delta(_Whole):
         """How plans call the windows."""
         return f"delta({self.column}, {self.threshold})"
 
-    def cut(self, arrived: Arrived) -> Cut:
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
         """Cut before every row that differs too much."""
         values = arrived.rows[self.column]
         told = values.is_not_null()
@@ -265,7 +265,7 @@ class Delta(_Whole):
         numbers = values[at].cast(pl.Float64 if self.floats else pl.Int64).to_numpy()
         opens[at[self._opening(numbers, arrived.key[at], heads)]] = True
         number = arrived.heads[NUMBER][arrived.key] + arrived.counted(opens)
-        return Cut(number, np.zeros(values.len(), np.bool_), heads)
+        return RunAssignment(number, np.zeros(values.len(), np.bool_), heads)
 
     def _opening(self, values: npt.NDArray[Any], key: Numbers, heads: Facts) -> Numbers:
         """Return the values that begin a window; move the references of the keys to the last.
@@ -306,4 +306,4 @@ class Delta(_Whole):
         return far
 
 
-Arrival = Count | Delta | Punctuation | Global | Steps
+ArrivalWindow = CountWindow | DeltaWindow | PunctuationWindow | GlobalWindow | StepWindow

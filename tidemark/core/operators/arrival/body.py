@@ -16,7 +16,7 @@ from tidemark.core.operators.operator import missed
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
-from tidemark.core.windows.arrival import ArrivalWindows, Arrived, Cut
+from tidemark.core.windows.arrival import ArrivalWindowKind, RowsByKey, RunAssignment
 from tidemark.core.windows.pane import pane_schema
 from tidemark.core.windows.trigger import Every, EveryProcessingTime
 
@@ -34,8 +34,8 @@ class Folding:
     order: Numbers
     stored: Lines | None
     key_of_line: Numbers
-    arrived: Arrived
-    cut: Cut
+    arrived: RowsByKey
+    cut: RunAssignment
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ArrivalBody(ABC):
     ``every``: when windows are published that have not closed.
     """
 
-    windows: ArrivalWindows
+    windows: ArrivalWindowKind
     aggregation: Aggregation
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
@@ -86,7 +86,7 @@ class ArrivalBody(ABC):
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
         heads = self.heads(keys.height, stored, key_of_line)
-        arrived = Arrived(lines_at(rows, order), key, first, heads)
+        arrived = RowsByKey(lines_at(rows, order), key, first, heads)
         cut = self.windows.cut(arrived)
         lines, panes = self.folded(Folding(keys, hashes, order, stored, key_of_line, arrived, cut))
         if isinstance(self.every, EveryProcessingTime):
@@ -109,12 +109,12 @@ class ArrivalBody(ABC):
         return np.maximum(closed, 0)
 
 
-def last_rows(arrived: Arrived) -> Numbers:
+def last_rows(arrived: RowsByKey) -> Numbers:
     """Return of each key the place of its last row."""
     return np.append(arrived.first[1:], arrived.key.size) - 1
 
 
-def complete_slices(arrived: Arrived, cut: Cut) -> Numbers:
+def complete_slices(arrived: RowsByKey, cut: RunAssignment) -> Numbers:
     """Count of each key the slices that are complete."""
     last = last_rows(arrived)
     complete: Numbers = cut.number[last] + cut.completes[last]

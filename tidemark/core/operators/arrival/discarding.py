@@ -29,7 +29,13 @@ from tidemark.core.state.keyed_lines import (
 )
 from tidemark.core.state.prefixes import numbered
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
-from tidemark.core.windows.arrival import NUMBER, Arrived, Count, Cut, Global
+from tidemark.core.windows.arrival import (
+    NUMBER,
+    CountWindow,
+    GlobalWindow,
+    RowsByKey,
+    RunAssignment,
+)
 from tidemark.core.windows.pane import EARLY, ON_TIME, WINDOW, framed, timing_where
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
@@ -127,7 +133,7 @@ class DiscardingArrival(ArrivalBody):
         lines, _ = state.record(now_ms, self.every.interval_ms)
         if lines is None:
             return
-        facts, cuts = lines.facts, isinstance(self.windows, Global)
+        facts, cuts = lines.facts, isinstance(self.windows, GlobalWindow)
         at = np.flatnonzero(facts[ROWS] > 0)
         known = (facts[name][at] for name in (COUNT, LOWEST, HIGHEST))
         shown = _Counts(at, facts[NUMBER][at], at, at, *known)
@@ -157,13 +163,13 @@ class DiscardingArrival(ArrivalBody):
             return heads
         for name in self.windows.facts.names or ():
             heads[name][key_of_line] = stored.facts[COUNT if name == ROWS else name]
-        if isinstance(self.windows, Count):
+        if isinstance(self.windows, CountWindow):
             rows = heads[NUMBER] * self.windows.slide + heads[ROWS]
             heads[NUMBER], heads[ROWS] = np.divmod(rows, self.windows.slice_rows)
         return heads
 
     def _counts(
-        self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers
+        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
     ) -> _Counts:
         """Put each row into its windows, behind what is stored of them."""
         low = self.closed(cut.number)
@@ -184,7 +190,7 @@ class DiscardingArrival(ArrivalBody):
         return sorted_.running()
 
     def _share(
-        self, counts: _Counts, closed: Numbers, arrived: Arrived, stored: Lines | None
+        self, counts: _Counts, closed: Numbers, arrived: RowsByKey, stored: Lines | None
     ) -> _Shared:
         """Decide which counts make panes, and share rows out among those."""
         begins = counts.begins()

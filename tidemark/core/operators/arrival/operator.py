@@ -25,7 +25,7 @@ from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers,
 from tidemark.core.state.prefixes import grouped, numbered, prefixes, stretches
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME
-from tidemark.core.windows.arrival import NUMBER, Arrived, Cut
+from tidemark.core.windows.arrival import NUMBER, RowsByKey, RunAssignment
 from tidemark.core.windows.pane import (
     EARLY,
     ON_TIME,
@@ -171,7 +171,7 @@ class ArrivalAggregate(ArrivalBody):
         return kept, panes
 
     def _pieces(
-        self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers
+        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
     ) -> _Pieces:
         """Put the stored slices and the pieces of new ones in order."""
         ends = self._ends(arrived, cut)
@@ -194,7 +194,7 @@ class ArrivalAggregate(ArrivalBody):
         piece = pl.Series(_PIECE, numbered(np.concatenate([[True], ends[:-1]])))
         return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 
-    def _ends(self, arrived: Arrived, cut: Cut) -> Mask:
+    def _ends(self, arrived: RowsByKey, cut: RunAssignment) -> Mask:
         """Return the rows after which a piece ends: with its slice, or because it publishes."""
         ends = np.ones(arrived.key.size, np.bool_)
         ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
@@ -237,8 +237,8 @@ class ArrivalAggregate(ArrivalBody):
         keys: pl.DataFrame,
         hashes: Hashes,
         slices: _Pieces,
-        cut: Cut,
-        arrived: Arrived,
+        cut: RunAssignment,
+        arrived: RowsByKey,
         closed: Numbers,
     ) -> Lines:
         """Return the slices of open windows, and an empty one where the last is complete."""
@@ -287,7 +287,7 @@ class ArrivalAggregate(ArrivalBody):
         order = np.lexsort((piece, window, pieces.key[piece]))
         return replace(pieces.at(piece[order]), number=window[order])
 
-    def _published(self, windows: _Pieces, arrived: Arrived, after: Numbers) -> _Due:
+    def _published(self, windows: _Pieces, arrived: RowsByKey, after: Numbers) -> _Due:
         """Return windows as of every row that publishes them, and those that closed."""
         key, window, last = windows.key, windows.number, windows.last
         closed = _ends(windows) & (window < after[key])
