@@ -1,7 +1,7 @@
 """Windows in order of arrival: which rows of a key make up which window.
 
 See docs/semantics.md, "Windows in order of arrival".  The rows of a key are cut into *slices*,
-numbered from 0; a window is ``slices`` of them in a row, and the next begins ``step`` later.  All
+numbered from 0; a window is ``runs`` of them in a row, and the next begins ``step`` later.  All
 windows but hopping ones are one slice each.  A slice is *complete* when no later row can be in it.
 Rows close windows and time never does, so how long they take (``longest_ms``) is nothing.
 """
@@ -23,7 +23,7 @@ from tidemark.errors import PipelineError
 NUMBER = "@number"
 REFERENCE, KNOWN = "@reference", "@known"
 
-SLICE_FACTS: list[tuple[str, type[np.generic]]] = [(NUMBER, np.int64), (ROWS, np.int64)]
+RUN_FACTS: list[tuple[str, type[np.generic]]] = [(NUMBER, np.int64), (ROWS, np.int64)]
 """What is known of a slice besides its key and partial aggregates: its number and its rows."""
 
 CLOSES = "@closes"
@@ -65,7 +65,7 @@ class ArrivalWindowKind(Protocol):
     """Windows of rows in order of arrival; a frozen value."""
 
     @property
-    def slices(self) -> int:
+    def runs(self) -> int:
         """Slices that make a window."""
 
     @property
@@ -93,7 +93,7 @@ class _OneRunWindow:
 
     __slots__ = ()
 
-    slices: ClassVar[int] = 1
+    runs: ClassVar[int] = 1
     step: ClassVar[int] = 1
     closed_by_next: ClassVar[bool] = False
     longest_ms: ClassVar[int] = 0
@@ -101,7 +101,7 @@ class _OneRunWindow:
     @property
     def facts(self) -> np.dtype[np.void]:
         """Number and rows."""
-        return np.dtype(SLICE_FACTS)
+        return np.dtype(RUN_FACTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +125,24 @@ class CountWindow:
             )
 
     @property
-    def slice_rows(self) -> int:
+    def run_rows(self) -> int:
         """Rows of a slice: no window begins or ends inside one."""
         return gcd(self.size, self.slide)
 
     @property
-    def slices(self) -> int:
+    def runs(self) -> int:
         """Slices that make a window."""
-        return self.size // self.slice_rows
+        return self.size // self.run_rows
 
     @property
     def step(self) -> int:
         """Slices from one window's begin to the next."""
-        return self.slide // self.slice_rows
+        return self.slide // self.run_rows
 
     @property
     def facts(self) -> np.dtype[np.void]:
         """Number and rows."""
-        return np.dtype(SLICE_FACTS)
+        return np.dtype(RUN_FACTS)
 
     @property
     def label(self) -> str:
@@ -151,8 +151,8 @@ class CountWindow:
         return f"count_window({self.size}{slide})"
 
     def cut(self, arrived: RowsByKey) -> RunAssignment:
-        """Cut after every ``slice_rows`` rows of a key."""
-        heads, rows = arrived.heads, self.slice_rows
+        """Cut after every ``run_rows`` rows of a key."""
+        heads, rows = arrived.heads, self.run_rows
         before = heads[NUMBER] * rows + heads[ROWS] - arrived.first
         row = before[arrived.key] + np.arange(arrived.key.size)
         return RunAssignment(row // rows, (row + 1) % rows == 0, heads)
@@ -207,7 +207,7 @@ class StepWindow(_OneRunWindow):
     @property
     def facts(self) -> np.dtype[np.void]:
         """Also the highest event time of the key, if it had rows: KNOWN."""
-        return np.dtype([*SLICE_FACTS, (REFERENCE, np.int64), (KNOWN, np.bool_)])
+        return np.dtype([*RUN_FACTS, (REFERENCE, np.int64), (KNOWN, np.bool_)])
 
     @property
     def label(self) -> str:
@@ -246,7 +246,7 @@ class DeltaWindow(_OneRunWindow):
     def facts(self) -> np.dtype[np.void]:
         """Also the first value of the open window, if there was one."""
         value = np.float64 if self.floats else np.int64
-        return np.dtype([*SLICE_FACTS, (REFERENCE, value), (KNOWN, np.bool_)])
+        return np.dtype([*RUN_FACTS, (REFERENCE, value), (KNOWN, np.bool_)])
 
     @property
     def label(self) -> str:

@@ -105,7 +105,7 @@ class ArrivalBody(ABC):
 
     def closed(self, complete: Numbers) -> Numbers:
         """Count the windows that are closed where so many slices are complete."""
-        closed = (complete - self.windows.slices) // self.windows.step + 1
+        closed = (complete - self.windows.runs) // self.windows.step + 1
         return np.maximum(closed, 0)
 
 

@@ -165,7 +165,7 @@ class DiscardingArrival(ArrivalBody):
             heads[name][key_of_line] = stored.facts[COUNT if name == ROWS else name]
         if isinstance(self.windows, CountWindow):
             rows = heads[NUMBER] * self.windows.slide + heads[ROWS]
-            heads[NUMBER], heads[ROWS] = np.divmod(rows, self.windows.slice_rows)
+            heads[NUMBER], heads[ROWS] = np.divmod(rows, self.windows.run_rows)
         return heads
 
     def _counts(

@@ -200,7 +200,7 @@ class ArrivalAggregate(ArrivalBody):
         ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
         if not self._by_rows:
             return ends
-        if self._every_rows == 1 or self.windows.slices > 1:
+        if self._every_rows == 1 or self.windows.runs > 1:
             return np.ones(ends.size, np.bool_)
         begins = np.concatenate([[True], ends[:-1]])
         place = np.arange(ends.size)
@@ -222,7 +222,7 @@ class ArrivalAggregate(ArrivalBody):
 
     def _slices(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
         """Merge the pieces of each slice; where windows are slices, that was done."""
-        if self.windows.slices > 1:
+        if self.windows.runs > 1:
             return self._merged(pieces)
         return running.at(np.flatnonzero(_ends(running)))
 
@@ -264,8 +264,8 @@ class ArrivalAggregate(ArrivalBody):
         window = ranges(before, count)
         lines = np.searchsorted(slices.key, np.arange(count.size))
         begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
-        partials = stretches(self._timed, slices.partials, begin, self.windows.slices)
-        row = slices.last[begin + self.windows.slices - 1] + self.windows.closed_by_next
+        partials = stretches(self._timed, slices.partials, begin, self.windows.runs)
+        row = slices.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
         return _Due(key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials)
 
     def _running(self, pieces: _Pieces, before: Numbers) -> _Pieces:
@@ -273,7 +273,7 @@ class ArrivalAggregate(ArrivalBody):
 
         ``number`` is the window's.  ``before``: of each key, how many were closed.
         """
-        windows = self._in_windows(pieces, before) if self.windows.slices > 1 else pieces
+        windows = self._in_windows(pieces, before) if self.windows.runs > 1 else pieces
         partials = prefixes(self._timed, windows.partials, numbered(_begins(windows)))
         return replace(windows, partials=partials)
 
