@@ -29,11 +29,11 @@ from tidemark.core.time.event_time import (
 )
 from tidemark.core.time.iso8601 import Mask, Times
 from tidemark.core.time.watermark import (
-    Dated,
     FromExpression,
     Punctuated,
+    QuarantineInput,
     delay_ms,
-    future,
+    is_quarantined,
     largest_of,
     watermark_of,
     watermarks_before,
@@ -111,8 +111,8 @@ class SourceTime:
         future_ms = self._plan.max_future_ms
         if future_ms is not None and not isinstance(self._plan.event_time, IngestTime):
             latest = np.where(counts, np.maximum(times.ms, candidates), times.ms)
-            dated = Dated(latest, known, candidates, counts, batch.timestamp_column())
-            ahead = future(dated, largest_ms, future_ms)
+            dated = QuarantineInput(latest, known, candidates, counts, batch.timestamp_column())
+            ahead = is_quarantined(dated, largest_ms, future_ms)
             known, counts = known & ~ahead, counts & ~ahead
         self._kill_timeless(parsed.good[~known[parsed.good]], times, kill)
         watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)

@@ -124,7 +124,7 @@ def running_largest(candidates: Times, counts: Mask, largest_ms: int) -> Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
+class QuarantineInput:
     """Records as the quarantine sees them, as columns.
 
     ``known``: those with an event time in ``times``.  ``counts``: those with a watermark candidate
@@ -138,31 +138,33 @@ class Dated:
     timestamps: Times
 
 
-def future(dated: Dated, largest_ms: int, max_future_ms: int) -> Mask:
+def is_quarantined(records: QuarantineInput, largest_ms: int, max_future_ms: int) -> Mask:
     """Tell which records are quarantined: dated more than ``max_future_ms`` ahead.
 
     One without a timestamp is compared with the largest candidate before it, once there is one.
     """
-    stamped = dated.timestamps >= 0
+    stamped = records.timestamps >= 0
     # Times are bounded and timestamps are not: only this side cannot overflow.
-    ahead = dated.known & stamped & (dated.times - max_future_ms > dated.timestamps)
-    unstamped = dated.known & ~stamped
+    ahead = records.known & stamped & (records.times - max_future_ms > records.timestamps)
+    unstamped = records.known & ~stamped
     if not unstamped.any():
         return ahead
-    largest = running_largest(dated.candidates, dated.counts & ~ahead, largest_ms)[:-1]
-    suspects = unstamped & (largest != NEVER_MS) & (dated.times > largest + max_future_ms)
+    largest = running_largest(records.candidates, records.counts & ~ahead, largest_ms)[:-1]
+    suspects = unstamped & (largest != NEVER_MS) & (records.times > largest + max_future_ms)
     if not suspects.any():
         return ahead
-    return _ahead_one_by_one(dated, ahead, largest_ms, max_future_ms)
+    return _ahead_one_by_one(records, ahead, largest_ms, max_future_ms)
 
 
-def _ahead_one_by_one(dated: Dated, ahead: Mask, largest_ms: int, max_future_ms: int) -> Mask:
+def _ahead_one_by_one(
+    records: QuarantineInput, ahead: Mask, largest_ms: int, max_future_ms: int
+) -> Mask:
     """Judge in order: a quarantined record must not move the progress later ones are judged by."""
     quarantined = ahead.copy()
-    for index in np.flatnonzero(dated.known & ~ahead):
-        is_judged = dated.timestamps[index] < 0 and largest_ms != NEVER_MS
-        if is_judged and int(dated.times[index]) > largest_ms + max_future_ms:
+    for index in np.flatnonzero(records.known & ~ahead):
+        is_judged = records.timestamps[index] < 0 and largest_ms != NEVER_MS
+        if is_judged and int(records.times[index]) > largest_ms + max_future_ms:
             quarantined[index] = True
-        elif dated.counts[index]:
-            largest_ms = max(largest_ms, int(dated.candidates[index]))
+        elif records.counts[index]:
+            largest_ms = max(largest_ms, int(records.candidates[index]))
     return quarantined

@@ -37,7 +37,7 @@ PANE_COLUMNS: dict[str, pl.DataType] = {
 Column = pl.Series | npt.NDArray[np.int64] | npt.NDArray[np.bool_]
 
 
-def framed(
+def pane_frame(
     keys: pl.DataFrame,
     start_ms: Column,
     end_ms: Column,
@@ -80,7 +80,7 @@ def panes_of(
     end_ms = partials[END].to_numpy()
     # What follows an early pane is not known yet, wherever the clock stands.
     known = (partials[TIMING] != EARLY).to_numpy()
-    panes = framed(
+    panes = pane_frame(
         partials.select(*within, *key),
         start_ms,
         end_ms,

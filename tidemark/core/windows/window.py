@@ -21,7 +21,7 @@ MOST_WINDOWS = 10_000
 """Windows a single row may be in: each is a pane to publish."""
 
 
-class Aligned(Protocol):
+class AlignedWindows(Protocol):
     """Windows whose bounds are the same for all keys, made of whole slices that they share.
 
     All methods work on arrays of times, for times far outside of any event's too.

@@ -36,7 +36,7 @@ from tidemark.core.windows.arrival import (
     RowsByKey,
     RunAssignment,
 )
-from tidemark.core.windows.pane import EARLY, ON_TIME, WINDOW, framed, timing_where
+from tidemark.core.windows.pane import EARLY, ON_TIME, WINDOW, pane_frame, timing_where
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 LOWEST, HIGHEST = "@lowest", "@highest"
@@ -243,7 +243,7 @@ class DiscardingArrival(ArrivalBody):
     def _framed(
         self, keys: pl.DataFrame, made: _Counts, closed: Mask, held: pl.DataFrame
     ) -> pl.DataFrame:
-        panes = framed(
+        panes = pane_frame(
             lines_at(keys, made.key).hstack([pl.Series(WINDOW, made.window)]),
             made.lowest,
             made.highest + 1,

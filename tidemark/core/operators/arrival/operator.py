@@ -30,7 +30,7 @@ from tidemark.core.windows.pane import (
     EARLY,
     ON_TIME,
     WINDOW,
-    framed,
+    pane_frame,
     timing_where,
 )
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
@@ -314,7 +314,7 @@ class ArrivalAggregate(ArrivalBody):
         partials = lines_at(due.partials, due.line[place])
         values = self._timed.values(partials)
         closed = due.closed[place]
-        panes = framed(
+        panes = pane_frame(
             lines_at(keys, due.key[place]).hstack([pl.Series(WINDOW, due.window[place])]),
             values[_FIRST],
             values[_LAST].to_numpy() + 1,

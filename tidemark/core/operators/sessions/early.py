@@ -45,7 +45,7 @@ from tidemark.core.windows.pane import (
     RETRACTED,
     START,
     TIMING,
-    framed,
+    pane_frame,
     timing_where,
 )
 from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
@@ -307,7 +307,7 @@ class EarlySessionAggregate:
         timing = timing_where(late, LATE, EARLY)
         bounds = (facts[START], facts[END], facts[ROWS], timing)
         values = self.inner.aggregation.values(held)
-        panes = framed(keys, *bounds, final=False).hstack(values)
+        panes = pane_frame(keys, *bounds, final=False).hstack(values)
         return panes.select(*self.inner.schema()).hstack([pl.Series(ROW, row)])
 
     def _stand(self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers) -> None:

@@ -38,7 +38,7 @@ from tidemark.core.windows.pane import (
     ON_TIME,
     REVISION,
     START,
-    framed,
+    pane_frame,
     pane_schema,
     timing_where,
 )
@@ -227,7 +227,7 @@ class SessionAggregate(DueByEnd):
 
     def _panes(self, due: Lines, clock_ms: int) -> pl.DataFrame:
         facts = due.facts
-        panes = framed(
+        panes = pane_frame(
             due.keys,
             facts[START],
             facts[END],
@@ -240,7 +240,7 @@ class SessionAggregate(DueByEnd):
 
     def retractions(self, keys: pl.DataFrame, facts: Facts, schema: pl.Schema) -> pl.DataFrame:
         """Return the withdrawals of panes that stand."""
-        panes = framed(
+        panes = pane_frame(
             keys,
             facts[START],
             facts[STANDS_END],
