@@ -39,13 +39,13 @@ _MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaOf:
+class DeltaSpec:
     """What ``delta`` was given; the column's type is known when a stream is."""
 
     column: str
     threshold: float
 
-    def on(self, node: Node) -> tuple[Node, ArrivalWindow]:
+    def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
         """Return the stream and its windows."""
         what = f"delta({self.column!r}, {self.threshold!r})"
         require_column(self.column, node.columns, what)
@@ -59,12 +59,12 @@ class DeltaOf:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PunctuationOf:
+class PunctuationSpec:
     """What ``punctuation`` was given: ingest marks rows by it, as a column of the stream."""
 
     when: pl.Expr
 
-    def on(self, node: Node) -> tuple[Node, ArrivalWindow]:
+    def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
         """Return the stream with its marks, and its windows."""
         what = f"punctuation({expression_text(self.when)})"
         types = list(output_types([self.when], node.columns, what).values())
@@ -79,7 +79,7 @@ class PunctuationOf:
         )
 
 
-InArrivalOrder = CountWindow | GlobalWindow | DeltaOf | PunctuationOf
+ArrivalWindowSpec = CountWindow | GlobalWindow | DeltaSpec | PunctuationSpec
 
 
 def count_window(size: int, slide: int | None = None) -> CountWindow:
@@ -96,19 +96,19 @@ def count_window(size: int, slide: int | None = None) -> CountWindow:
     return CountWindow(size, slide)
 
 
-def delta(column: str, threshold: float) -> DeltaOf:
+def delta(column: str, threshold: float) -> DeltaSpec:
     """Begin a window at a row whose ``column`` differs by more from the window's first value."""
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if not number or not isfinite(threshold) or not 0 <= threshold <= _MOST:
         raise PipelineError(f"delta(threshold): {threshold!r} is no number from 0 to 2**62")
     if not isinstance(column, str):
         raise PipelineError(f"delta(column): {column!r} is no column name")
-    return DeltaOf(column, threshold)
+    return DeltaSpec(column, threshold)
 
 
-def punctuation(*, when: pl.Expr) -> PunctuationOf:
+def punctuation(*, when: pl.Expr) -> PunctuationSpec:
     """End a key's window with each row for which ``when``, of one row, is true."""
-    return PunctuationOf(require_expression(when, "punctuation(when)"))
+    return PunctuationSpec(require_expression(when, "punctuation(when)"))
 
 
 def global_window() -> GlobalWindow:
@@ -119,12 +119,14 @@ def global_window() -> GlobalWindow:
     return GlobalWindow()
 
 
-def windows_on(node: Node, window: InArrivalOrder) -> tuple[Node, ArrivalWindow]:
+def resolve_windows(node: Node, window: ArrivalWindowSpec) -> tuple[Node, ArrivalWindow]:
     """Return the stream that windows are made of, and what they are for its columns."""
-    return (node, window) if isinstance(window, CountWindow | GlobalWindow) else window.on(node)
+    return (
+        (node, window) if isinstance(window, CountWindow | GlobalWindow) else window.resolve(node)
+    )
 
 
-def require_published(windows: ArrivalWindow, trigger: Trigger) -> None:
+def require_publishing_trigger(windows: ArrivalWindow, trigger: Trigger) -> None:
     """Refuse triggers that would never publish windows."""
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if isinstance(windows, GlobalWindow) and (early is None or isinstance(early, OnFinal)):

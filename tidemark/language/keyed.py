@@ -13,14 +13,14 @@ from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
 from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.language.arrival_windows import (
-    InArrivalOrder,
+    ArrivalWindowSpec,
     discarding,
     global_window,
-    require_published,
-    windows_on,
+    require_publishing_trigger,
+    resolve_windows,
 )
 from tidemark.language.session_gap import with_gap
-from tidemark.language.windows import ProcessingTime, SessionOf
+from tidemark.language.windows import DynamicGapSession, ProcessingTime
 from tidemark.plan.logical import (
     Accumulation,
     Dataflow,
@@ -29,7 +29,7 @@ from tidemark.plan.logical import (
     Output,
     SessionLateness,
     Window,
-    Windowed,
+    WindowDefinition,
     output_topics,
 )
 from tidemark.plan.names import require_late_fields_free, require_topic, require_values
@@ -46,7 +46,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Window | SessionOf | ProcessingTime | InArrivalOrder,
+        window: Window | DynamicGapSession | ProcessingTime | ArrivalWindowSpec,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -71,7 +71,7 @@ class KeyedStream:
         require_boolean(empty, "window(empty)")
         if empty:
             _require_filled(window, trigger)
-        if isinstance(window, InArrivalOrder):
+        if isinstance(window, ArrivalWindowSpec):
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
             return self._in_arrival_order(window, trigger, accumulation)
@@ -83,7 +83,7 @@ class KeyedStream:
         _require_lateness(window, lateness)
         return WindowedStream(
             self.dataflow,
-            Windowed(
+            WindowDefinition(
                 node,
                 self.key,
                 window,
@@ -96,9 +96,9 @@ class KeyedStream:
             ),
         )
 
-    def _windows_on(self, window: Window | SessionOf) -> tuple[Node, Window]:
+    def _windows_on(self, window: Window | DynamicGapSession) -> tuple[Node, Window]:
         """Return windows, and the stream that has what they look at."""
-        if isinstance(window, SessionOf):
+        if isinstance(window, DynamicGapSession):
             return with_gap(self.node, window)
         if not isinstance(window, Window):
             raise PipelineError(
@@ -115,16 +115,16 @@ class KeyedStream:
 
     def _in_arrival_order(
         self,
-        window: InArrivalOrder,
+        window: ArrivalWindowSpec,
         trigger: Trigger | None,
         accumulation: Accumulation = "accumulating",
     ) -> "WindowedStream":
         used = trigger or OnClose()
-        node, windows = windows_on(self.node, window)
-        require_published(windows, used)
+        node, windows = resolve_windows(self.node, window)
+        require_publishing_trigger(windows, used)
         if accumulation == "discarding":
             windows, used, accumulation = discarding(windows, used)
-        windowed = Windowed(node, self.key, windows, 0, used, "after_merging", accumulation)
+        windowed = WindowDefinition(node, self.key, windows, 0, used, "after_merging", accumulation)
         return WindowedStream(self.dataflow, windowed)
 
 
@@ -173,7 +173,7 @@ class WindowedStream:
     """A keyed stream in windows."""
 
     dataflow: Dataflow
-    windowed: Windowed
+    windowed: WindowDefinition
 
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
@@ -194,7 +194,7 @@ class AggregatedStream:
     """The panes of a windowed stream, which go nowhere until ``to`` names them."""
 
     dataflow: Dataflow
-    windowed: Windowed
+    windowed: WindowDefinition
     aggregation: Aggregation
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know

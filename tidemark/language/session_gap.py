@@ -7,11 +7,11 @@ from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.session_gap import GAP_COLUMN, SessionGap
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
-from tidemark.language.windows import SessionOf
+from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import Node
 
 
-def with_gap(node: Node, window: SessionOf) -> tuple[Node, Session]:
+def with_gap(node: Node, window: DynamicGapSession) -> tuple[Node, Session]:
     """Return a stream whose rows all have a gap, and the sessions that look at it.
 
     Raises:

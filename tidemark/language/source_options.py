@@ -88,7 +88,7 @@ def positive_ms(value: Duration, what: str) -> int:
     return ms
 
 
-def waits(when_silent: WhenSilent, what: str) -> bool:
+def clock_waits(when_silent: WhenSilent, what: str) -> bool:
     """Return whether the clock stands still while all sources are silent."""
     if when_silent not in ("advance", "wait"):
         raise PipelineError(f"{what}: when_silent {when_silent!r} is not 'advance' or 'wait'")

@@ -45,14 +45,14 @@ def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
 
 
 @dataclass(frozen=True)
-class SessionOf:
+class DynamicGapSession:
     """Sessions whose gap is a value of each row; the stream that they are made on has it."""
 
     gap: str | pl.Expr
     longest_ms: int
 
 
-def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | SessionOf:
+def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | DynamicGapSession:
     """Join events of a key that are less than ``gap`` apart.
 
     ``gap`` may be a column or an expression with each row's own gap, in ms: a row then lasts until
@@ -61,7 +61,7 @@ def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | Sess
     """
     longest_ms = _positive_ms(max_gap, "session(max_gap)")
     if isinstance(gap, pl.Expr) or (isinstance(gap, str) and not is_duration(gap)):
-        return SessionOf(gap, longest_ms)
+        return DynamicGapSession(gap, longest_ms)
     return Session(_positive_ms(gap, "session(gap)"))
 
 
@@ -69,15 +69,15 @@ def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | Sess
 class ProcessingTime:
     """Windows over the time at which ingest recorded rows, not over that of their events."""
 
-    window: Hopping | Calendar | Session | SessionOf
+    window: Hopping | Calendar | Session | DynamicGapSession
 
 
-def processing_time(window: Hopping | Calendar | Session | SessionOf) -> ProcessingTime:
+def processing_time(window: Hopping | Calendar | Session | DynamicGapSession) -> ProcessingTime:
     """Let windows go by the wall clock, as ingest recorded it in the log.
 
     No row is ever late, and a replay gives the same panes.
     """
-    if not isinstance(window, Hopping | Calendar | Session | SessionOf):
+    if not isinstance(window, Hopping | Calendar | Session | DynamicGapSession):
         raise PipelineError(
             f"processing_time: {window!r} is none of tumbling(), hopping(), calendar() and "
             "session()"

@@ -24,7 +24,7 @@ from tidemark.core.windows.pane import START, WINDOW
 from tidemark.core.windows.trigger import OnClose, OnFinal
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Dataflow, Node, Output, Windowed, output_topics
+from tidemark.plan.logical import Dataflow, Node, Output, WindowDefinition, output_topics
 from tidemark.plan.names import require_topic, topic_part
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan, StreamPlan
 
@@ -197,7 +197,7 @@ def _operator(
     )
 
 
-def _horizon_ms(windowed: Windowed) -> int:
+def _horizon_ms(windowed: WindowDefinition) -> int:
     horizon_ms = windowed.window.longest_ms + windowed.allowed_lateness_ms
     return horizon_ms + (_RECORDED_WITHIN_MS if windowed.by_processing_time else 0)
 
@@ -256,7 +256,7 @@ def _aggregates_text(output: Output) -> str:
     return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
 
 
-def _windows_text(windowed: Windowed) -> str:
+def _windows_text(windowed: WindowDefinition) -> str:
     text = windowed.window.label
     if windowed.by_processing_time:
         text = f"processing_time({text})"

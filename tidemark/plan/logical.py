@@ -68,7 +68,7 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed:
+class WindowDefinition:
     """A keyed stream in windows, and when and how their panes are published."""
 
     node: Node
@@ -88,7 +88,7 @@ class Output:
 
     name: str
     format: Format
-    windowed: Windowed
+    windowed: WindowDefinition
     aggregation: Aggregation
 
 
