@@ -19,12 +19,12 @@ import polars as pl
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.metadata_columns import with_metadata
-from tidemark.ingest.source_time import SourceTime, Timed
+from tidemark.ingest.source_time import RecordTimes, SourceTime
 from tidemark.plan.physical import Plan, SourcePlan
-from tidemark.serde.json_records import Indices, JsonRecords, Parsed
+from tidemark.serde.json_records import Indices, JsonRecords, ParsedBatch
 from tidemark.serde.records import Counts, DeadLetter, RecordBatch
 
-__all__ = ["Counts", "DeadLetter", "Ingest", "Progress", "RecordBatch", "Taken"]
+__all__ = ["Counts", "DeadLetter", "Ingest", "Progress", "RecordBatch", "IngestOutput"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class IngestOutput:
     """What a batch became.  ``streams``: rows with all ROW_COLUMNS but SOURCE, in log order."""
 
     streams: Mapping[str, pl.DataFrame]
@@ -53,7 +53,7 @@ class Ingest:
         """Prepare a decoder per raw topic."""
         self._sources = {source.topic: _Source(source) for source in plan.sources}
 
-    def take(self, batch: RecordBatch, progress: Progress) -> Taken:
+    def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         """Turn the next records of a raw partition into rows, dead letters and time.
 
         Raises:
@@ -73,7 +73,7 @@ def _require_order(batch: RecordBatch, progress: Progress) -> None:
 
 
 @dataclass
-class _Fates:
+class _DeadLetterCollector:
     """Which records died, and why: the first reason counts."""
 
     dead: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class _Source:
         self._time = SourceTime(plan)
         self._records = JsonRecords(plan.schema, self._time.columns)
 
-    def take(self, batch: RecordBatch, progress: Progress) -> Taken:
-        fates = _Fates()
+    def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
+        fates = _DeadLetterCollector()
         parsed = self._records.parse(batch.values)
         for dead in parsed.dead:
             fates.add(dead.index, "parse", dead.reason)
@@ -116,7 +116,7 @@ class _Source:
         evaluated = self._plan.graph.evaluate(rows)
         for record, operator, reason in evaluated.dead.iter_rows():
             fates.add(int(good[record]), operator, reason)
-        return Taken(
+        return IngestOutput(
             streams=evaluated.streams,
             dead_letters=fates.letters(batch),
             counts=Counts(
@@ -137,7 +137,9 @@ class _Source:
         )
 
 
-def _timely(batch: RecordBatch, parsed: Parsed, timed: Timed) -> tuple[Indices, pl.DataFrame]:
+def _timely(
+    batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes
+) -> tuple[Indices, pl.DataFrame]:
     """Return the good records that have time, by index and as rows."""
     fits = timed.moves[parsed.good]
     good = parsed.good[fits]

@@ -15,15 +15,19 @@ from tidemark.core.rows.expression import METADATA
 from tidemark.serde.records import Headers, RecordBatch
 
 Indices = npt.NDArray[np.intp]
-Kill = Callable[[int, str, str], None]
+ReportDead = Callable[[int, str, str], None]
 
 
 def with_metadata(
-    names: Sequence[str], records: Indices, rows: pl.DataFrame, batch: RecordBatch, kill: Kill
+    names: Sequence[str],
+    records: Indices,
+    rows: pl.DataFrame,
+    batch: RecordBatch,
+    report_dead: ReportDead,
 ) -> tuple[Indices, pl.DataFrame]:
     """Add the columns ``names`` to ``rows``, the rows of the batch's ``records``.
 
-    Records whose key or headers are no UTF-8 are told to ``kill`` (index, stage, reason) and left
+    Records whose key or headers are no UTF-8 are told to ``report_dead`` (index, stage, reason) and left
     out.
     """
     if not names:
@@ -37,7 +41,7 @@ def with_metadata(
             except UnicodeDecodeError as error:
                 kept[position] = False
                 values.append(None)
-                kill(index, name, f"{name} is not UTF-8 (byte {error.start})")
+                report_dead(index, name, f"{name} is not UTF-8 (byte {error.start})")
     columns = [_column(name, made, records, batch) for name in names]
     rows = rows.with_columns(columns)
     return (records, rows) if kept.all() else (records[kept], rows.filter(pl.Series(kept)))

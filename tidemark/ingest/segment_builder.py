@@ -14,7 +14,7 @@ import polars as pl
 from tidemark.core.rows.keys import partitions_of
 from tidemark.core.state.blocks import in_one_chunk, lines_at
 from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, Segment, SourceMark
-from tidemark.ingest.ingest import Taken
+from tidemark.ingest.ingest import IngestOutput
 from tidemark.plan.physical import LogPlan, StreamPlan
 
 MAX_BYTES = 4 * 2**20
@@ -28,14 +28,14 @@ class SegmentBuilder:
         """Start with nothing taken; ``epoch`` is the life of the log."""
         self._epoch = epoch
         self._max_bytes = max_bytes
-        self._taken: dict[str, list[Taken]] = {}
+        self._taken: dict[str, list[IngestOutput]] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was taken since the last commit."""
         return not self._taken
 
-    def add(self, taken: Taken) -> None:
+    def add(self, taken: IngestOutput) -> None:
         """Add a batch; those of one source come in order."""
         batches = self._taken.setdefault(taken.mark.source, [])
         if batches:
@@ -112,7 +112,7 @@ def _marked(rows: pl.DataFrame, source: int) -> pl.DataFrame:
     return rows.hstack([pl.Series(SOURCE, np.full(rows.height, source, np.uint16))])
 
 
-def _joined(batches: Sequence[Taken]) -> SourceMark:
+def _joined(batches: Sequence[IngestOutput]) -> SourceMark:
     first, last = batches[0].mark, batches[-1].mark
     return replace(
         last, first_offset=first.first_offset, watermark_before_ms=first.watermark_before_ms

@@ -38,9 +38,9 @@ from tidemark.core.time.watermark import (
     watermark_of,
     watermarks_before,
 )
-from tidemark.ingest.metadata_columns import Kill, with_metadata
+from tidemark.ingest.metadata_columns import ReportDead, with_metadata
 from tidemark.plan.physical import SourcePlan
-from tidemark.serde.json_records import Indices, Parsed
+from tidemark.serde.json_records import Indices, ParsedBatch
 from tidemark.serde.records import RecordBatch
 
 FUTURE = "future timestamp"
@@ -50,7 +50,7 @@ _RECORD = "@record"  # keeps the height of a frame in which time looks at no col
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class RecordTimes:
     """Time of each record of a batch: ``moves`` are those with an event time, not quarantined."""
 
     ms: Times
@@ -60,7 +60,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _TimeInput:
     """The records of a batch that time sees, in order, and what it sees of them."""
 
     records: Indices
@@ -97,14 +97,16 @@ class SourceTime:
             for expression in expressions
         ]
 
-    def of(self, batch: RecordBatch, parsed: Parsed, watermark_ms: int, kill: Kill) -> Timed:
+    def of(
+        self, batch: RecordBatch, parsed: ParsedBatch, watermark_ms: int, report_dead: ReportDead
+    ) -> RecordTimes:
         """Return the time of a batch's records; ``watermark_ms`` is that before it."""
         largest_ms = largest_of(watermark_ms, self._delay_ms)
-        seen = self._seen(batch, parsed, kill)
-        times = self._times(batch, parsed, seen, largest_ms, kill).not_before(self._min_ms)
+        seen = self._seen(batch, parsed, report_dead)
+        times = self._times(batch, parsed, seen, largest_ms, report_dead).not_before(self._min_ms)
         candidates, counts, failed = self._candidates(seen, times)
         for index, reason in failed.items():
-            kill(index, "watermark", reason)
+            report_dead(index, "watermark", reason)
         known = times.known
         known[list(failed)] = False
         counts &= known
@@ -114,23 +116,28 @@ class SourceTime:
             dated = QuarantineInput(latest, known, candidates, counts, batch.timestamp_column())
             ahead = is_quarantined(dated, largest_ms, future_ms)
             known, counts = known & ~ahead, counts & ~ahead
-        self._kill_timeless(parsed.good[~known[parsed.good]], times, kill)
+        self._report_timeless(parsed.good[~known[parsed.good]], times, report_dead)
         watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)
-        return Timed(times.ms, known, watermarks, watermark_of(largest_ms, self._delay_ms))
+        return RecordTimes(times.ms, known, watermarks, watermark_of(largest_ms, self._delay_ms))
 
-    def _seen(self, batch: RecordBatch, parsed: Parsed, kill: Kill) -> _Seen:
+    def _seen(self, batch: RecordBatch, parsed: ParsedBatch, report_dead: ReportDead) -> _TimeInput:
         records = parsed.good
         rows = pl.DataFrame([parsed.columns[name] for name in self.columns])
-        if len(parsed.timed):
-            records = np.concatenate([records, parsed.timed])
+        if len(parsed.dead_with_time):
+            records = np.concatenate([records, parsed.dead_with_time])
             order = np.argsort(records)
             records, rows = records[order], pl.concat([rows, parsed.times])[order]
         rows = pl.DataFrame([pl.Series(_RECORD, records), *rows.get_columns()])
-        records, rows = with_metadata(self._metadata, records, rows, batch, kill)
-        return _Seen(records, rows, len(batch))
+        records, rows = with_metadata(self._metadata, records, rows, batch, report_dead)
+        return _TimeInput(records, rows, len(batch))
 
     def _times(
-        self, batch: RecordBatch, parsed: Parsed, seen: _Seen, largest_ms: int, kill: Kill
+        self,
+        batch: RecordBatch,
+        parsed: ParsedBatch,
+        seen: _TimeInput,
+        largest_ms: int,
+        report_dead: ReportDead,
     ) -> EventTimes:
         """Return the event time of every record; blank ones have none."""
         spec, height = self._plan.event_time, len(batch)
@@ -139,7 +146,7 @@ class SourceTime:
         if isinstance(spec, ExpressionTime):
             values, failed = seen.values(spec.expression, self._dtypes[0])
             for index, reason in failed.items():
-                kill(index, "event time", reason)
+                report_dead(index, "event time", reason)
             return value_times(values).spread(seen.records, height)
         if isinstance(spec, RecordTime):
             times = record_times(batch.timestamp_column())
@@ -149,7 +156,9 @@ class SourceTime:
         times.reason[list(parsed.blank)] = _NO_TIME
         return times
 
-    def _candidates(self, seen: _Seen, times: EventTimes) -> tuple[Times, Mask, dict[int, str]]:
+    def _candidates(
+        self, seen: _TimeInput, times: EventTimes
+    ) -> tuple[Times, Mask, dict[int, str]]:
         """Return the watermark candidates, who has one, and why it fails, by record."""
         watermark = self._plan.watermark
         if isinstance(watermark, Punctuated):
@@ -164,12 +173,14 @@ class SourceTime:
             return made.ms, made.known, failed
         return times.ms, times.known, {}
 
-    def _kill_timeless(self, records: Indices, times: EventTimes, kill: Kill) -> None:
+    def _report_timeless(
+        self, records: Indices, times: EventTimes, report_dead: ReportDead
+    ) -> None:
         spec = self._plan.event_time
         what = f"event time {spec.column}" if isinstance(spec, ColumnTime) else "event time"
         for index in records.tolist():
             reason = times.why(index, self._min_ms)
-            kill(index, "event time", f"{what}: {reason}" if reason else FUTURE)
+            report_dead(index, "event time", f"{what}: {reason}" if reason else FUTURE)
 
 
 def _expressions(plan: SourcePlan) -> Iterator[pl.Expr]:

@@ -18,10 +18,10 @@ from tidemark.errors import PipelineError
 from tidemark.language.source_options import (
     WhenSilent,
     assigner,
+    clock_waits,
     instant_ms,
     positive_ms,
     require_watermark,
-    waits,
 )
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
@@ -95,7 +95,7 @@ class Pipeline:
             positive_ms(idle_after, f"{what}: idle_after"),
             None if max_future is None else positive_ms(max_future, f"{what}: max_future"),
             None if min_time is None else instant_ms(min_time, f"{what}: min_time"),
-            waits(when_silent, what),
+            clock_waits(when_silent, what),
             None if max_drift is None else positive_ms(max_drift, f"{what}: max_drift"),
         )
         node = Node(columns, source=source)

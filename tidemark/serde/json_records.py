@@ -46,7 +46,7 @@ Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadRecord:
     """A record that cannot become a row."""
 
     index: int
@@ -54,18 +54,18 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedBatch:
     """A batch taken apart by index; ``columns`` hold the records at ``good``, in order.
 
-    ``timed``: the dead records whose only fault is a column that time does not look at; ``times``
+    ``dead_with_time``: the dead records whose only fault is a column that time does not look at; ``times``
     holds the columns it looks at.
     """
 
     good: Indices
     columns: pl.DataFrame
-    dead: Sequence[Dead]
+    dead: Sequence[DeadRecord]
     blank: Sequence[int]
-    timed: Indices
+    dead_with_time: Indices
     times: pl.DataFrame
 
 
@@ -79,13 +79,13 @@ class JsonRecords:
         self._time_schema = {name: self._schema[name] for name in time_columns}
         self._decode_times = _decoder(self._time_schema).decode if time_columns else None
 
-    def parse(self, values: Sequence[bytes | None]) -> Parsed:
+    def parse(self, values: Sequence[bytes | None]) -> ParsedBatch:
         """Take a batch of record values apart."""
         rows = self._all_good(values)
         if rows is not None:
             nothing = np.empty(0, np.intp)
             columns = _columns(rows, self._schema)
-            return Parsed(
+            return ParsedBatch(
                 np.arange(len(rows)), columns, (), (), nothing, _columns([], self._time_schema)
             )
         return self._one_by_one(values)
@@ -104,8 +104,8 @@ class JsonRecords:
         except (TypeError, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             return None
 
-    def _one_by_one(self, values: Sequence[bytes | None]) -> Parsed:
-        good, rows, timed, times = [], [], [], []
+    def _one_by_one(self, values: Sequence[bytes | None]) -> ParsedBatch:
+        good, rows, dead_with_time, times = [], [], [], []
         dead, blank = [], []
         for index, value in enumerate(values):
             if value is None or not (text := _without_bom(value)).strip():
@@ -115,16 +115,16 @@ class JsonRecords:
                 rows.append(self._record(text))
                 good.append(index)
             except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-                dead.append(Dead(index, _reason(error, text)))
+                dead.append(DeadRecord(index, _reason(error, text)))
                 if (time := self._times(error, text)) is not None:
-                    timed.append(index)
+                    dead_with_time.append(index)
                     times.append(time)
-        return Parsed(
+        return ParsedBatch(
             np.array(good, np.intp),
             _columns(rows, self._schema),
             dead,
             blank,
-            np.array(timed, np.intp),
+            np.array(dead_with_time, np.intp),
             _columns(times, self._time_schema),
         )
 

@@ -11,10 +11,10 @@ from tidemark.serde.frames import decode_tables, encode_tables
 
 _SEGMENT = AvroType.of_file("segment")
 
-MOST_TOGETHER = 1024
+MAX_BATCH_SEGMENTS = 1024
 """Segments, or ..."""
 
-_TOGETHER_BYTES = 16 * 2**20
+_MAX_BATCH_BYTES = 16 * 2**20
 """... bytes of them, that operators take at once: more cost memory and save little."""
 
 
@@ -46,8 +46,8 @@ def from_record(record: dict[str, Any]) -> bytes:
     return _SEGMENT.encode(record)
 
 
-def together(
-    values: Iterable[tuple[int, bytes]], most: Callable[[], int] = lambda: MOST_TOGETHER
+def in_batches(
+    values: Iterable[tuple[int, bytes]], most: Callable[[], int] = lambda: MAX_BATCH_SEGMENTS
 ) -> Iterator[list[tuple[int, bytes]]]:
     """Yield values of log records with their offsets, as many at once as operators should take.
 
@@ -58,7 +58,7 @@ def together(
     for offset, value in values:
         found.append((offset, value))
         size_bytes += len(value)
-        if size_bytes >= _TOGETHER_BYTES or len(found) >= most():
+        if size_bytes >= _MAX_BATCH_BYTES or len(found) >= most():
             yield found
             found, size_bytes = [], 0
     if found:
