@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.conformance.feed import FAR_MS, said_ms
+from tidemark.conformance.feed import FAR_MS, stated_ms
 from tidemark.core.time.clock import ClockTable
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.core.time.watermark import watermark_of, watermarks_before
@@ -18,7 +18,7 @@ Results = list[dict[str, Any]]
 TOPIC = "in"
 
 
-class Source:
+class SourceWatermark:
     """One source's watermark by the event times that it has seen."""
 
     def __init__(self, delay_ms: int, watermark_ms: int = NEVER_MS) -> None:
@@ -27,14 +27,14 @@ class Source:
         self._largest_ms = NEVER_MS
         self.watermark_ms = watermark_ms
 
-    def see(self, at_ms: int) -> None:
+    def add_event(self, at_ms: int) -> None:
         """Take one event."""
         times, counts = np.array([at_ms], np.int64), np.array([True])
         _, self._largest_ms = watermarks_before(times, counts, self._largest_ms, self._delay_ms)
         self.watermark_ms = max(self.watermark_ms, watermark_of(self._largest_ms, self._delay_ms))
 
 
-class Valve:
+class CombinedClock:
     """Several sources' watermarks and idleness, combined by an operator's clock."""
 
     def __init__(self, partitions: int) -> None:
@@ -60,7 +60,9 @@ class Valve:
         table.apply(self._table.state())
         self._table = table
 
-    def say(self, partition: int, watermark_ms: int | None = None, *, idle: bool = False) -> None:
+    def report(
+        self, partition: int, watermark_ms: int | None = None, *, idle: bool = False
+    ) -> None:
         """Say a source's watermark, or its status with the watermark that it had."""
         before_ms = self._watermarks[partition]
         after_ms = before_ms if watermark_ms is None else watermark_ms
@@ -77,12 +79,12 @@ def probed(case: Case) -> Results:
     if time["type"] in ("batch_delay", "batch_delay_multi"):
         return _batches(case)
     delay_ms = time["wait_ms"] if time["type"] == "event_clock" else time["delay_ms"]
-    source = Source(delay_ms)
+    source = SourceWatermark(delay_ms)
     results: Results = []
     for after, item in enumerate(case.input):
         if "ts" in item:
-            source.see(item["ts"])
-        results.append(_said("watermark", after, source.watermark_ms))
+            source.add_event(item["ts"])
+        results.append(_result("watermark", after, source.watermark_ms))
     return [result for result in results if _is_asked(case, result["after"])]
 
 
@@ -95,46 +97,48 @@ def _is_asked(case: Case, after: int) -> bool:
 def _batches(case: Case) -> Results:
     """Say all watermarks at the end of each batch; they stand at 0 before the first."""
     time = case.watermark
-    sources = [Source(delay_ms, 0) for delay_ms in time.get("delays_ms") or [time["delay_ms"]]]
-    valve = Valve(len(sources))
+    sources = [
+        SourceWatermark(delay_ms, 0) for delay_ms in time.get("delays_ms") or [time["delay_ms"]]
+    ]
+    clock = CombinedClock(len(sources))
     results: Results = []
     for after, item in enumerate(case.input):
         if "ts" in item:
-            sources[item.get("partition", 0)].see(item["ts"])
+            sources[item.get("partition", 0)].add_event(item["ts"])
         if "checkpoint" in item:
-            valve.restart()
+            clock.restart()
         if "end_batch" not in item:
             continue
         for partition, source in enumerate(sources):
-            valve.say(partition, source.watermark_ms)
-        results.append(_said("combined", after, valve.clock_ms))
+            clock.report(partition, source.watermark_ms)
+        results.append(_result("combined", after, clock.clock_ms))
     return results
 
 
 def changes(case: Case) -> Results:
     """Return the clock where it moves, and whether all sources are idle where that changes."""
-    valve = Valve(case.watermark["partitions"])
+    clock = CombinedClock(case.watermark["partitions"])
     results: Results = []
     for after, item in enumerate(case.input):
-        clock_ms, was_idle = valve.clock_ms, valve.is_idle
-        valve.restart() if "checkpoint" in item else _say(valve, item)
-        if valve.clock_ms != clock_ms:
-            results.append(_said("combined", after, valve.clock_ms))
-        if valve.is_idle != was_idle:
-            status = "idle" if valve.is_idle else "active"
+        clock_ms, was_idle = clock.clock_ms, clock.is_idle
+        clock.restart() if "checkpoint" in item else _report(clock, item)
+        if clock.clock_ms != clock_ms:
+            results.append(_result("combined", after, clock.clock_ms))
+        if clock.is_idle != was_idle:
+            status = "idle" if clock.is_idle else "active"
             results.append({"kind": "combined", "status": status, "after": after})
     return results
 
 
-def _say(valve: Valve, item: Fields) -> None:
+def _report(clock: CombinedClock, item: Fields) -> None:
     if "watermark" in item:
-        valve.say(item["partition"], said_ms(item))
+        clock.report(item["partition"], stated_ms(item))
     elif "status" in item:
-        valve.say(item["partition"], idle=item["status"] == "idle")
+        clock.report(item["partition"], idle=item["status"] == "idle")
     else:
         raise ConformanceError(f"input {item!r} is unknown")
 
 
-def _said(kind: str, after: int, watermark_ms: int) -> dict[str, Any]:
+def _result(kind: str, after: int, watermark_ms: int) -> dict[str, Any]:
     names = {NEVER_MS: "-inf", FAR_MS: "+inf"}
     return {"kind": kind, "watermark": names.get(watermark_ms, watermark_ms), "after": after}

@@ -23,7 +23,7 @@ FAR_MS = 2**52
 Row = tuple[Any, ...]
 
 
-def said_ms(item: Fields) -> int:
+def stated_ms(item: Fields) -> int:
     """Return the watermark that an item says."""
     said = item["watermark"]
     return {"+inf": FAR_MS, "-inf": NEVER_MS}[said] if isinstance(said, str) else int(said)
@@ -82,10 +82,10 @@ class Feed:
         elif "end_batch" in item:
             yield from self._end_of_batch()
         elif "watermark" in item:
-            yield self._word(said_ms(item))
+            yield self._watermark_segment(stated_ms(item))
         elif "clock" in item:
             self._clock_ms = item["clock"]
-            yield self._word(self._watermark_ms)
+            yield self._watermark_segment(self._watermark_ms)
         else:
             raise ConformanceError(f"input {item!r} is unknown")
 
@@ -95,9 +95,9 @@ class Feed:
             self._batch = []
         if self._seen_ms > NEVER_MS:
             self._clock_ms += 1
-            yield self._word(self._seen_ms - self._time["delay_ms"])
+            yield self._watermark_segment(self._seen_ms - self._time["delay_ms"])
 
-    def _word(self, watermark_ms: int) -> Segment:
+    def _watermark_segment(self, watermark_ms: int) -> Segment:
         return self._segment([], self._offset, max(watermark_ms, self._watermark_ms))
 
     def _rows(self, elements: Sequence[Fields]) -> Segment:

@@ -15,7 +15,7 @@ from tidemark.core.windows.pane import EARLY, END, FINAL, RETRACTED, START, TIMI
 
 
 @dataclass
-class Collected:
+class RunResult:
     """Results of a run in order, and the counts that cases may ask for."""
 
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -58,12 +58,12 @@ class _Task:
         self.clocks, self._state = clocks, state
 
 
-def run(case: Case, *, restart_often: bool = False) -> Collected:
+def run(case: Case, *, restart_often: bool = False) -> RunResult:
     """Run a case; ``restart_often``: restart after each step, which must not show."""
     translated = translate(case)
     operator = translated.plan.operator
     feed = Feed(case, operator.streams[0], operator.columns, translated.row)
-    task, collected = _Task(operator), Collected()
+    task, collected = _Task(operator), RunResult()
     for step in feed.steps():
         if step.restart:
             task.compact()

@@ -10,16 +10,16 @@ from tidemark.core.aggregates import constructors as words
 from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.language.custom import apply_frame
 
-Named = Callable[[str], AggregateFunction]
+MakeAggregate = Callable[[str], AggregateFunction]
 
-_by_arrival: Named = partial(words.collect, order="arrival")
+_by_arrival: MakeAggregate = partial(words.collect, order="arrival")
 
 
 def _sum_distinct(column: str) -> AggregateFunction:
     return apply_frame(lambda rows: sum(rows[column].unique().to_list()), column, int)
 
 
-NAMED: dict[str, Named] = {
+NAMED: dict[str, MakeAggregate] = {
     "assign": words.count,
     "collect": _by_arrival,
     "collect_by_ts": words.collect,
@@ -53,32 +53,32 @@ TIMES = "times"
 
 
 @dataclass(frozen=True)
-class Shown:
+class CaseAggregates:
     """Aggregates by the columns of a pane, and what of a pane's row is the case's value."""
 
     aggregates: Mapping[str, AggregateFunction]
     value: Callable[[Fields], Any]
 
 
-def aggregates_of(case: Case) -> Shown:
+def aggregates_of(case: Case) -> CaseAggregates:
     """Return what a case aggregates: one value, named ones, or a list of them."""
     shown = _shown(case.spec.get("aggregate"))
     if not any("first_ts" in result for result in case.expected):
         return shown
-    return Shown({**shown.aggregates, TIMES: _by_arrival("ts")}, shown.value)
+    return CaseAggregates({**shown.aggregates, TIMES: _by_arrival("ts")}, shown.value)
 
 
-def _shown(aggregate: object) -> Shown:
+def _shown(aggregate: object) -> CaseAggregates:
     if isinstance(aggregate, str):
-        return Shown({"value": _named(aggregate, "value")}, lambda pane: pane["value"])
+        return CaseAggregates({"value": _named(aggregate, "value")}, lambda pane: pane["value"])
     if not isinstance(aggregate, list):
         raise ConformanceError(f"aggregate {aggregate!r} is unknown")
     if all(isinstance(each, str) for each in aggregate):
         named = {name: _named(name, "value") for name in aggregate}
-        return Shown(named, lambda pane: {name: pane[name] for name in named})
+        return CaseAggregates(named, lambda pane: {name: pane[name] for name in named})
     columns = [next(iter(each.items())) for each in aggregate]
     listed = {f"value{n}": _named(name, f"value{at}") for n, (name, at) in enumerate(columns)}
-    return Shown(listed, lambda pane: [pane[name] for name in listed])
+    return CaseAggregates(listed, lambda pane: [pane[name] for name in listed])
 
 
 def _named(name: str, column: str) -> AggregateFunction:
