@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_named(make, message):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (custom(Span(), "nope", str), r'x=custom\(Span\): no column "nope"; there are int'),
+        (custom(Span(), "nope", str), r'x=custom\(Span\): no column "nope"; the columns are int'),
         (custom(Span(), "text", str), r"x=custom\(Span\): add, merge: KeyError: 'int'"),
         (custom(Unwritable(), "int", str), r"x=custom\(Unwritable\): add, merge: TypeError: Obj"),
         (apply_frame(trail, "nope", str), r'x=apply_frame\(trail\): no column "nope"'),

@@ -77,7 +77,7 @@ def test_a_window_that_means_nothing_is_refused(build, message):
             lambda k: k.window(global_window(), trigger=every(rows=1), accumulation="both"),
             "window(accumulation): 'both' is not one of",
         ),
-        (lambda k: k.aggregate(), "aggregate() has no aggregates"),
+        (lambda k: k.aggregate(), "aggregate(): no aggregates"),
         (lambda k: k.aggregate(n=sum("scores")), 'no column "scores"'),
     ],
 )

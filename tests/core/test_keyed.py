@@ -60,7 +60,7 @@ MINUTE = tumbling("1m")
         ),
         (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is a choice of sessions only"),
         (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
-        (lambda k: k.window(MINUTE).aggregate(), "aggregate() has no aggregates"),
+        (lambda k: k.window(MINUTE).aggregate(), "aggregate(): no aggregates"),
         (
             lambda k: k.window(MINUTE).aggregate(n=builtins.max("abc")),
             "aggregate(n): 'c' is no aggregate",

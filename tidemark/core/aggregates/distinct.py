@@ -2,11 +2,13 @@
 
 A value's hash (``stable_hash``) chooses a register by its first 12 bits; a register keeps the
 highest *rank*, the place of the first set bit among the other 52.  Registers merge by maximum, so
-order, repeats and cuts cannot show.  The estimate is Ertl's improved raw estimator (O. Ertl, "New
-cardinality estimation algorithms for HyperLogLog sketches", 2017): no bias and no tables from one
-value to 2**63.  Its standard error is 1.04 / sqrt(4096), about 1.6 %.
+the result does not depend on order, repeats or cuts.
 
-Part: ``registers``, a list of the registers that some value chose, as index * 64 + rank.
+The estimate is Ertl's improved raw estimator (O. Ertl, "New cardinality estimation algorithms for
+HyperLogLog sketches", 2017): no bias and no tables from one value to 2**63.  Its standard error is
+1.04 / sqrt(4096), about 1.6 %.
+
+Part: ``registers``, a list of the registers that are set, each as index * 64 + rank, UInt32.
 """
 
 from collections.abc import Sequence
@@ -31,27 +33,27 @@ _INDEX_BITS = 12
 _REGISTERS = 2**_INDEX_BITS
 _REST_BITS = 64 - _INDEX_BITS
 _RANKS = 64
-"""More than the highest rank, 53."""
+"""A power of two above the highest rank, 53."""
 
 _REGISTER_BITS = _INDEX_BITS + 6
 
 _HALF_OF_LOG2_E = 0.7213475204444817
 _STEPS = 64
-"""Terms of the two series; they stop changing long before."""
+"""Terms computed of the two series, which converge long before."""
 
 _BLOCK = 4_096
-"""Sketches that are counted at once."""
+"""Number of sketches estimated at once."""
 
 
 @dataclass(frozen=True)
 class ApproximateCountDistinct(CountDistinct):
-    """About how many different values there are that are not null."""
+    """An estimate of the number of distinct values that are not null."""
 
     def __str__(self) -> str:
         return f'count_distinct("{self.column}", approximate=True)'
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Take the register that the value chooses."""
+        """Return the register that each value sets, as a list of one; null gives an empty list."""
         values = rows[self.column]
         known = values.is_not_null()
         registers = np.zeros(values.len(), np.uint32)
@@ -62,11 +64,11 @@ class ApproximateCountDistinct(CountDistinct):
         return [single_item_lists(held, f"{name}.registers")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """String them together."""
+        """Concatenate the lists."""
         return [concatenated(f"{name}.registers")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
-        """Keep the highest rank of each register."""
+        """Return the registers with the highest rank of each index."""
         lists = partials[f"{name}.registers"]
         index, flat = flattened(lists)
         ordered = np.sort(index << _REGISTER_BITS | flat.to_numpy().astype(np.int64))
@@ -75,14 +77,14 @@ class ApproximateCountDistinct(CountDistinct):
         return [unflattened(highest >> _REGISTER_BITS, registers, lists.len())]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Estimate."""
+        """Return the estimates, Int64."""
         lists = partials[f"{name}.registers"]
         blocks = [_estimates(lists[at : at + _BLOCK]) for at in range(0, len(lists), _BLOCK)]
         return pl.Series(np.concatenate([np.zeros(0, np.int64), *blocks]))
 
 
 def _last_of_each(ordered: Integers) -> npt.NDArray[np.bool_]:
-    """Mark the last of equal numbers that follow each other."""
+    """Return a mask of the last number in each run of equal numbers."""
     last = np.ones(ordered.size, np.bool_)
     last[:-1] = ordered[1:] != ordered[:-1]
     return last
@@ -98,7 +100,7 @@ def _registers(hashes: Words) -> npt.NDArray[np.uint32]:
 
 
 def _estimates(lists: pl.Series) -> Integers:
-    """Estimate from how many registers have each rank."""
+    """Return Ertl's estimate of each sketch, from the number of registers with each rank."""
     index, registers = flattened(lists)
     place = index * _RANKS + registers.to_numpy() % _RANKS
     ranks = np.bincount(place, minlength=len(lists) * _RANKS).reshape(-1, _RANKS).T
@@ -114,7 +116,7 @@ def _estimates(lists: pl.Series) -> Integers:
 
 
 def _empty(share: Floats) -> Floats:
-    """Sum up share**(2**k) * 2**(k-1), from the share of registers that no value chose."""
+    """Return Ertl's sigma of ``share``, the share of registers that are empty."""
     total, weight = share, 1.0
     for _ in range(_STEPS):
         share = share * share
@@ -124,7 +126,7 @@ def _empty(share: Floats) -> Floats:
 
 
 def _full(share: Floats) -> Floats:
-    """Do the like for the share of registers with the highest rank."""
+    """Return Ertl's tau of ``1 - share``; ``share``: of the registers with the highest rank."""
     share = 1.0 - share
     total, weight = 1.0 - share, 1.0
     for _ in range(_STEPS):
