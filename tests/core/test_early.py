@@ -111,11 +111,11 @@ def test_no_early_pane_follows_the_close():
     [
         (lambda: every(), "takes one of rows, event_time and processing_time"),
         (lambda: every(rows=1, event_time=1), "takes one of"),
-        (lambda: every(rows=0), "every(rows): 0 is no positive integer"),
-        (lambda: every(rows=True), "every(rows): True is no positive integer"),
+        (lambda: every(rows=0), "every(rows): 0 is not a positive integer"),
+        (lambda: every(rows=True), "every(rows): True is not a positive integer"),
         (lambda: every(event_time="0s"), "every(event_time): '0s' is not longer than 0"),
         (lambda: every(processing_time=-1), "every(processing_time): -1 is not longer than 0"),
-        (lambda: on_close(on_final()), "is none of every(...)"),
+        (lambda: on_close(on_final()), "is not every(...)"),
     ],
 )
 def test_a_trigger_that_means_nothing_is_refused(build, message):

@@ -106,7 +106,7 @@ def _array(file: Path) -> list[Any]:
 
 def _case(fields: object, where: str) -> Case:
     if not isinstance(fields, dict):
-        raise ConformanceError(f"{where}: {fields!r} is no object")
+        raise ConformanceError(f"{where}: {fields!r} is not an object")
     where = f"{where} ({fields.get('id', 'no id')})"
     for name, kind in _NEEDED.items():
         if not isinstance(fields.get(name), kind):

@@ -100,9 +100,9 @@ def delta(column: str, threshold: float) -> DeltaSpec:
     """Begin a window at a row whose ``column`` differs by more from the window's first value."""
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if not number or not isfinite(threshold) or not 0 <= threshold <= _MOST:
-        raise PipelineError(f"delta(threshold): {threshold!r} is no number from 0 to 2**62")
+        raise PipelineError(f"delta(threshold): {threshold!r} is not a number from 0 to 2**62")
     if not isinstance(column, str):
-        raise PipelineError(f"delta(column): {column!r} is no column name")
+        raise PipelineError(f"delta(column): {column!r} is not a column name")
     return DeltaSpec(column, threshold)
 
 
@@ -155,4 +155,4 @@ def discarding(
 
 def _require_rows(value: object, what: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
-        raise PipelineError(f"{what}: {value!r} is no positive number of rows")
+        raise PipelineError(f"{what}: {value!r} is not a positive number of rows")

@@ -22,7 +22,7 @@ def custom(aggregate: Aggregate, columns: str | Sequence[str], type: Any) -> Agg
     """
     if isinstance(aggregate, _CLASS) or not isinstance(aggregate, Aggregate):
         raise PipelineError(
-            f"custom: {aggregate!r} is no object with the methods init, add, merge and result"
+            f"custom: {aggregate!r} is not an object with the methods init, add, merge and result"
         )
     return Custom(_names(columns, "custom"), _type(type, "custom"), aggregate)
 
@@ -38,7 +38,7 @@ def apply_frame(
     window is gone; the function is called for every pane.
     """
     if not callable(function):
-        raise PipelineError(f"apply_frame: {function!r} is no function")
+        raise PipelineError(f"apply_frame: {function!r} is not a function")
     return FrameFunction(_names(columns, "apply_frame"), _type(type, "apply_frame"), function)
 
 
@@ -46,7 +46,7 @@ def _names(columns: str | Sequence[str], what: str) -> tuple[str, ...]:
     names = (columns,) if isinstance(columns, str) else columns
     listed = isinstance(names, Sequence) and len(names) > 0
     if not listed or not all(isinstance(name, str) for name in names):
-        raise PipelineError(f"{what}(columns): {columns!r} is no list of column names")
+        raise PipelineError(f"{what}(columns): {columns!r} is not a list of column names")
     return tuple(names)
 
 

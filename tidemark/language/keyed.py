@@ -102,7 +102,7 @@ class KeyedStream:
             return with_gap(self.node, window)
         if not isinstance(window, Window):
             raise PipelineError(
-                f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
+                f"window: {window!r} is not a window; use tumbling(), hopping(), calendar(), "
                 "sliding(), session(), processing_time(), count_window(), delta(), punctuation() "
                 "or global_window()"
             )
@@ -140,7 +140,7 @@ def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
 def _require_trigger(trigger: object) -> None:
     if trigger is not None and not isinstance(trigger, Trigger):
         raise PipelineError(
-            f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
+            f"window(trigger): {trigger!r} is not a trigger; use on_close(), on_final(), "
             "on_update() or every()"
         )
 
@@ -180,7 +180,7 @@ class WindowedStream:
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):
                 raise PipelineError(
-                    f"aggregate({name}): {aggregate!r} is no aggregate; use count(), "
+                    f"aggregate({name}): {aggregate!r} is not an aggregate; use count(), "
                     "sum('column') or another aggregate of tidemark"
                 )
         require_values(list(aggregates), self.windowed.key, "aggregate")

@@ -49,7 +49,7 @@ def _module_name(path: str) -> str:
             sys.path.insert(0, str(file.resolve().parent))
         return file.stem
     if not all(part.isidentifier() for part in parts):
-        raise PipelineError(f"pipeline {path!r}: {'.'.join(parts)!r} is no name of a module")
+        raise PipelineError(f"pipeline {path!r}: {'.'.join(parts)!r} is not the name of a module")
     return ".".join(parts)
 
 

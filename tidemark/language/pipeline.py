@@ -39,7 +39,7 @@ class Pipeline:
         whole = isinstance(partitions, int) and not isinstance(partitions, bool)
         if not whole or not 1 <= partitions <= KEY_GROUPS:
             raise PipelineError(
-                f"Pipeline(partitions): {partitions!r} is no int from 1 to {KEY_GROUPS}"
+                f"Pipeline(partitions): {partitions!r} is not an int from 1 to {KEY_GROUPS}"
             )
         self._dataflow = Dataflow(name, partitions)
 

@@ -19,7 +19,7 @@ def with_gap(node: Node, window: DynamicGapSession) -> tuple[Node, Session]:
     """
     gap = window.gap
     if isinstance(gap, str):
-        require_column(gap, node.columns, f"session(gap): {gap!r} is no duration")
+        require_column(gap, node.columns, f"session(gap): {gap!r} is not a duration")
         column, expression = gap, pl.col(gap)
     else:
         column, expression = GAP_COLUMN, gap

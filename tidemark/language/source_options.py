@@ -65,7 +65,7 @@ def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None
         _require_time(watermark.candidate, columns, f"{what}: watermark from_expression()")
     elif not isinstance(watermark, Bounded):
         raise PipelineError(
-            f"{what}: watermark {watermark!r} is none; use bounded('2s'), monotonic(), "
+            f"{what}: watermark {watermark!r} is not a watermark; use bounded('2s'), monotonic(), "
             "punctuated() or from_expression()"
         )
 
@@ -77,7 +77,7 @@ def instant_ms(value: object, what: str) -> int:
         times = column_times(ColumnTime("", "iso8601"), pl.Series([text]))
         if times.known[0]:
             return int(times.ms[0])
-    raise PipelineError(f"{what}: {value!r} is no instant such as '2000-01-01T00:00:00Z'")
+    raise PipelineError(f"{what}: {value!r} is not an instant such as '2000-01-01T00:00:00Z'")
 
 
 def positive_ms(value: Duration, what: str) -> int:

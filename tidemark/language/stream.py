@@ -163,7 +163,7 @@ class Stream:
         self, function: object, columns: Mapping[str, Any], what: str
     ) -> dict[str, pl.DataType]:
         if not callable(function):
-            raise PipelineError(f"{what}: {function!r} is no function")
+            raise PipelineError(f"{what}: {function!r} is not a function")
         return column_types(columns, f"{what} columns")
 
     def _require_same(self, other: "Stream") -> None:

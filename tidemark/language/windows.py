@@ -79,7 +79,7 @@ def processing_time(window: Hopping | Calendar | Session | DynamicGapSession) ->
     """
     if not isinstance(window, Hopping | Calendar | Session | DynamicGapSession):
         raise PipelineError(
-            f"processing_time: {window!r} is none of tumbling(), hopping(), calendar() and "
+            f"processing_time: {window!r} is not one of tumbling(), hopping(), calendar() and "
             "session()"
         )
     return ProcessingTime(window)

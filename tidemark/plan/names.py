@@ -39,7 +39,7 @@ def require_topic(name: object, what: str) -> str:
     """Return a legal Kafka topic name; ``what`` names it in the error."""
     if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise PipelineError(
-            f"{what}: {name!r} is no legal topic name; use letters, digits, '.', '_' and '-'"
+            f"{what}: {name!r} is not a legal topic name; use letters, digits, '.', '_' and '-'"
         )
     if len(name) > LONGEST_TOPIC:
         raise PipelineError(f"{what}: {name!r} is longer than {LONGEST_TOPIC} characters")
@@ -60,7 +60,7 @@ def require_new_columns(names: Sequence[str], what: str) -> None:
     """Refuse column names that are reserved, or none at all."""
     for name in names:
         if not isinstance(name, str) or not name:
-            raise PipelineError(f"{what}: {name!r} is no column name")
+            raise PipelineError(f"{what}: {name!r} is not a column name")
         if _PATTERN.fullmatch(name) or _ESCAPED.search(name):
             raise PipelineError(
                 f"{what}: column {name!r}: '*' and '^...$' mean several columns to polars, and "
@@ -77,7 +77,7 @@ def require_new_columns(names: Sequence[str], what: str) -> None:
 def column_types(schema: object, what: str) -> dict[str, pl.DataType]:
     """Return a schema of Python types as columns' types."""
     if not isinstance(schema, Mapping) or not schema:
-        raise PipelineError(f"{what}: {schema!r} is no dict of column names and types")
+        raise PipelineError(f"{what}: {schema!r} is not a dict of column names and types")
     require_new_columns(list(schema), what)
     return {name: _type(kind, f"{what}: column {name!r}") for name, kind in schema.items()}
 
@@ -87,7 +87,7 @@ def _type(kind: object, what: str) -> pl.DataType:
         return _TYPES[kind]
     if get_origin(kind) is list:
         return pl.List(_type(get_args(kind)[0], what))
-    raise PipelineError(f"{what}: {kind!r} is no type; use str, int, float, bool or list[...]")
+    raise PipelineError(f"{what}: {kind!r} is not a type; use str, int, float, bool or list[...]")
 
 
 def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
@@ -97,7 +97,7 @@ def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
         if not isinstance(dtype, KEY_TYPES):
             hint = " (0.0 and -0.0 are equal, NaN is not)" if dtype.is_float() else ""
             raise PipelineError(
-                f"{what}: column {name!r} is {dtype}, which is no type of a key{hint}; use a "
+                f"{what}: column {name!r} is {dtype}, which is not a type for keys{hint}; use a "
                 "String, an integer or a Boolean"
             )
         if name in PANE_FIELDS:

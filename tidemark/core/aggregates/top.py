@@ -1,6 +1,6 @@
 """top_k: the most frequent values with their counts, or the values with the largest ``by``.
 
-The part of the most frequent values is ``counts``: structs of value and count, one for each distinct
+The part of the most frequent values is ``counts``: structs of value and count, one per distinct
 value.  The part of the largest is ``rows``: at most k structs of the order's fields, ``rank``,
 ``by`` and ``value``.  See docs/semantics.md, "Aggregates".
 """

@@ -47,7 +47,7 @@ def visible(expressions: Sequence[pl.Expr], columns: Columns) -> dict[str, pl.Da
 def require_column(name: object, columns: Columns, what: str) -> None:
     """Raise PipelineError where a stream has no such column; ``what`` names the operator."""
     if not isinstance(name, str):
-        raise PipelineError(f"{what}: {name!r} is no column name")
+        raise PipelineError(f"{what}: {name!r} is not a column name")
     if name in columns:
         return
     close = difflib.get_close_matches(name, columns, n=2, cutoff=0.6)

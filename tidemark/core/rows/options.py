@@ -14,7 +14,7 @@ def require_boolean(value: object, what: str) -> None:
 def require_zone(zone: object, what: str) -> None:
     """Refuse what names no time zone, as "", which polars takes for UTC."""
     if not isinstance(zone, str) or not zone or not _is_known(zone):
-        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'")
+        raise PipelineError(f"{what}: zone {zone!r} is not a time zone such as 'Europe/Berlin'")
 
 
 def _is_known(zone: str) -> bool:

@@ -17,12 +17,12 @@ def duration_ms(value: Duration, what: str) -> int:
     """Return a duration in milliseconds; ``what`` names it in the error.
 
     Raises:
-        PipelineError: ``value`` is no duration, or no whole number of milliseconds.
+        PipelineError: ``value`` is not a duration, or no whole number of milliseconds.
     """
     ms = _parsed_ms(value)
     if ms is None:
         raise PipelineError(
-            f"{what}: {value!r} is no duration; write text such as '500ms', '2s', '1m', '1h' or "
+            f"{what}: {value!r} is not a duration; write text such as '500ms', '2s', '1m', '1h' or "
             "'1d', a timedelta of whole milliseconds, or an int of milliseconds"
         )
     if abs(ms) > _LONGEST_MS:

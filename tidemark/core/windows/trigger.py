@@ -15,7 +15,7 @@ class EveryRows:
     def __post_init__(self) -> None:
         """Refuse what is no number of rows."""
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise PipelineError(f"every(rows): {self.rows!r} is no positive integer")
+            raise PipelineError(f"every(rows): {self.rows!r} is not a positive integer")
 
     def __str__(self) -> str:
         return "every row" if self.rows == 1 else f"every {self.rows} rows"
@@ -74,7 +74,7 @@ def on_close(early: Every | None = None) -> OnClose:
     ``early``: publish it before that too, ``every(rows=100)`` for example.
     """
     if early is not None and not isinstance(early, Every):
-        raise PipelineError(f"on_close(early): {early!r} is none of every(...)")
+        raise PipelineError(f"on_close(early): {early!r} is not every(...)")
     return OnClose(early)
 
 
