@@ -254,7 +254,7 @@ def test_a_topic_is_read_by_one_source():
         (lambda s: s.key_by(col("at")), "is not a column name"),
         (
             lambda s: s.key_by("player", "speed"),
-            "key_by(player, speed): column 'speed' is Float64, which is not a type for keys (0.0 and",
+            "key_by(player, speed): column 'speed' is Float64, which is not a type for keys (0.0",
         ),
         (
             lambda s: s.key_by("tags"),

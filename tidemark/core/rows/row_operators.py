@@ -1,8 +1,8 @@
-"""What the steps of a stateless graph do with rows: filter, compute, call Python, explode.
+"""The operators of a stateless graph: filter, compute columns, call Python, explode.
 
-Each is a frozen value and a function of one row; ``columns`` are the value columns it is given.
-Where a Python function fails on a row, that row is reported; where an expression does, ``run``
-raises, since polars does not say for which row.
+Each operator is a frozen value and a function of one row; ``columns`` are its input value columns.
+If a Python function fails on a row, the operator reports that row.  If an expression fails, ``run``
+raises, because polars does not say for which row.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,10 +17,10 @@ from tidemark.core.rows.row_size import MAX_RECORD_BYTES, item_counts, row_bytes
 from tidemark.core.rows.stateless import RECORD, StepOutput, carried, with_metadata
 
 RowFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""A Python function of one row, given and giving a dict of columns."""
+"""A Python function from a row to a row, both dicts of columns."""
 
 RowsFunction = Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]]
-"""A Python function of one row that gives any number of rows."""
+"""A Python function from a row to any number of rows, all dicts of columns."""
 
 _KEEP = "@keep"
 
@@ -39,7 +39,7 @@ class Filter:
         return (self.predicate,)
 
     def run(self, rows: pl.DataFrame) -> StepOutput:
-        """Filter the rows."""
+        """Return the rows for which the predicate is true."""
         keep = _results(rows, self.columns, [self.predicate.alias(_KEEP)], {_KEEP: pl.Boolean()})
         return StepOutput(rows.filter(keep[_KEEP]))
 
@@ -54,11 +54,11 @@ class WithColumns:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"with_columns({_assigned(self.expressions)})"
 
     def run(self, rows: pl.DataFrame) -> StepOutput:
-        """Compute the columns."""
+        """Return the rows with the columns added or replaced."""
         values = _results(rows, self.columns, self.expressions, self.types)
         return StepOutput(rows.with_columns(values))
 
@@ -73,34 +73,34 @@ class Select:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"select({_assigned(self.expressions)})"
 
     def run(self, rows: pl.DataFrame) -> StepOutput:
-        """Compute the columns."""
+        """Return the rows with only these value columns."""
         values = _results(rows, self.columns, self.expressions, self.types)
         return StepOutput(carried(rows, self.columns).hstack(values))
 
 
 @dataclass(frozen=True)
 class Explode:
-    """One row per item of a list column; an empty or null list gives none."""
+    """Make one row per item of a list column; an empty or null list gives no row."""
 
     columns: Columns
     column: str
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"explode({self.column})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """None."""
+        """No expressions."""
         return ()
 
     def run(self, rows: pl.DataFrame) -> StepOutput:
-        """Repeat each row for the items of its list, where there is room for that."""
+        """Return each row once per item; report rows that would exceed MAX_RECORD_BYTES."""
         items = rows[self.column]
         others = row_bytes((rows[n] for n in self.columns if n != self.column), rows.height)
         sizes = others * item_counts(items) + row_bytes([items], rows.height)
@@ -123,16 +123,16 @@ class Apply:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"apply({_name(self.function)})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """None: the function is given the value columns."""
+        """No expressions: the function gets the value columns."""
         return ()
 
     def run(self, rows: pl.DataFrame) -> StepOutput:
-        """Call the function for every row."""
+        """Call the function on every row; report the rows on which it fails."""
         good, results, bad = [], [], []
         for position, (record, row) in enumerate(_python_rows(rows, self.columns)):
             try:
@@ -146,7 +146,7 @@ class Apply:
 
 @dataclass(frozen=True)
 class FlatMap:
-    """Replace each row by those a Python function makes of it, with the columns ``types``."""
+    """Replace each row by the rows that a Python function returns, with the columns ``types``."""
 
     columns: Columns
     function: RowsFunction
@@ -154,16 +154,16 @@ class FlatMap:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"flat_map({_name(self.function)})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """None: the function is given the value columns."""
+        """No expressions: the function gets the value columns."""
         return ()
 
     def run(self, rows: pl.DataFrame) -> StepOutput:
-        """Call the function for every row; a failure drops all that it made of the row."""
+        """Call the function on every row; a row on which it fails gives no rows and is reported."""
         origins: list[int] = []
         results: list[tuple[Any, ...]] = []
         bad = []
@@ -182,24 +182,28 @@ class FlatMap:
 def _results(
     rows: pl.DataFrame, columns: Columns, expressions: Iterable[pl.Expr], types: Columns
 ) -> pl.DataFrame:
-    """Return the columns ``types`` that expressions make; raise where the types differ."""
+    """Return the columns ``types`` that expressions make.
+
+    Raises:
+        TypeError: a column has another type.
+    """
     used = list(expressions)
     seen = with_metadata(rows, columns, used)
-    made = evaluate(used, list(types), seen)
+    values = evaluate(used, list(types), seen)
     for name, dtype in types.items():
-        if made.schema[name] != dtype:
-            raise TypeError(f"column {name!r} became {made.schema[name]}, not {dtype}")
-    return made
+        if values.schema[name] != dtype:
+            raise TypeError(f"column {name!r} became {values.schema[name]}, not {dtype}")
+    return values
 
 
 def _python_rows(rows: pl.DataFrame, columns: Columns) -> Iterable[tuple[int, dict[str, Any]]]:
     return zip(rows[RECORD], rows.select(*columns).iter_rows(named=True), strict=True)
 
 
-def _items(made: object) -> Iterable[object]:
-    if isinstance(made, Mapping | str | bytes) or not isinstance(made, Iterable):
-        raise TypeError(f"gave a {type(made).__name__}, not an iterable of dicts")
-    return made
+def _items(rows: object) -> Iterable[object]:
+    if isinstance(rows, Mapping | str | bytes) or not isinstance(rows, Iterable):
+        raise TypeError(f"returned a {type(rows).__name__}, not an iterable of dicts")
+    return rows
 
 
 def _reason(error: Exception) -> str:
