@@ -119,7 +119,7 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
         ({"event_time": "speed"}, "'speed' is Float64, but unit 'ms' needs Int64"),
         ({"unit": "iso8601"}, "'at' is Int64, but unit 'iso8601' needs String"),
         ({"unit": "min"}, "unit 'min' is not one of s, ms, us, ns, iso8601"),
-        ({"zone": "Europe/Berlin"}, "zone 'Europe/Berlin' of event time 'at': only with unit"),
+        ({"zone": "Europe/Berlin"}, "zone 'Europe/Berlin' of event time 'at': a zone needs unit"),
         (
             {"event_time": "player", "unit": "iso8601", "zone": "Mars/Olympus"},
             "zone 'Mars/Olympus' is not a time zone such as",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidemark.core.aggregates import constructors as agg
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.state.prefixes import grouped, prefixes, stretches
+from tidemark.core.state.prefixes import grouped, merged_ranges, prefixes
 
 
 @dataclass(frozen=True)
@@ -108,5 +108,5 @@ def test_groups_are_merged_whole(groups):
 @given(st.text("abcdef", max_size=40), st.integers(1, 20))
 def test_stretches_are_all_lines_of_a_length(text, length):
     begin = np.arange(max(len(text) - length + 1, 0))
-    made = stretches(SPELT, lines(list(text)), begin, length)
+    made = merged_ranges(SPELT, lines(list(text)), begin, length)
     assert SPELT.values(made)["all"].to_list() == [text[n : n + length] for n in begin]

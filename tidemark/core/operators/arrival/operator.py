@@ -22,7 +22,7 @@ from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
-from tidemark.core.state.prefixes import grouped, numbered, prefixes, stretches
+from tidemark.core.state.prefixes import grouped, merged_ranges, numbered, prefixes
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.windows.arrival import NUMBER, RowsByKey, RunAssignment
@@ -264,7 +264,7 @@ class ArrivalAggregate(ArrivalBody):
         window = ranges(before, count)
         lines = np.searchsorted(slices.key, np.arange(count.size))
         begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
-        partials = stretches(self._timed, slices.partials, begin, self.windows.runs)
+        partials = merged_ranges(self._timed, slices.partials, begin, self.windows.runs)
         row = slices.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
         return _Due(key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials)
 
