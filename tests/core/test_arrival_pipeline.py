@@ -58,10 +58,10 @@ def test_a_window_that_means_nothing_is_refused(build, message):
             lambda k: k.window(punctuation(when=col("score") > col("score").mean())),
             "looks at other rows",
         ),
-        (lambda k: k.window(global_window()), "global_window() never closes; give a trigger"),
+        (lambda k: k.window(global_window()), "global_window() never closes; pass a trigger"),
         (
             lambda k: k.window(global_window(), trigger=on_final()),
-            "global_window() never closes; give a trigger",
+            "global_window() never closes; pass a trigger",
         ),
         (
             lambda k: k.window(count_window(2), allowed_lateness="1s"),

@@ -61,7 +61,7 @@ MINUTE = tumbling("1m")
             lambda k: k.window(MINUTE, accumulation="both"),
             "window(accumulation): 'both' is not one of",
         ),
-        (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is a choice of sessions only"),
+        (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is an option of session() only"),
         (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
         (lambda k: k.window(MINUTE).aggregate(), "aggregate(): no aggregates"),
         (

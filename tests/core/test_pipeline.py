@@ -102,7 +102,7 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
             "column '\"q\"': '*' and '^...$' mean several columns to polars, and quotes",
         ),
         ({"@offset": int}, "column '@offset': names that begin with '@' are reserved"),
-        ({"_key": str}, "column '_key' is the Kafka record's"),
+        ({"_key": str}, "column '_key' is a metadata column"),
     ],
 )
 def test_a_schema_that_means_nothing_is_refused(schema, message):
@@ -128,7 +128,7 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
             {"event_time": "player", "unit": "iso8601", "zone": ""},
             "zone '' is not a time zone such as",
         ),
-        ({"event_time": RECORD_TIME, "unit": "s"}, "unit 's', zone None: only of a column's time"),
+        ({"event_time": RECORD_TIME, "unit": "s"}, "unit 's' and zone None apply to a column's"),
         ({"watermark": "2s"}, "watermark '2s' is not a watermark; use bounded('2s'), monotonic()"),
         ({"idle_after": "0s"}, "source('moves'): idle_after: '0s' is not longer than 0"),
         ({"idle_after": "soon"}, "source('moves'): idle_after: 'soon' is not a duration"),
@@ -152,7 +152,7 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
         ),
         ({"event_time": col("at") - col("at").min()}, "event_time: "),
         ({"event_time": pl.sum_horizontal(pl.all())}, "does not name its columns"),
-        ({"event_time": col("at"), "unit": "s"}, "unit 's', zone None: only of a column's time"),
+        ({"event_time": col("at"), "unit": "s"}, "unit 's' and zone None apply to a column's"),
         ({"min_time": "2000-01-01"}, "min_time: '2000-01-01' is not an instant such as"),
         ({"min_time": datetime(2000, 1, 1)}, "is not an instant such as"),  # noqa: DTZ001
         ({"when_silent": "stop"}, "when_silent 'stop' is not 'advance' or 'wait'"),
@@ -208,8 +208,8 @@ def test_a_topic_is_read_by_one_source():
         (lambda s: s.with_columns(), "with_columns: no expressions"),
         (lambda s: s.with_columns(x=1), "with_columns(x): 1 is a int, not an expression"),
         (lambda s: s.with_columns(x=col("y")), "with_columns: the stream has no column 'y'"),
-        (lambda s: s.with_columns(_key=lit(1)), "column '_key' is the Kafka record's"),
-        (lambda s: s.with_columns(col("_key")), "column '_key' is the Kafka record's"),
+        (lambda s: s.with_columns(_key=lit(1)), "column '_key' is a metadata column"),
+        (lambda s: s.with_columns(col("_key")), "column '_key' is a metadata column"),
         (lambda s: s.with_columns(**{"@x": lit(1)}), "names that begin with '@' are reserved"),
         (lambda s: s.with_columns(lit(1).alias("x"), x=lit(2)), "with_columns: "),
         (lambda s: s.with_columns(x=lit(None)), "column 'x' would have type Null; cast it"),
@@ -229,7 +229,7 @@ def test_a_topic_is_read_by_one_source():
         ),
         (lambda s: s.apply(len, columns={"x": set}), "column 'x': <class 'set'> is not a type"),
         (lambda s: s.flat_map(None, columns={"x": int}), "flat_map(None): None is not a function"),
-        (lambda s: s.flat_map(len, columns={"_key": str}), "column '_key' is the Kafka record's"),
+        (lambda s: s.flat_map(len, columns={"_key": str}), "column '_key' is a metadata column"),
         (lambda s: s.explode("score"), "explode: column 'score' is Int64, not a list"),
         (
             lambda s: s.explode("tag"),

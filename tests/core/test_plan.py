@@ -339,7 +339,7 @@ def test_a_file_outside_the_working_directory_is_found_too(folder, tmp_path_fact
         ("nowhere.py", "pipeline 'nowhere.py': no such file in"),
         ("not-a-name.py", "'not-a-name' is not the name of a module"),
         ("none", "module 'none' defines 0 pipelines: none"),
-        ("two", "module 'two' defines 2 pipelines: a, b; name one, as two:NAME"),
+        ("two", "module 'two' defines 2 pipelines: a, b; choose one as two:NAME"),
         ("two:c", "module 'two' has no 'c'; its pipelines: a, b"),
         ("two:Pipeline", "two:Pipeline is a type, not a Pipeline"),
     ],

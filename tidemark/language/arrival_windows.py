@@ -40,32 +40,40 @@ _MOST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class DeltaSpec:
-    """What ``delta`` was given; the column's type is known when a stream is."""
+    """The arguments of ``delta``; the stream that it is used on gives the column's type."""
 
     column: str
     threshold: float
 
     def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
-        """Return the stream and its windows."""
+        """Return the stream, and the windows for the type of its column.
+
+        Raises:
+            PipelineError: the column is missing, or not of integers or floats.
+        """
         what = f"delta({self.column!r}, {self.threshold!r})"
         require_column(self.column, node.columns, what)
         found = node.columns[self.column]
         if found.is_float():
             return node, DeltaWindow(self.column, self.threshold, floats=True)
         if found.is_integer() and found not in (pl.UInt64, pl.Int128, pl.UInt128):
-            # Whole numbers differ by more than 2.5 just where they differ by more than 2.
+            # Integers differ by more than 2.5 exactly if they differ by more than 2.
             return node, DeltaWindow(self.column, floor(self.threshold), floats=False)
         raise PipelineError(f"{what}: column {self.column!r} is {found}, not integers or floats")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PunctuationSpec:
-    """What ``punctuation`` was given: ingest marks rows by it, as a column of the stream."""
+    """The argument of ``punctuation``; ingest evaluates it as a column of the stream, CLOSES."""
 
     when: pl.Expr
 
     def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
-        """Return the stream with its marks, and its windows."""
+        """Return the stream with the column CLOSES, and its windows.
+
+        Raises:
+            PipelineError: the expression is not one row-wise Boolean.
+        """
         what = f"punctuation({expression_text(self.when)})"
         types = list(output_types([self.when], node.columns, what).values())
         if types != [pl.Boolean()]:
@@ -83,21 +91,24 @@ ArrivalWindowSpec = CountWindow | GlobalWindow | DeltaSpec | PunctuationSpec
 
 
 def count_window(size: int, slide: int | None = None) -> CountWindow:
-    """Make windows of ``size`` rows of a key; with ``slide``, a new one begins every so many."""
+    """Make windows of ``size`` rows of a key; a new window begins every ``slide`` rows."""
     _require_rows(size, "count_window(size)")
     if slide is None:
         return CountWindow(size, size)
     _require_rows(slide, "count_window(slide)")
     if slide > size:
         raise PipelineError(
-            f"count_window(slide): {slide} is more than the size {size}: rows between two windows "
-            "would be in none"
+            f"count_window(slide): {slide} is more than the size {size}; rows between two windows "
+            "would be in no window"
         )
     return CountWindow(size, slide)
 
 
 def delta(column: str, threshold: float) -> DeltaSpec:
-    """Begin a window at a row whose ``column`` differs by more from the window's first value."""
+    """Begin a window at each row whose ``column`` differs by more than ``threshold``.
+
+    It is compared with the first value of the open window.
+    """
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if not number or not isfinite(threshold) or not 0 <= threshold <= _MOST:
         raise PipelineError(f"delta(threshold): {threshold!r} is not a number from 0 to 2**62")
@@ -107,41 +118,41 @@ def delta(column: str, threshold: float) -> DeltaSpec:
 
 
 def punctuation(*, when: pl.Expr) -> PunctuationSpec:
-    """End a key's window with each row for which ``when``, of one row, is true."""
+    """End a key's window with each row for which ``when``, a row-wise Boolean, is true."""
     return PunctuationSpec(require_expression(when, "punctuation(when)"))
 
 
 def global_window() -> GlobalWindow:
-    """Put all rows of a key in one window, which never ends: only ``every()`` publishes it.
+    """Put all rows of a key in one window that never ends; only ``every()`` publishes it.
 
-    With ``accumulation="discarding"`` each pane ends a window and the next one begins.
+    With ``accumulation="discarding"`` each pane ends a window, and the next window begins.
     """
     return GlobalWindow()
 
 
 def resolve_windows(node: Node, window: ArrivalWindowSpec) -> tuple[Node, ArrivalWindow]:
-    """Return the stream that windows are made of, and what they are for its columns."""
+    """Return the stream with the columns that windows need, and the windows for its types."""
     return (
         (node, window) if isinstance(window, CountWindow | GlobalWindow) else window.resolve(node)
     )
 
 
 def require_publishing_trigger(windows: ArrivalWindow, trigger: Trigger) -> None:
-    """Refuse triggers that would never publish windows."""
+    """Raise PipelineError if the trigger would never publish the windows."""
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if isinstance(windows, GlobalWindow) and (early is None or isinstance(early, OnFinal)):
         raise PipelineError(
-            "window: global_window() never closes; give a trigger: every(...) or on_update()"
+            "window: global_window() never closes; pass a trigger: every(...) or on_update()"
         )
 
 
 def discarding(
     windows: ArrivalWindow, trigger: Trigger
 ) -> tuple[ArrivalWindow, Trigger, Accumulation]:
-    """Return what windows are where no pane repeats rows of another.
+    """Return the windows, trigger and accumulation that implement "discarding".
 
-    Each pane of a global window ends it, so it becomes windows that close.  Windows that are
-    published only then have one pane each.
+    Each pane of a discarding global window ends it, so it becomes windows that close.  Windows
+    that are published only at their close have one pane, so there is nothing to discard.
     """
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if early is None or isinstance(early, OnFinal):

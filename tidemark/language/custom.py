@@ -1,4 +1,4 @@
-"""Aggregates of a user's own: ``custom(...)`` and ``apply_frame(...)``."""
+"""Aggregates that users write: ``custom(...)`` and ``apply_frame(...)``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ _CLASS = type
 def custom(aggregate: Aggregate, columns: str | Sequence[str], type: Any) -> AggregateFunction:  # noqa: A002
     """Use an aggregate written in Python: ``init``, ``add``, ``merge`` and ``result``.
 
-    ``add`` is given the ``columns``; ``type`` is that of the result: str, int, float, bool or a
-    list of one.  It is slow, a Python call per row, and the result must not depend on the order of
-    rows: that is tried when the pipeline is built.
+    ``columns``: the columns of the rows that ``add`` gets.  ``type``: of the result, one of str,
+    int, float, bool or a list of one.  It is slow: a Python call per row.  The result must not
+    depend on the order of rows; that is tried when the pipeline is built.
     """
     if isinstance(aggregate, _CLASS) or not isinstance(aggregate, Aggregate):
         raise PipelineError(
@@ -34,8 +34,8 @@ def apply_frame(
 ) -> AggregateFunction:
     """Call a function with a polars frame of a window's rows, in order of event time.
 
-    Ties go by source, offset and place in the record.  Every row's ``columns`` are held until the
-    window is gone; the function is called for every pane.
+    Ties are ordered by source, offset and position in the record.  The ``columns`` of every row
+    are kept until the window is dropped.  The function is called for every pane.
     """
     if not callable(function):
         raise PipelineError(f"apply_frame: {function!r} is not a function")

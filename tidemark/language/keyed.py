@@ -1,4 +1,4 @@
-"""Keyed streams: windows over the rows of each key, their aggregates, and where panes go."""
+"""Keyed streams: windows over the rows of each key, their aggregates, and their topics."""
 
 from dataclasses import dataclass
 from typing import get_args
@@ -38,7 +38,7 @@ from tidemark.serde.avro_results import AvroResults
 
 @dataclass(frozen=True, eq=False)
 class KeyedStream:
-    """A stream whose state is kept apart for each value of ``key``."""
+    """A stream with separate state for each value of ``key``."""
 
     dataflow: Dataflow
     node: Node
@@ -54,13 +54,16 @@ class KeyedStream:
         accumulation: Accumulation = "accumulating",
         empty: bool = False,
     ) -> "WindowedStream":
-        """Group each key's rows in windows.
+        """Group the rows of each key in windows.
 
-        ``allowed_lateness``: how long after its end a window takes rows.  ``trigger``: when panes
-        are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
-        judged ``"after_merging"`` or ``"strict"``, by its own time.  ``accumulation``: whether each
-        pane of a window holds all its rows, or ``"discarding"``, those since the pane before.
-        ``empty``: publish windows without rows too, between the first and last one of each key.
+        ``allowed_lateness``: how long after its end a window accepts rows.  ``trigger``: when panes
+        are published; default ``on_close()``.  ``lateness``, for sessions: a row is late by its
+        session ``"after_merging"``, or by its own time with ``"strict"``.  ``accumulation``: a pane
+        holds all rows of its window, or with ``"discarding"`` the rows since the pane before.
+        ``empty``: also publish windows without rows, between the first and last of each key.
+
+        Raises:
+            PipelineError: an option does not fit the windows, or a column's type or name does not.
         """
         require_late_fields_free(self.node.columns, "window")
         by_processing_time = isinstance(window, ProcessingTime)
@@ -97,7 +100,7 @@ class KeyedStream:
         )
 
     def _windows_on(self, window: Window | DynamicGapSession) -> tuple[Node, Window]:
-        """Return windows, and the stream that has what they look at."""
+        """Return the windows, and the stream with the columns that they need."""
         if isinstance(window, DynamicGapSession):
             return with_gap(self.node, window)
         if not isinstance(window, Window):
@@ -109,7 +112,7 @@ class KeyedStream:
         return self.node, window
 
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
-        """Compute running values of each key, over all its rows so far: one pane for each row."""
+        """Compute running values of each key over all its rows so far: one pane for each row."""
         require_late_fields_free(self.node.columns, "aggregate")
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
 
@@ -129,7 +132,7 @@ class KeyedStream:
 
 
 def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
-    """Refuse lateness where no row is ever late."""
+    """Raise PipelineError for options of lateness on windows without late rows."""
     if allowed_lateness != 0 or lateness is not None:
         raise PipelineError(
             "window(allowed_lateness, lateness): no row is late for a window in order of arrival "
@@ -148,11 +151,13 @@ def _require_trigger(trigger: object) -> None:
 def _require_filled(window: object, trigger: Trigger | None) -> None:
     if not isinstance(window, Hopping | Calendar):
         raise PipelineError(
-            "window(empty): only tumbling(), hopping() and calendar() windows follow each other "
-            "without rows"
+            "window(empty): only tumbling(), hopping() and calendar() have windows without rows"
         )
     if not isinstance(trigger or OnClose(), OnClose | OnFinal):
-        raise PipelineError(f"window(empty): windows are not published at their close {trigger}")
+        raise PipelineError(
+            f"window(empty): trigger {str(trigger)!r} does not publish windows at their close; use "
+            "on_close() or on_final()"
+        )
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:
@@ -164,7 +169,7 @@ def _require_lateness(window: Window, lateness: object) -> None:
     if lateness is None:
         return
     if not isinstance(window, Session):
-        raise PipelineError(f"window(lateness): {lateness!r} is a choice of sessions only")
+        raise PipelineError(f"window(lateness): {lateness!r} is an option of session() only")
     _require_choice(lateness, SessionLateness, "window(lateness)")
 
 
@@ -191,14 +196,14 @@ class WindowedStream:
 
 @dataclass(frozen=True, eq=False)
 class AggregatedStream:
-    """The panes of a windowed stream, which go nowhere until ``to`` names them."""
+    """The panes of a windowed stream; ``to`` names the topic that they are published on."""
 
     dataflow: Dataflow
     windowed: WindowDefinition
     aggregation: Aggregation
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
-        """Publish the panes on topic ``<pipeline>.<name>``, late rows on ``...<name>.late``."""
+        """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``."""
         require_topic(name, "to(name)")
         for topic in output_topics(self.dataflow.name, name):
             require_topic(topic, f"to({name!r})")
@@ -209,7 +214,7 @@ class AggregatedStream:
         self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))
 
     def _require_avro(self, topic: str) -> None:
-        """Make the schemas once, which refuses names and types that Avro does not know."""
+        """Raise PipelineError if Avro does not support a name or type: build the schemas once."""
         columns = self.windowed.node.columns
         key = {name: columns[name] for name in self.windowed.key}
         identity = WINDOW if isinstance(self.windowed.window, ArrivalWindow) else START

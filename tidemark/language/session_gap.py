@@ -1,4 +1,4 @@
-"""Sessions whose gap is a value of the row: the step that a stream needs for them."""
+"""Dynamic-gap sessions, whose gap is a value of the row: the step that their stream needs."""
 
 import polars as pl
 
@@ -12,10 +12,10 @@ from tidemark.plan.logical import Node
 
 
 def with_gap(node: Node, window: DynamicGapSession) -> tuple[Node, Session]:
-    """Return a stream whose rows all have a gap, and the sessions that look at it.
+    """Return the stream with a valid gap in every row, and the sessions that use that column.
 
     Raises:
-        PipelineError: the gap is no column or expression of whole numbers.
+        PipelineError: the gap is not a column or a row-wise expression of type Int64.
     """
     gap = window.gap
     if isinstance(gap, str):
@@ -25,8 +25,8 @@ def with_gap(node: Node, window: DynamicGapSession) -> tuple[Node, Session]:
         column, expression = GAP_COLUMN, gap
         if column in node.columns:
             raise PipelineError(
-                f"session(gap): the stream has a column {column!r} already; give its name as gap, "
-                "or leave it out by select()"
+                f"session(gap): the stream has a column {column!r} already; pass its name as gap, "
+                "or drop it with select()"
             )
     operator = SessionGap(node.columns, expression, column, window.longest_ms)
     types = list(output_types([expression], node.columns, operator.label).values())

@@ -1,4 +1,4 @@
-"""What a source declares about time, checked where it is written."""
+"""Options of a source about time, checked in the call that passes them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -35,10 +35,18 @@ WhenSilent: TypeAlias = Literal["advance", "wait"]
 def assigner(
     event_time: object, unit: str, zone: str | None, columns: Columns, what: str
 ) -> EventTime:
-    """Return the event-time assigner that the options of a source describe."""
+    """Return the event-time assigner that the options of a source describe.
+
+    ``what`` names the source in errors, here and below.
+
+    Raises:
+        PipelineError: an option is not valid, or does not fit the column's type.
+    """
     if isinstance(event_time, RecordTime | IngestTime | pl.Expr):
         if unit != "ms" or zone is not None:
-            raise PipelineError(f"{what}: unit {unit!r}, zone {zone!r}: only of a column's time")
+            raise PipelineError(
+                f"{what}: unit {unit!r} and zone {zone!r} apply to a column's event time only"
+            )
         if not isinstance(event_time, pl.Expr):
             return event_time
         _require_time(event_time, columns, f"{what}: event_time")
@@ -54,7 +62,7 @@ def assigner(
 
 
 def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None:
-    """Refuse what is no watermark over the columns of a source."""
+    """Raise PipelineError if ``watermark`` is not a watermark over the columns of a source."""
     if isinstance(watermark, Punctuated):
         name = f"{what}: watermark punctuated()"
         dtype = _one(watermark.when, columns, name)
@@ -71,7 +79,11 @@ def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None
 
 
 def instant_ms(value: object, what: str) -> int:
-    """Return an instant given as ISO 8601 text or datetime, with an offset."""
+    """Return the ms of an instant: ISO 8601 text or a datetime, with an offset.
+
+    Raises:
+        PipelineError: ``value`` is not such an instant.
+    """
     text = value.isoformat() if isinstance(value, datetime) else value
     if isinstance(text, str):
         times = column_times(ColumnTime("", "iso8601"), pl.Series([text]))
@@ -81,7 +93,7 @@ def instant_ms(value: object, what: str) -> int:
 
 
 def positive_ms(value: Duration, what: str) -> int:
-    """Return a duration that must be longer than 0."""
+    """Return the ms of a duration; raise PipelineError if it is not longer than 0."""
     ms = duration_ms(value, what)
     if ms <= 0:
         raise PipelineError(f"{what}: {value!r} is not longer than 0")
@@ -117,7 +129,7 @@ def _require_time(expression: pl.Expr, columns: Columns, what: str) -> None:
 
 
 def _one(expression: object, columns: Columns, what: str) -> pl.DataType:
-    """Return the type of an expression that must make one column, of one record alone."""
+    """Return the type of an expression; raise PipelineError if it is not one row-wise column."""
     used = require_expression(expression, what)
     if used.meta.has_multiple_outputs():
         raise PipelineError(f"{what}: {expression_text(used)} does not name its columns")

@@ -1,4 +1,4 @@
-"""A plan for people: the logical graph and the physical plan, as text and as a Mermaid diagram."""
+"""Print a plan: the logical graph and the physical plan, as text and as a Mermaid diagram."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from tidemark.plan.physical import Plan, SourcePlan
 
 @dataclass
 class _Graph:
-    """The logical graph: labels and inputs by name of a node, in topological order."""
+    """The logical graph: labels and inputs by node name, in topological order."""
 
     labels: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def add(self, node: str, label: str, inputs: Iterable[str] = ()) -> None:
-        """Add a node, or further inputs of one."""
+        """Add a node, or further inputs of an existing node."""
         self.labels.setdefault(node, label)
         self.inputs.setdefault(node, {}).update(dict.fromkeys(inputs))
 
@@ -75,7 +75,7 @@ def _logical(plan: Plan) -> _Graph:
             graph.add(f"n{step.number}", label, (f"n{steps[i].number}" for i in step.inputs))
         for name, keyed in source.graph.streams.items():
             ends.setdefault(name, []).append(f"n{steps[keyed.step].number}")
-    # After a union a node may have been met before one of its inputs.
+    # After a union, a node may have been added before one of its inputs.
     graph.labels = dict(sorted(graph.labels.items(), key=lambda item: int(item[0][1:])))
     streams = [stream for log in plan.logs for stream in log.streams]
     for index, stream in enumerate(streams):
@@ -195,6 +195,6 @@ def _mermaid_services(plan: Plan) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Write what Mermaid would read as syntax as entity codes."""
+    """Return text with the characters of Mermaid's syntax as entity codes."""
     codes = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
     return "".join(codes.get(character, character) for character in text)
