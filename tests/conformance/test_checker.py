@@ -150,7 +150,7 @@ def test_a_missing_file_is_one_line_and_exit_status_2(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("{}", "a dict, not an array"),
         ("[1]", "case 0: 1 is not an object"),
         (json.dumps([{**CLOSE, "input": None}]), r"case 0 \(close\): input is None, not list"),

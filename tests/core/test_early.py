@@ -109,7 +109,7 @@ def test_no_early_pane_follows_the_close():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: every(), "takes one of rows, event_time and processing_time"),
+        (lambda: every(), "pass exactly one of rows, event_time and processing_time"),
         (lambda: every(rows=1, event_time=1), "takes one of"),
         (lambda: every(rows=0), "every(rows): 0 is not a positive integer"),
         (lambda: every(rows=True), "every(rows): True is not a positive integer"),

@@ -1,6 +1,6 @@
-"""Cases about time alone: the watermark of a source, and the clock over several.
+"""Cases about time alone: the watermark of one source, and the clock over several sources.
 
-Nothing is published here: the watermark assigner and the clock table themselves are asked.
+They publish nothing.  Their results are read from the watermark functions and the clock table.
 """
 
 from typing import Any
@@ -19,26 +19,26 @@ TOPIC = "in"
 
 
 class SourceWatermark:
-    """One source's watermark by the event times that it has seen."""
+    """The watermark of one source, from the event times added so far."""
 
     def __init__(self, delay_ms: int, watermark_ms: int = NEVER_MS) -> None:
-        """Start with a watermark, which its first events may not lower."""
+        """Start with a watermark, which events never lower."""
         self._delay_ms = delay_ms
         self._largest_ms = NEVER_MS
         self.watermark_ms = watermark_ms
 
     def add_event(self, at_ms: int) -> None:
-        """Take one event."""
+        """Add the event time of one event."""
         times, counts = np.array([at_ms], np.int64), np.array([True])
         _, self._largest_ms = watermarks_before(times, counts, self._largest_ms, self._delay_ms)
         self.watermark_ms = max(self.watermark_ms, watermark_of(self._largest_ms, self._delay_ms))
 
 
 class CombinedClock:
-    """Several sources' watermarks and idleness, combined by an operator's clock."""
+    """The watermarks and idleness of several sources, combined by an operator's clock."""
 
     def __init__(self, partitions: int) -> None:
-        """Know the partitions; none has spoken."""
+        """Start without any mark of the partitions."""
         self._table = ClockTable([TOPIC])
         self._partitions = {TOPIC: partitions}
         self._watermarks = [NEVER_MS] * partitions
@@ -46,7 +46,7 @@ class CombinedClock:
 
     @property
     def clock_ms(self) -> int:
-        """The clock after everything said so far."""
+        """The clock after all marks so far."""
         return self._table.clock_ms
 
     @property
@@ -55,7 +55,7 @@ class CombinedClock:
         return not any(self._awake)
 
     def restart(self) -> None:
-        """Go on with nothing but what a checkpoint holds."""
+        """Continue with only the state of the clock table, as after a restore."""
         table = ClockTable([TOPIC])
         table.apply(self._table.state())
         self._table = table
@@ -63,7 +63,7 @@ class CombinedClock:
     def report(
         self, partition: int, watermark_ms: int | None = None, *, idle: bool = False
     ) -> None:
-        """Say a source's watermark, or its status with the watermark that it had."""
+        """Report a source's watermark, or its idleness with an unchanged watermark."""
         before_ms = self._watermarks[partition]
         after_ms = before_ms if watermark_ms is None else watermark_ms
         mark = SourceMark(f"{TOPIC}/{partition}", 0, 0, before_ms, after_ms, idle)
@@ -74,7 +74,7 @@ class CombinedClock:
 
 
 def probed(case: Case) -> Results:
-    """Return the watermark of one source, or of several as they combine, wherever asked."""
+    """Return the watermark, of one source or combined, after each item that the case probes."""
     time = case.watermark
     if time["type"] in ("batch_delay", "batch_delay_multi"):
         return _batches(case)
@@ -89,13 +89,13 @@ def probed(case: Case) -> Results:
 
 
 def _is_asked(case: Case, after: int) -> bool:
-    """Whether the case probes here, or expects a word where it probes nowhere."""
+    """Return whether the case probes after this item, or has no probes and expects a result."""
     probes = [index for index, item in enumerate(case.input) if "probe" in item]
     return after in probes or (not probes and any(after == r.get("after") for r in case.expected))
 
 
 def _batches(case: Case) -> Results:
-    """Say all watermarks at the end of each batch; they stand at 0 before the first."""
+    """Return the clock after each batch; watermarks are 0 before the first batch."""
     time = case.watermark
     sources = [
         SourceWatermark(delay_ms, 0) for delay_ms in time.get("delays_ms") or [time["delay_ms"]]
@@ -116,7 +116,7 @@ def _batches(case: Case) -> Results:
 
 
 def changes(case: Case) -> Results:
-    """Return the clock where it moves, and whether all sources are idle where that changes."""
+    """Return each change of the clock, and each change between idle and active."""
     clock = CombinedClock(case.watermark["partitions"])
     results: Results = []
     for after, item in enumerate(case.input):

@@ -1,4 +1,4 @@
-"""What Tidemark does where peers differ, and so which cases of a dialect it does not offer.
+"""The rules that Tidemark follows where other systems differ.
 
 The numbers are those of the table in docs/semantics.md, "Where peers differ".
 """
@@ -41,9 +41,9 @@ RULES: dict[str, str] = {
 
 
 class NotOfferedError(Exception):
-    """A case needs a peer's option that Tidemark does not have."""
+    """A case needs an option of another system that Tidemark does not have."""
 
     def __init__(self, rule: str, instead: str | None = None) -> None:
-        """``rule`` is a key of RULES; ``instead`` says more than the rule does."""
+        """``rule``: a key of RULES; ``instead``: text in place of the rule's."""
         super().__init__(f"{rule}: {instead or RULES[rule]}")
         self.rule = rule

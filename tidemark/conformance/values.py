@@ -1,4 +1,4 @@
-"""The aggregates that cases name, and how a pane's values read in a case's words."""
+"""The aggregates that cases name, and the values of panes in the form of cases."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,23 +45,23 @@ NAMED: dict[str, MakeAggregate] = {
     "var_pop": partial(words.variance, sample=False),
     "var_samp": words.variance,
 }
-"""Aggregates of the value column by the names that cases use."""
+"""Aggregate functions of the value column, by the names that cases use."""
 
 
 TIMES = "times"
-"""Column of a pane with the event times of its rows by arrival, where a case asks for them."""
+"""Column of panes with the event times of their rows by arrival, if a case needs them."""
 
 
 @dataclass(frozen=True)
 class CaseAggregates:
-    """Aggregates by the columns of a pane, and what of a pane's row is the case's value."""
+    """The aggregates of a case by pane column, and the function from a pane to the case's value."""
 
     aggregates: Mapping[str, AggregateFunction]
     value: Callable[[Fields], Any]
 
 
 def aggregates_of(case: Case) -> CaseAggregates:
-    """Return what a case aggregates: one value, named ones, or a list of them."""
+    """Return the aggregates of a case: one value, named values, or a list of values."""
     shown = _shown(case.spec.get("aggregate"))
     if not any("first_ts" in result for result in case.expected):
         return shown

@@ -1,7 +1,7 @@
-"""Columns of the Kafka record itself: ``_key``, ``_timestamp``, ... (expression.METADATA).
+"""Metadata columns of the Kafka record: ``_key``, ``_timestamp``, ... (expression.METADATA).
 
-They are made only where the pipeline names them: a key that is no text kills a record only of a
-pipeline that looks at keys.
+A column is made only if the pipeline names it.  So a key that is not UTF-8 makes a dead letter only
+if the pipeline names ``_key``.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ def with_metadata(
     batch: RecordBatch,
     report_dead: ReportDead,
 ) -> tuple[Indices, pl.DataFrame]:
-    """Add the columns ``names`` to ``rows``, the rows of the batch's ``records``.
+    """Return records and rows with the columns ``names`` added.
 
-    Records whose key or headers are no UTF-8 are told to ``report_dead`` (index, stage, reason) and left
-    out.
+    ``records``: the indices in ``batch`` of ``rows``.  Records whose key or headers are not UTF-8
+    are left out, and reported to ``report_dead`` with index, stage and reason.
     """
     if not names:
         return records, rows

@@ -1,8 +1,8 @@
-"""What one ingest commit writes to a log: for each partition the rows of its keys, all marks.
+"""Build the segments of one ingest commit: for each log partition the rows of its keys, all marks.
 
-Every log partition is told the marks of all its sources, so each reader has the whole clock.  A
-segment too large for a message is cut between two records (Segment.split), which changes nothing
-downstream; a single record larger than that stays whole.
+Every log partition gets the marks of all sources of the log, so each reader has the whole clock.  A
+segment too large for a message is split between two records (Segment.split), which changes nothing
+downstream.  A single record larger than that stays whole.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,25 +18,25 @@ from tidemark.ingest.ingest import IngestOutput
 from tidemark.plan.physical import LogPlan, StreamPlan
 
 MAX_BYTES = 4 * 2**20
-"""Largest segment, uncompressed; the topics of a log take messages four times as large."""
+"""Maximum size of a segment, uncompressed; topics of logs accept messages four times as large."""
 
 
 class SegmentBuilder:
-    """Collects what ingest took from its sources since the last commit."""
+    """Collects the output of ingest since the last commit, and builds its segments."""
 
     def __init__(self, epoch: int, max_bytes: int = MAX_BYTES) -> None:
-        """Start with nothing taken; ``epoch`` is the life of the log."""
+        """Start empty; ``epoch``: of the log."""
         self._epoch = epoch
         self._max_bytes = max_bytes
         self._taken: dict[str, list[IngestOutput]] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was taken since the last commit."""
+        """Whether no batch was added since the last commit."""
         return not self._taken
 
     def add(self, taken: IngestOutput) -> None:
-        """Add a batch; those of one source come in order."""
+        """Add the output of a batch; batches of one source must come in order."""
         batches = self._taken.setdefault(taken.mark.source, [])
         if batches:
             ended, begins = batches[-1].mark.next_offset, taken.mark.first_offset
@@ -44,7 +44,7 @@ class SegmentBuilder:
         batches.append(taken)
 
     def clear(self) -> None:
-        """Forget everything, once all logs are built and committed."""
+        """Drop all batches, after all logs are built and committed."""
         self._taken.clear()
 
     def build(
@@ -56,36 +56,38 @@ class SegmentBuilder:
     ) -> list[list[Segment]]:
         """Return the segments of each partition of a log, in the order to write them.
 
-        ``partitions``: of each raw topic, as known now.  ``marks``: words of sources beyond what
-        they gave rows for: idleness, or that they are there.  Without any mark there is nothing
-        to write, and each list is empty.
+        ``partitions``: the number of partitions of each raw topic, as known now.  ``marks``: marks
+        of sources in addition to those of batches, about idleness or presence.  Without any mark
+        each list is empty.
         """
-        said = self._marks(log, marks)
-        if not said:
+        sources = self._marks(log, marks)
+        if not sources:
             return [[] for _ in range(log.partitions)]
         whole = Segment(
             epoch=self._epoch,
             part=0,
-            sources=tuple(said),
+            sources=tuple(sources),
             partitions={topic: partitions[topic] for topic in sorted(log.topics)},
             ingested_at_ms=now_ms,
             streams={},
         )
-        frames = {stream.name: self._split(stream, log.partitions, said) for stream in log.streams}
+        frames = {
+            stream.name: self._split(stream, log.partitions, sources) for stream in log.streams
+        }
         return [
             _sized(replace(whole, streams=_filled(frames, partition)), self._max_bytes)
             for partition in range(log.partitions)
         ]
 
     def _marks(self, log: LogPlan, marks: Iterable[SourceMark]) -> list[SourceMark]:
-        """Return one mark per source that spoke, sorted by source."""
-        said = {source: _joined(batches) for source, batches in self._taken.items()}
+        """Return one mark per source that has one, sorted by source."""
+        of_source = {source: _joined(batches) for source, batches in self._taken.items()}
         for mark in marks:
-            read = said.get(mark.source)
-            said[mark.source] = (
+            read = of_source.get(mark.source)
+            of_source[mark.source] = (
                 mark if read is None else replace(read, idle=mark.idle, silence_ms=mark.silence_ms)
             )
-        mine = [mark for mark in said.values() if mark.topic in log.topics]
+        mine = [mark for mark in of_source.values() if mark.topic in log.topics]
         return sorted(mine, key=lambda mark: (mark.topic, int(mark.source.rpartition("/")[2])))
 
     def _split(
@@ -108,7 +110,7 @@ class SegmentBuilder:
 
 
 def _marked(rows: pl.DataFrame, source: int) -> pl.DataFrame:
-    """Say of which source rows are, by its place among the marks."""
+    """Return rows with SOURCE, the position of their source among the marks."""
     return rows.hstack([pl.Series(SOURCE, np.full(rows.height, source, np.uint16))])
 
 
@@ -127,7 +129,7 @@ def _filled(
 
 
 def _sized(segment: Segment, max_bytes: int) -> list[Segment]:
-    """Cut a segment until each part fits; number the parts."""
+    """Return a segment split until each part fits, with the parts numbered."""
     fitting: list[Segment] = []
     waiting = [segment]
     while waiting:

@@ -1,11 +1,12 @@
-"""The time of one source's records: event time, quarantine, and the watermark before each.
+"""The time of one source's records: event time, quarantine, and the watermark before each record.
 
-1. Time looks at few columns.  It sees them of every record that is good, and of those dead only
-   for another column: these move time as well.
-2. A record whose event time is missing or out of range, on which an expression of time fails, or
-   which is dated too far in the future, is dead and moves no time.
-3. The watermark before each record is that of all records before it that move time, whatever
-   becomes of them later.
+1. Event time and watermark depend on few columns, the *time columns*.  They are read from every
+   good record, and from every dead record whose only fault is another column: such a record moves
+   time as well.
+2. A record is dead and moves no time if its event time is missing or out of range, if an expression
+   of time fails on it, or if it is too far in the future.
+3. The watermark before a record follows from all records before it that move time, even if they
+   become dead letters in a later step.
 
 See docs/semantics.md, "Sources, event time, watermarks".
 """
@@ -46,34 +47,41 @@ from tidemark.serde.records import RecordBatch
 FUTURE = "future timestamp"
 
 _NO_TIME = REASONS.index(MISSING)
-_RECORD = "@record"  # keeps the height of a frame in which time looks at no column
+_RECORD = "@record"  # keeps the height of a frame without time columns
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """Time of each record of a batch: ``moves`` are those with an event time, not quarantined."""
+    """The time of each record of a batch.
+
+    ``ms``: event times.  ``moves``: a mask of the records that have an event time and are not
+    quarantined.  ``watermarks``: before each record.  ``watermark_ms``: after all records.
+    """
 
     ms: Times
     moves: Mask
-    watermarks: Times  # before each record
-    watermark_ms: int  # after all
+    watermarks: Times
+    watermark_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class _TimeInput:
-    """The records of a batch that time sees, in order, and what it sees of them."""
+    """The records of a batch that may move time, in order, with their time columns as rows.
+
+    ``height``: of the whole batch.
+    """
 
     records: Indices
     rows: pl.DataFrame
-    height: int  # of the whole batch
+    height: int
 
     def values(self, expression: pl.Expr, dtype: pl.DataType) -> tuple[pl.Series, dict[int, str]]:
-        """Return what an expression makes of the rows, and why it fails, by record."""
+        """Return the values of an expression, and the reason by record where it fails."""
         values, faults = row_values(expression, self.rows, dtype)
         return values, {int(self.records[row]): reason for row, reason in faults.items()}
 
     def spread(self, mask: Mask) -> Mask:
-        """Return a mask of the rows as one of all records; the others' is false."""
+        """Return a mask of the rows as a mask of all records, false for the others."""
         spread = np.zeros(self.height, np.bool_)
         spread[self.records] = mask
         return spread
@@ -83,7 +91,7 @@ class SourceTime:
     """Event time and watermarks of one raw topic, as its source declares them."""
 
     def __init__(self, plan: SourcePlan) -> None:
-        """Find out which columns time looks at."""
+        """Find the time columns; ``plan``: of the source."""
         self._plan = plan
         self._delay_ms, self._min_ms = delay_ms(plan.watermark), plan.min_time_ms
         expressions = list(_expressions(plan))
@@ -100,7 +108,10 @@ class SourceTime:
     def of(
         self, batch: RecordBatch, parsed: ParsedBatch, watermark_ms: int, report_dead: ReportDead
     ) -> RecordTimes:
-        """Return the time of a batch's records; ``watermark_ms`` is that before it."""
+        """Return the time of a batch's records; ``watermark_ms``: before the batch.
+
+        Good records without time are reported to ``report_dead``.
+        """
         largest_ms = largest_of(watermark_ms, self._delay_ms)
         seen = self._seen(batch, parsed, report_dead)
         times = self._times(batch, parsed, seen, largest_ms, report_dead).not_before(self._min_ms)
@@ -113,8 +124,8 @@ class SourceTime:
         future_ms = self._plan.max_future_ms
         if future_ms is not None and not isinstance(self._plan.event_time, IngestTime):
             latest = np.where(counts, np.maximum(times.ms, candidates), times.ms)
-            dated = QuarantineInput(latest, known, candidates, counts, batch.timestamp_column())
-            ahead = is_quarantined(dated, largest_ms, future_ms)
+            records = QuarantineInput(latest, known, candidates, counts, batch.timestamp_column())
+            ahead = is_quarantined(records, largest_ms, future_ms)
             known, counts = known & ~ahead, counts & ~ahead
         self._report_timeless(parsed.good[~known[parsed.good]], times, report_dead)
         watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)
@@ -159,7 +170,7 @@ class SourceTime:
     def _candidates(
         self, seen: _TimeInput, times: EventTimes
     ) -> tuple[Times, Mask, dict[int, str]]:
-        """Return the watermark candidates, who has one, and why it fails, by record."""
+        """Return watermark candidates, a mask of the records with one, and reasons of failures."""
         watermark = self._plan.watermark
         if isinstance(watermark, Punctuated):
             marked, failed = seen.values(watermark.when, pl.Boolean())

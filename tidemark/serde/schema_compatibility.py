@@ -1,8 +1,8 @@
-"""Whether readers with one Avro schema can read what was written with another.
+"""Check whether readers with one Avro schema can read records written with another.
 
-The rules are those of the Avro specification, "Schema Resolution".  A change of results is safe if
-both directions work: consumers that know the old schema go on reading, and those that know the new
-one read what is there.
+The rules are those of the Avro specification, "Schema Resolution".  A change of a schema is safe if
+both directions work: consumers with the old schema read new records, and consumers with the new
+schema read old records.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _PROMOTED = {
 
 
 def breaking_changes(old: Schema, new: Schema) -> list[str]:
-    """Return what a change breaks, and for whom; nothing where it is safe."""
+    """Return what a change breaks, and for which readers; empty if the change is safe."""
     return [
         *(f"readers of the new schema: {fault}" for fault in resolution_errors(new, old, "")),
         *(f"readers of the old schema: {fault}" for fault in resolution_errors(old, new, "")),
@@ -28,7 +28,7 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
 
 
 def resolution_errors(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
-    """Yield where a reader cannot read what a writer writes; ``at``: the field both are of."""
+    """Yield the places where a reader cannot read a writer's records; ``at``: the field so far."""
     if isinstance(writer, list):
         for branch in writer:
             yield from resolution_errors(reader, branch, at)
@@ -43,7 +43,7 @@ def resolution_errors(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
 
 
 def _inside(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
-    """Compare two schemas of one kind."""
+    """Compare two schemas of the same type."""
     kind = _kind(reader)
     if kind == "record":
         yield from _fields(reader, writer, at)
