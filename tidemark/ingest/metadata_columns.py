@@ -32,9 +32,9 @@ def with_metadata(
     """
     if not names:
         return records, rows
-    made: dict[str, list[Any]] = {name: [] for name in names if name in _TEXTS}
+    texts: dict[str, list[Any]] = {name: [] for name in names if name in _TEXTS}
     kept = np.ones(len(records), np.bool_)
-    for name, values in made.items():
+    for name, values in texts.items():
         for position, index in enumerate(records.tolist()):
             try:
                 values.append(_TEXTS[name](batch, index))
@@ -42,16 +42,16 @@ def with_metadata(
                 kept[position] = False
                 values.append(None)
                 report_dead(index, name, f"{name} is not UTF-8 (byte {error.start})")
-    columns = [_column(name, made, records, batch) for name in names]
+    columns = [_column(name, texts, records, batch) for name in names]
     rows = rows.with_columns(columns)
     return (records, rows) if kept.all() else (records[kept], rows.filter(pl.Series(kept)))
 
 
 def _column(
-    name: str, made: dict[str, list[Any]], records: Indices, batch: RecordBatch
+    name: str, texts: dict[str, list[Any]], records: Indices, batch: RecordBatch
 ) -> pl.Series | pl.Expr:
-    if name in made:
-        return pl.Series(name, made[name], METADATA[name])
+    if name in texts:
+        return pl.Series(name, texts[name], METADATA[name])
     if name == "_timestamp":
         stamps = pl.Series(name, batch.timestamp_column()[records])
         return stamps.set(stamps < 0, None)

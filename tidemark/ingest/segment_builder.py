@@ -28,24 +28,24 @@ class SegmentBuilder:
         """Start empty; ``epoch``: of the log."""
         self._epoch = epoch
         self._max_bytes = max_bytes
-        self._taken: dict[str, list[IngestOutput]] = {}
+        self._outputs: dict[str, list[IngestOutput]] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether no batch was added since the last commit."""
-        return not self._taken
+        return not self._outputs
 
-    def add(self, taken: IngestOutput) -> None:
+    def add(self, output: IngestOutput) -> None:
         """Add the output of a batch; batches of one source must come in order."""
-        batches = self._taken.setdefault(taken.mark.source, [])
+        batches = self._outputs.setdefault(output.mark.source, [])
         if batches:
-            ended, begins = batches[-1].mark.next_offset, taken.mark.first_offset
-            assert ended == begins, f"{taken.mark.source}: batch from {begins} after {ended}"
-        batches.append(taken)
+            ended, begins = batches[-1].mark.next_offset, output.mark.first_offset
+            assert ended == begins, f"{output.mark.source}: batch from {begins} after {ended}"
+        batches.append(output)
 
     def clear(self) -> None:
         """Drop all batches, after all logs are built and committed."""
-        self._taken.clear()
+        self._outputs.clear()
 
     def build(
         self,
@@ -81,7 +81,7 @@ class SegmentBuilder:
 
     def _marks(self, log: LogPlan, marks: Iterable[SourceMark]) -> list[SourceMark]:
         """Return one mark per source that has one, sorted by source."""
-        of_source = {source: _joined(batches) for source, batches in self._taken.items()}
+        of_source = {source: _joined(batches) for source, batches in self._outputs.items()}
         for mark in marks:
             read = of_source.get(mark.source)
             of_source[mark.source] = (
@@ -95,10 +95,10 @@ class SegmentBuilder:
     ) -> list[pl.DataFrame]:
         """Return a stream's rows by log partition, in log order."""
         frames = [
-            _marked(taken.streams[stream.name], index)
+            _marked(output.streams[stream.name], index)
             for index, mark in enumerate(marks)
-            for taken in self._taken.get(mark.source, ())
-            if stream.name in taken.streams
+            for output in self._outputs.get(mark.source, ())
+            if stream.name in output.streams
         ]
         if not frames:
             return [pl.DataFrame()] * partitions

@@ -113,9 +113,11 @@ class SourceTime:
         Good records without time are reported to ``report_dead``.
         """
         largest_ms = largest_of(watermark_ms, self._delay_ms)
-        seen = self._seen(batch, parsed, report_dead)
-        times = self._times(batch, parsed, seen, largest_ms, report_dead).not_before(self._min_ms)
-        candidates, counts, failed = self._candidates(seen, times)
+        time_input = self._time_input(batch, parsed, report_dead)
+        times = self._times(batch, parsed, time_input, largest_ms, report_dead).not_before(
+            self._min_ms
+        )
+        candidates, counts, failed = self._candidates(time_input, times)
         for index, reason in failed.items():
             report_dead(index, "watermark", reason)
         known = times.known
@@ -131,7 +133,9 @@ class SourceTime:
         watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)
         return RecordTimes(times.ms, known, watermarks, watermark_of(largest_ms, self._delay_ms))
 
-    def _seen(self, batch: RecordBatch, parsed: ParsedBatch, report_dead: ReportDead) -> _TimeInput:
+    def _time_input(
+        self, batch: RecordBatch, parsed: ParsedBatch, report_dead: ReportDead
+    ) -> _TimeInput:
         records = parsed.good
         rows = pl.DataFrame([parsed.columns[name] for name in self.columns])
         if len(parsed.dead_with_time):
@@ -146,19 +150,21 @@ class SourceTime:
         self,
         batch: RecordBatch,
         parsed: ParsedBatch,
-        seen: _TimeInput,
+        time_input: _TimeInput,
         largest_ms: int,
         report_dead: ReportDead,
     ) -> EventTimes:
         """Return the event time of every record; blank ones have none."""
         spec, height = self._plan.event_time, len(batch)
         if isinstance(spec, ColumnTime):
-            return column_times(spec, seen.rows[spec.column]).spread(seen.records, height)
+            return column_times(spec, time_input.rows[spec.column]).spread(
+                time_input.records, height
+            )
         if isinstance(spec, ExpressionTime):
-            values, failed = seen.values(spec.expression, self._dtypes[0])
+            values, failed = time_input.values(spec.expression, self._dtypes[0])
             for index, reason in failed.items():
                 report_dead(index, "event time", reason)
-            return value_times(values).spread(seen.records, height)
+            return value_times(values).spread(time_input.records, height)
         if isinstance(spec, RecordTime):
             times = record_times(batch.timestamp_column())
         else:
@@ -168,20 +174,23 @@ class SourceTime:
         return times
 
     def _candidates(
-        self, seen: _TimeInput, times: EventTimes
+        self, time_input: _TimeInput, times: EventTimes
     ) -> tuple[Times, Mask, dict[int, str]]:
         """Return watermark candidates, a mask of the records with one, and reasons of failures."""
         watermark = self._plan.watermark
         if isinstance(watermark, Punctuated):
-            marked, failed = seen.values(watermark.when, pl.Boolean())
-            return times.ms, seen.spread(marked.fill_null(value=False).to_numpy()), failed
+            marked, failed = time_input.values(watermark.when, pl.Boolean())
+            return times.ms, time_input.spread(marked.fill_null(value=False).to_numpy()), failed
         if isinstance(watermark, FromExpression):
-            values, failed = seen.values(watermark.candidate, self._dtypes[-1])
-            made = value_times(values).not_before(self._min_ms)
-            for row in np.flatnonzero((made.reason != 0) & (made.reason != _NO_TIME)).tolist():
-                failed[int(seen.records[row])] = f"watermark: {made.why(row, self._min_ms)}"
-            made = made.spread(seen.records, seen.height)
-            return made.ms, made.known, failed
+            values, failed = time_input.values(watermark.candidate, self._dtypes[-1])
+            candidates = value_times(values).not_before(self._min_ms)
+            refused = (candidates.reason != 0) & (candidates.reason != _NO_TIME)
+            for row in np.flatnonzero(refused).tolist():
+                failed[int(time_input.records[row])] = (
+                    f"watermark: {candidates.why(row, self._min_ms)}"
+                )
+            candidates = candidates.spread(time_input.records, time_input.height)
+            return candidates.ms, candidates.known, failed
         return times.ms, times.known, {}
 
     def _report_timeless(

@@ -58,10 +58,10 @@ class ApproximateCountDistinct(CountDistinct):
         known = values.is_not_null()
         registers = np.zeros(values.len(), np.uint32)
         registers[known.to_numpy()] = _registers(stable_hashes(values.drop_nulls()))
-        held = pl.Series(registers)
+        column = pl.Series(registers)
         if not known.all():
-            held = pl.select(pl.when(known).then(held)).to_series()
-        return [single_item_lists(held, f"{name}.registers")]
+            column = pl.select(pl.when(known).then(column)).to_series()
+        return [single_item_lists(column, f"{name}.registers")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Concatenate the lists."""

@@ -28,10 +28,10 @@ LIST = "@list"
 """Int64 column beside flattened lists: the index of each element's list."""
 
 
-def single_item_lists(held: pl.Series, name: str) -> pl.Series:
+def single_item_lists(values: pl.Series, name: str) -> pl.Series:
     """Return a list of one for each value; an empty list for null."""
-    lists = held.reshape((held.len(), 1)).arr.to_list().alias(name)
-    return lists.list.drop_nulls() if held.null_count() else lists
+    lists = values.reshape((values.len(), 1)).arr.to_list().alias(name)
+    return lists.list.drop_nulls() if values.null_count() else lists
 
 
 def concatenated(column: str) -> pl.Expr:
@@ -59,12 +59,12 @@ def unflattened(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
     return lists.cast(pl.List(elements.dtype)).alias(elements.name)
 
 
-def structs(fields: pl.DataFrame, held: pl.Series) -> pl.Series:
-    """Return a struct of each row of ``fields``; null where ``held`` is null."""
+def structs(fields: pl.DataFrame, values: pl.Series) -> pl.Series:
+    """Return a struct of each row of ``fields``; null where ``values`` is null."""
     rows = fields.to_struct()
-    if not held.null_count():
+    if not values.null_count():
         return rows
-    return pl.select(pl.when(held.is_not_null()).then(rows)).to_series()
+    return pl.select(pl.when(values.is_not_null()).then(rows)).to_series()
 
 
 def is_scalar(found: pl.DataType) -> bool:
@@ -112,9 +112,9 @@ class Collect(OrderedFunction):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each value with the fields that order its row, as a list of one."""
-        held = rows[self.column]
-        fields = order_columns(rows, self.fields).with_columns(held.alias("value"))
-        return [single_item_lists(structs(fields, held), f"{name}.values")]
+        values = rows[self.column]
+        fields = order_columns(rows, self.fields).with_columns(values.alias("value"))
+        return [single_item_lists(structs(fields, values), f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Concatenate the lists."""
@@ -122,8 +122,8 @@ class Collect(OrderedFunction):
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
         """Return the values in order."""
-        index, held = in_row_order(partials[f"{name}.values"])
-        values = held["value"].cast(columns[self.column])
+        index, ordered = in_row_order(partials[f"{name}.values"])
+        values = ordered["value"].cast(columns[self.column])
         return unflattened(index, values, partials.height)
 
 
@@ -132,8 +132,8 @@ def in_row_order(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
 
     Returns the index of each element's list, and the elements as columns.
     """
-    index, held = flattened(lists)
-    fields = held.struct.unnest()
+    index, values = flattened(lists)
+    fields = values.struct.unnest()
     order = ARRIVAL_ORDER if "arrival" in fields.columns else ORDER
     ordered = fields.with_columns(pl.Series(LIST, index)).sort(LIST, *order)
     return ordered[LIST].to_numpy(), ordered

@@ -31,10 +31,10 @@ def row_bytes(columns: Iterable[pl.Series], height: int) -> Sizes:
     """Return the size of each of ``height`` rows in bytes."""
     sizes = np.zeros(height, np.int64)
     for column in columns:
-        taken = _value_bytes(column)
+        column_sizes = _value_bytes(column)
         if column.null_count():
-            taken = np.where(column.is_null().to_numpy(), _VALUE_BYTES, taken)
-        sizes += taken
+            column_sizes = np.where(column.is_null().to_numpy(), _VALUE_BYTES, column_sizes)
+        sizes += column_sizes
     return sizes
 
 
@@ -47,9 +47,9 @@ def _value_bytes(column: pl.Series) -> Sizes | int:
     if isinstance(dtype, pl.List):
         ends = item_counts(column).cumsum()
         items = column.explode(empty_as_null=False, keep_nulls=False)
-        taken = np.concatenate(([0], row_bytes([items], len(items)).cumsum()))
-        taken = np.concatenate(([0], taken[ends]))
-        return taken[1:] - taken[:-1]
+        totals = np.concatenate(([0], row_bytes([items], len(items)).cumsum()))
+        totals = np.concatenate(([0], totals[ends]))
+        return totals[1:] - totals[:-1]
     if isinstance(dtype, pl.Struct):
         return row_bytes((column.struct.field(field.name) for field in dtype.fields), len(column))
     return _VALUE_BYTES

@@ -202,14 +202,14 @@ class StatelessGraph:
         self, frames: Sequence[pl.DataFrame], height: int, dead_records: _DeadRecords
     ) -> None:
         """Report the records whose rows exceed MAX_RECORD_BYTES as dead."""
-        taken = [
+        sizes_of_rows = [
             (rows[RECORD], row_bytes((rows[n] for n in self.steps[step].columns), rows.height))
             for step, rows in ((keyed.step, frames[keyed.step]) for keyed in self.streams.values())
         ]
-        if sum(int(sizes.sum()) for _, sizes in taken) <= MAX_RECORD_BYTES:
+        if sum(int(sizes.sum()) for _, sizes in sizes_of_rows) <= MAX_RECORD_BYTES:
             return  # all records together do not exceed it
         total = np.zeros(height, np.int64)
-        for records, sizes in taken:
+        for records, sizes in sizes_of_rows:
             np.add.at(total, records.to_numpy(), sizes)
         for record in np.flatnonzero(total > MAX_RECORD_BYTES).tolist():
             dead_records.add(record, "log", too_large(int(total[record])))

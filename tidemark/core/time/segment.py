@@ -111,10 +111,10 @@ class Segment:
         )
         unread = replace(mark, first_offset=offset, watermark_before_ms=watermark_ms)
         index, at = pl.col(SOURCE), pl.col(OFFSET)
-        taken = (index < source) | ((index == source) & (at < offset))
-        head = {name: frame.filter(taken) for name, frame in self.streams.items()}
+        before = (index < source) | ((index == source) & (at < offset))
+        head = {name: frame.filter(before) for name, frame in self.streams.items()}
         tail = {
-            name: frame.filter(~taken).with_columns(index - source)
+            name: frame.filter(~before).with_columns(index - source)
             for name, frame in self.streams.items()
         }
         marks = (*self.sources[:source], read, *(other.unread() for other in later))
