@@ -12,8 +12,7 @@ COPY image.lock ./
 RUN pip install --require-hashes -r image.lock
 
 FROM builder AS code
-COPY pyproject.toml README.md ./
-COPY services ./services
+COPY pyproject.toml README.md LICENSE ./
 COPY tidemark ./tidemark
 RUN pip install --no-deps --no-build-isolation --prefix /opt/code .
 
@@ -42,6 +41,7 @@ import socket; asked = socket.create_connection(('127.0.0.1', 8080), 2); \
 asked.sendall(b'GET /health/ready HTTP/1.0\\r\\n\\r\\n'); raise SystemExit(asked.recv(12)[-3:] != b'200')"]
 COPY --from=packages /opt/tidemark /opt/tidemark
 COPY --from=code /opt/code /opt/tidemark
+COPY services ./services
 COPY examples ./examples
 USER tidemark
 
@@ -60,5 +60,6 @@ COPY --from=replay-packages /opt/tidemark /opt/tidemark
 COPY --from=code /opt/code /opt/tidemark
 RUN mkdir /opt/cache \
  && python -c "from tidemark.embedded.spark_jars import kafka_source_jars as fetch; fetch()"
+COPY services ./services
 COPY examples ./examples
 USER tidemark

@@ -3,8 +3,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test lint types core conformance integration replay e2e format \
-	bench fuzz chaos soak lock wheel clean
+.PHONY: help setup demo up down status test rest test-all lint types core conformance integration replay \
+	chaos engine e2e format bench fuzz soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -17,6 +17,8 @@ PORT ?=
 # Tests on Kafka wait for it more than they work: there are twice as many of them.
 JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
+# Which tests of a tier, by their marks: `make integration ONLY=long`; all of them where it is empty.
+ONLY ?=
 RECORDS ?= 1000000
 RUNS ?= 2
 SEED ?= 1
@@ -24,9 +26,10 @@ MINUTES ?= 30
 RATE ?= 20000
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest -q $(if $(ONLY),-m "$(ONLY)")
 
 help:  ## list the commands
-	@sed -n 's/^\([a-z0-9]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(READY)  ## make the virtual environment, fetch Kafka, find or install Java
 	@$(BIN)/python -m tidemark.embedded.setup
@@ -52,8 +55,20 @@ down: $(READY)  ## stop what `up` started; its data stays in var/
 status: $(READY)  ## show what runs
 	@$(BIN)/python -m tidemark.embedded status
 
+test: ONLY = not long
+test: RUNS = 1
 test: SEED = 16
-test: setup lint types core conformance integration replay e2e chaos  ## run all tests, two runs of chaos among them
+test: setup lint types core conformance integration replay chaos  ## run a part of each tier: 8 minutes on two cores
+	@echo "left out: the long tests, and e2e, which needs a Docker engine: make rest, or make test-all"
+
+rest: ONLY = long
+rest: RUNS = 1
+rest: SEED = 17
+rest: engine setup integration replay e2e chaos  ## run what `test` leaves out; needs a Docker engine
+
+test-all: engine  ## run all tests; needs a Docker engine
+	@$(MAKE) test
+	@$(MAKE) rest
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
@@ -64,25 +79,30 @@ types: $(READY)  ## check types
 
 core: export POLARS_MAX_THREADS ?= 1
 core: $(READY)  ## test the kernel and everything else that needs no Kafka
-	$(BIN)/python -m pytest -q $(SPREAD) tests --ignore tests/integration --ignore tests/conformance \
-	  --ignore tests/replay --ignore tests/e2e
+	$(PYTEST) $(SPREAD) tests --ignore tests/kafka --ignore tests/conformance \
+	  --ignore tests/spark --ignore tests/docker
 
-conformance: $(READY)  ## run the shared cases of windowing semantics
-	$(if $(wildcard tests/conformance),$(BIN)/python -m pytest -q $(SPREAD) tests/conformance)
+conformance: $(READY)  ## run the cases of windowing semantics
+	$(PYTEST) $(SPREAD) tests/conformance
 
 integration: export POLARS_MAX_THREADS ?= 1
-integration: SPREAD = -n $$((2 * $(JOBS))) --dist worksteal
+integration: SPREAD = -n $$((2 * $(JOBS))) --dist loadscope
 integration: setup  ## test against a real Kafka
-	$(BIN)/python -m pytest -q $(SPREAD) tests/integration
+	$(PYTEST) $(SPREAD) tests/kafka
 
 chaos: setup  ## kill and freeze services and brokers, RUNS times
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
 
 replay: setup  ## test replays on Spark against live results
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/replay
+	$(PYTEST) -n $(JOBS) --dist loadscope tests/spark
 
-e2e: setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
-	$(BIN)/python -m pytest -q tests/e2e
+engine:
+	@docker info >/dev/null 2>&1 || { echo \
+	  "these tests need a Docker engine, and \`docker info\` finds none: make test runs without" >&2; exit 2; }
+
+e2e: ONLY =
+e2e: engine setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
+	$(PYTEST) tests/docker
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .

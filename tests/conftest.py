@@ -1,16 +1,47 @@
-"""Hypothesis profiles: a hundred examples each, or as HYPOTHESIS_PROFILE says.
+"""How many examples properties draw, and which tests stay together where processes share them.
 
-``thorough`` is a thousand each; ``quick`` is for a second version of Python, once the first has run
-them all.
+Hypothesis draws thirty examples each, or as HYPOTHESIS_PROFILE says: ``thorough`` is a thousand
+each; ``quick`` is for a second version of Python, once the first has run them all.
 """
 
 import os
+from pathlib import PurePosixPath
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=SLOW)
-settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("default", max_examples=30, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("quick", max_examples=10, deadline=None, suppress_health_check=SLOW)
 settings.register_profile("thorough", max_examples=1_000, deadline=None, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+TOGETHER = (
+    ("test_local_stack.py",),
+    ("test_security.py",),
+    ("test_archive.py",),
+    ("test_trials_of_replay.py",),
+    ("test_replay.py", "test_from_raw.py", "test_into_live.py"),
+)
+"""Modules whose tests share a fixture that takes long to make: one process runs them all."""
+
+FIRST = ("test_window_kinds.py", "test_on_spark.py")
+"""Modules with a test so long that all other processes would wait for it at the end."""
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Hands out test by test, except for the modules of ``TOGETHER``: ``--dist loadscope``."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = PurePosixPath(nodeid.partition("::")[0]).name
+        return next((modules[0] for modules in TOGETHER if module in modules), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together | None:
+    return Together(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in FIRST)

@@ -5,14 +5,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.stack import Replica, Stack
+from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.processes import die_with_parent
 
 
 class Commands(Stack):
     """A stack; ``start`` too takes what ``launch`` does."""
 
-    def launch(
+    def launch(  # type: ignore[override]  # no variable is named in lower case
         self,
         replica: Replica,
         log: Path,

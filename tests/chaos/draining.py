@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.chaos.recorded import open_ended
-from tests.integration.stack import Stack
+from tests.kafka.support.stack import Stack
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import LATEST, offsets

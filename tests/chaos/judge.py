@@ -29,6 +29,7 @@ from tidemark.local.run import Published
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
 from tidemark.runtime.keyed.encoders import results_of
+from tidemark.serde.avro_results import AvroResults
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.segments import decode_segment
 
@@ -293,7 +294,9 @@ def _first_difference(got: Sequence[Any], wanted: Sequence[Any]) -> str:
 
 def _decoded(plan: OperatorPlan, values: Iterable[bytes]) -> list[Pane]:
     encoder = results_of(plan)
-    return list(map(encoder.pane_type.decode if plan.format == "avro" else json.loads, values))
+    if isinstance(encoder, AvroResults):
+        return list(map(encoder.pane_type.decode, values))
+    return list(map(json.loads, values))
 
 
 def _window(plan: OperatorPlan) -> tuple[str, ...]:

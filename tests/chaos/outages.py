@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from tests.chaos.supervising import Supervisor
-from tests.integration.stack import Stack
+from tests.kafka.support.stack import Stack
 from tidemark.embedded.broker import Broker
 
 STILL_S = 12.0

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from confluent_kafka import KafkaException
 
+from tests.chaos import pipelines
 from tests.chaos.commands import Commands
 from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
@@ -27,7 +29,7 @@ from tests.chaos.recorded import record
 from tests.chaos.records import draw_records
 from tests.chaos.schedule import FEED_S, SERVICES, Fault, Scenario, draw_scenario
 from tests.chaos.supervising import Supervisor
-from tests.integration.stack import Replica, Stack
+from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
 from tidemark.partition import Partition
@@ -122,9 +124,8 @@ def run(scenario: Scenario, logs: Path) -> Outcome:
 def _stack(scenario: Scenario, address: str, store: Path) -> Stack:
     name = f"chaos{scenario.seed}"
     partitions = {f"{name}-{topic}": count for topic, count in scenario.partitions.items()}
-    module, options = "tests.chaos.pipelines", scenario.options
     env = {**_ENV, **scenario.env, "TIDEMARK_STATE_DIR": str(store)}
-    return Commands(address, name, partitions, module, options, **env)
+    return Commands(address, name, partitions, pipelines, scenario.options, **env)
 
 
 def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:
@@ -186,9 +187,9 @@ class _Run:
             topic, numbers = next(iter(self.scenario.fed().items()))
             for n, at_s in enumerate((2.0, 9.0, 16.0)):
                 number = numbers[n % len(numbers)]
-                acts.append((at_s, lambda number=number: self._feeder.abort(topic, number)))
+                acts.append((at_s, partial(self._feeder.abort, topic, number)))
         for fault in self.scenario.faults:
-            acts.append((fault.at_s, lambda fault=fault: self._inject(fault)))
+            acts.append((fault.at_s, partial(self._inject, fault)))
         return acts
 
     def _disturb(self, slowness: float) -> None:
@@ -283,7 +284,7 @@ class _Run:
                 for number in range(self.scenario.options["partitions"])
             ]
             what = f"{service} to read all"
-            self._await(lambda s=service, logs=logs: self._drain.is_done(s, logs), DRAIN_S, what)
+            self._await(partial(self._drain.is_done, service, logs), DRAIN_S, what)
             supervisor.stop_service(service)
 
     def _require_ends(self) -> None:

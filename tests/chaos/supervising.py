@@ -6,13 +6,13 @@ nobody caused is a difference; so is a traceback, since only the infrastructure 
 
 import resource
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.integration.stack import Replica, Stack
+from tests.kafka.support.forked import Process
+from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.processes import die_with_parent
 
 PAUSE_S = 0.5
@@ -54,7 +54,7 @@ class Supervisor:
         self.differences: list[str] = []
         self.restarts: Counter[str] = Counter()
         self._lives: dict[Replica, _Life] = {}
-        self._twins: list[tuple[float, subprocess.Popen[bytes]]] = []
+        self._twins: list[tuple[float, Process]] = []
 
     def want(self, replica: Replica) -> bool:
         """Have a replica run from the next tick on; say whether it was not wanted before."""

@@ -1,15 +1,12 @@
-"""Where the shared cases are: beside the repository, or where $TIDEMARK_CONFORMANCE says."""
+"""The cases of conformance, in ``cases``; its README says what they mean."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tidemark.conformance.case import Case, read_cases
 
-FOLDER = Path(
-    os.environ.get("TIDEMARK_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
-)
+FOLDER = Path(__file__).parent / "cases"
 
 
 def all_cases() -> list[Case]:

@@ -1,4 +1,4 @@
-"""Each shared case through the real operators: neutral ones pass, others by the options offered."""
+"""Each case through the real operators: neutral ones pass, others by the options offered."""
 
 import re
 from pathlib import Path
@@ -16,8 +16,8 @@ CASES = {case.id: case for case in all_cases()}
 FAMILIES_TO_COME = ("not offered yet: joins", "not offered yet: patterns")
 
 
-def test_the_shared_cases_are_there():
-    assert CASES, f"no cases in {FOLDER}; set TIDEMARK_CONFORMANCE"
+def test_the_cases_are_there():
+    assert CASES, f"no cases in {FOLDER}"
 
 
 def test_what_is_not_yet_is_a_case():

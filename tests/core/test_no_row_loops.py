@@ -92,7 +92,7 @@ def objects(node: ast.AST, held: set[str]) -> Iterator[str]:
 def functions(tree: ast.AST, name: str = "") -> Iterator[tuple[str, list[ast.AST]]]:
     """Yield each function, and what is outside of all, with its own nodes."""
     own: list[ast.AST] = []
-    inside: list[ast.AST] = []
+    inside: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
     stack = list(ast.iter_child_nodes(tree))
     while stack:
         node = stack.pop()
@@ -110,6 +110,8 @@ def as_objects(body: list[ast.AST]) -> set[str]:
     """Return the names of variables that hold Python objects of a column."""
     held: set[str] = set()
     for node in body:
+        targets: list[ast.expr]
+        value: ast.expr | None
         if isinstance(node, ast.Assign):
             targets, value = node.targets, node.value
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
@@ -134,12 +136,13 @@ def called(node: ast.AST) -> str:
     """Return the name of what a call calls, else nothing."""
     if not isinstance(node, ast.Call):
         return ""
-    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+    name: str = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+    return name
 
 
 def is_count_of_rows(node: ast.AST) -> bool:
     """Whether it is range(x.height), range(x.size) or range(len(x)), without a step."""
-    if called(node) != "range" or len(node.args) > 2:
+    if not isinstance(node, ast.Call) or called(node) != "range" or len(node.args) > 2:
         return False
     last = node.args[-1]
     return (isinstance(last, ast.Attribute) and last.attr in {"height", "size"}) or (

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tests.fuzz import shapes
 from tests.fuzz.accounts import KINDS, Account, Books, differences
 from tests.fuzz.in_process import Outcome, note_letter, shown
 from tests.fuzz.judge import Judge
 from tests.fuzz.records import Raw, Records
 from tests.fuzz.shapes import SHAPES, Shape
-from tests.integration.stack import Stack
+from tests.kafka.support.stack import Stack
 from tidemark.partition import Partition
 from tidemark.runtime.client import topics
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
@@ -37,7 +38,6 @@ class OnKafka:
         """Send ``count`` records through ingest and judge what it wrote."""
         each = -(-count // (len(SHAPES) * self._partitions))
         outcome = Outcome()
-        shapes = "tests.fuzz.shapes"
         with Stack(self._broker, self._name, self._partitions, module=shapes) as stack:
             stack.start("ingest")
             accounts = dict(self._produced(stack, each, max_bytes))

@@ -130,7 +130,8 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
         at = PartitionStats("moves", 1, 10, 10 + lag, lag)
         ingest = stats(service="ingest", sources=[source], partitions=[at])
         windowing = stats(operators=[held(by, NOW_MS - 9_000)])
-        return told(ingest, windowing)["clocks"][0]["why"]
+        said: str = told(ingest, windowing)["clocks"][0]["why"]
+        return said
 
     assert why("moves/1") == "moves/1 holds it for 9 s: no record came for 8 s"
     assert (

@@ -1,5 +1,7 @@
 """How the monitor logs in, from the settings that all services share."""
 
+from typing import Any
+
 import pytest
 from faust.types.auth import AuthProtocol
 
@@ -19,7 +21,7 @@ def test_scram_over_tls_is_that():
         "sasl.username": "reader",
         "sasl.password": "secret",
     }
-    made = credentials(given)
+    made: Any = credentials(given)
     assert made.protocol == AuthProtocol.SASL_SSL
     assert (made.mechanism.value, made.username) == ("SCRAM-SHA-512", "reader")
     assert made.ssl_context.check_hostname
@@ -27,7 +29,8 @@ def test_scram_over_tls_is_that():
 
 
 def test_tls_without_a_user_is_that():
-    assert credentials({"security.protocol": "ssl"}).protocol == AuthProtocol.SSL
+    made: Any = credentials({"security.protocol": "ssl"})
+    assert made.protocol == AuthProtocol.SSL
 
 
 @pytest.mark.parametrize(

@@ -23,4 +23,5 @@ def places(request, tmp_path) -> Callable[[], Place]:
 
 @pytest.fixture
 def place(places) -> Place:
-    return places()
+    made: Place = places()
+    return made

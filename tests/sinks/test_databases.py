@@ -57,6 +57,7 @@ def test_sqlite_says_in_its_schema_what_tables_and_columns_are(tmp_path):
     place = sqlite_place(tmp_path)
     table = replace(PANES, comment="Panes */ DROP TABLE pops; /* of 'game'")
     opened(place, table).close()
+    assert place.run is not None
     ((schema,),) = place.run("SELECT sql FROM sqlite_master WHERE name = 'pops'")
     assert "/* Panes * / DROP TABLE pops; /* of 'game' */" in schema
     assert '"final" INTEGER /* No later row can change the pane */' in schema
@@ -65,6 +66,7 @@ def test_sqlite_says_in_its_schema_what_tables_and_columns_are(tmp_path):
 def test_duckdb_says_what_tables_and_columns_are(tmp_path):
     place = duck_place(tmp_path)
     opened(place).close()
+    assert place.run is not None
     assert place.run("SELECT comment FROM duckdb_tables() WHERE table_name = 'pops'") == [
         (PANES.comment,)
     ]

@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 
 from confluent_kafka import Message
 
-from tests.integration.stack import Stack
+from tests.kafka.support.stack import Stack
+from tests.soak import life
 from tests.soak.load import Load
 from tests.soak.panes import Panes
 from tidemark.embedded.broker import Broker
@@ -174,14 +175,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
-        module = "tests.soak.life"
         # A machine that does other work too may not let a process run for some seconds.
         patience = {
             "KAFKA_SESSION_TIMEOUT_MS": "45000",
             "KAFKA_HEARTBEAT_INTERVAL_MS": "3000",
             "TIDEMARK_TRANSACTION_TIMEOUT_MS": "120000",
         }
-        with Stack(broker.address, "soak", RAW_PARTITIONS, module, **patience) as stack:
+        with Stack(broker.address, "soak", RAW_PARTITIONS, life, None, **patience) as stack:
             stack.start()
             stack.await_partitions()
             load = Load(broker.address, stack.raw, RAW_PARTITIONS, asked.rate, asked.seed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.testing.steps import SCENARIOS, module, move
+from tests.support.scenarios import SCENARIOS, module, move
 from tidemark import Pipeline, bounded, count, tumbling
 from tidemark.errors import ConfigurationError
 from tidemark.testing import InProcess, MismatchError

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.trials.test_trials import TRIALS, runnable
+from tests.trials.listed import TRIALS, runnable
 
 LATER = {
     "B35": "joins with tables are not there yet",

@@ -1,38 +1,16 @@
-"""Public bug trials that need no Kafka, each whole, record by record, and cut at random.
+"""Public bug trials that need no Kafka, each with a cut of its own; properties draw all others.
 
 Where the others are: ``grep -rn "def test_.*b31" tests``.
 """
 
-import json
-import os
-from pathlib import Path
-
 import pytest
 
-from tests.trials.trial import CUTS, RECORDS, Seen, run, steps_of
-
-FILE = Path(
-    os.environ.get("TIDEMARK_TRIALS", Path(__file__).parents[3] / "shared" / "bug-trials.json")
-)
-TRIALS = {trial["id"]: trial for trial in json.loads(FILE.read_text())} if FILE.exists() else {}
-
-NEEDS_KAFKA = {
-    "B03": "idleness is a fact of the broker",
-    "B05": "silence is a fact of the broker",
-    "B24": "sizes of messages are the broker's",
-    "B60": "networks of containers",
-}
-"""Trials whose records could be read here, but not what they are about."""
-
-
-def runnable(trial):
-    spec = trial["spec"]
-    plain = steps_of(trial) <= set(RECORDS) and spec.get("window") in ("tumbling", "session")
-    return plain and spec.get("emit") == "final" and trial["id"] not in NEEDS_KAFKA
+from tests.trials.differences import differences
+from tests.trials.listed import TRIALS, runnable
+from tests.trials.trial import SmallCuts, run
 
 
 def test_the_trials_of_time_and_json_are_among_those_that_run():
-    assert TRIALS, f"no trials in {FILE}; set TIDEMARK_TRIALS"
     ran = {name for name, trial in TRIALS.items() if runnable(trial)}
     assert ran >= {
         "B02",
@@ -50,72 +28,9 @@ def test_the_trials_of_time_and_json_are_among_those_that_run():
     }
 
 
-@pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize("name", [name for name, trial in TRIALS.items() if runnable(trial)])
-def test_trial(name, cuts):
+def test_trial(name):
     trial = TRIALS[name]
-    wrong = list(differences(trial["expected"], run(trial, CUTS[cuts]), trial["spec"]))
+    seen = run(trial, SmallCuts(seed=int(name.removeprefix("B"))))
+    wrong = list(differences(trial["expected"], seen, trial["spec"]))
     assert not wrong, "\n".join(wrong)
-
-
-def differences(expected, seen: Seen, spec):
-    """Tell what a trial expects and does not find."""
-    if "any_of" in expected:
-        tried = [list(differences(each, seen, spec)) for each in expected["any_of"]]
-        if all(tried):
-            yield from (line for lines in tried for line in lines)
-        return
-    yield from _panes(expected, seen, spec)
-    if "open_at_end" in expected:
-        yield from _same("open", expected["open_at_end"], seen.open_panes)
-    yield from _counts(expected, seen)
-    for wanted in expected.get("late_records", ()):
-        if not any(wanted.items() <= row.items() for row in seen.late):
-            yield f"late: no {wanted} in {seen.late}"
-
-
-def _counts(expected, seen):
-    for name, got in (
-        ("late", len(seen.late)),
-        ("future_records", len(seen.rejected)),
-        ("rejected", len(seen.rejected)),
-        ("tombstones", seen.blank),
-    ):
-        if expected.get(name, got) != got:
-            yield f"{name}: expected {expected[name]}, got {got}"
-    if "reject_reason_names" not in expected:
-        return
-    for letter in seen.rejected:
-        if not any(word in letter.reason for word in ("unit", "range", "future")):
-            yield f"rejected: {letter.reason!r} names no unit and no range"
-
-
-def _panes(expected, seen, spec):
-    wanted = list(expected.get("windows", expected.get("query", ())))
-    for each in expected.get("sessions", ()):
-        bounds = {"start": each["first"], "end": each["last"] + spec["gap_ms"]}
-        wanted.append({**bounds, **{n: each[n] for n in ("key", "count", "sum")}})
-    extra = expected.get("and", {})
-    if isinstance(extra, dict):
-        wanted += extra.get("any_of", [])[:1]
-    yield from _same("windows", wanted, seen.panes)
-
-
-def _same(what, wanted, panes):
-    left = list(panes)
-    for each in wanted:
-        facts = {name: value for name, value in each.items() if name != "rows"}
-        found = [pane for pane in left if _holds(facts, pane)]
-        if len(found) != 1:
-            yield f"{what}: expected {facts} once, found {len(found)} times"
-            continue
-        left.remove(found[0])
-    for pane in left:
-        yield f"{what}: unexpected {pane}"
-
-
-def _holds(facts, pane):
-    """Compare with types: a key of false is not one of 0."""
-    return all(
-        pane[name] == value and type(pane[name]) is type(value) for name, value in facts.items()
-    )

@@ -8,6 +8,7 @@ is rejected only where none takes it.
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidemark import Pipeline, bounded, count, on_final, session, sum, tumbling  # noqa: A004
 from tidemark.local.run import Cuts, LocalRun
@@ -16,24 +17,22 @@ RECORDS = ("line", "produce", "wait_s", "replay", "setup", "query", "check")
 """Steps that the runner without Kafka can take: records, and what is asked of it afterwards."""
 
 
-class OneByOne(Cuts):
-    """Each record a segment of its own."""
+class SmallCuts(Cuts):
+    """Segments of one to three records: most trials have a few records."""
 
     def next(self):
-        return 1
-
-
-CUTS = {"whole": Cuts(), "one by one": OneByOne(), "drawn": Cuts(3)}
+        assert self._draw is not None
+        return self._draw.randint(1, 3)
 
 
 @dataclass
 class Seen:
     """What came out of a trial."""
 
-    panes: list[dict] = field(default_factory=list)
-    open_panes: list[dict] = field(default_factory=list)
-    late: list[dict] = field(default_factory=list)
-    rejected: list = field(default_factory=list)
+    panes: list[dict[str, Any]] = field(default_factory=list)
+    open_panes: list[dict[str, Any]] = field(default_factory=list)
+    late: list[dict[str, Any]] = field(default_factory=list)
+    rejected: list[Any] = field(default_factory=list)
     blank: int = 0
 
 
@@ -43,7 +42,7 @@ def steps_of(trial):
 
 def records_of(trial):
     """Return the record values in order; a tombstone is None."""
-    values = []
+    values: list[bytes | None] = []
     for step in trial["input"]:
         if isinstance(step, str):
             values.append(step.encode())

@@ -197,7 +197,7 @@ def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
 
 def _require_spark() -> None:
     if find_spec("pyspark") is None:
-        raise ConfigurationError("replays need Spark: pip install 'tidemark[spark]'")
+        raise ConfigurationError("replays need Spark: pip install 'tidemark-streams[spark]'")
 
 
 def _time_ms(text: str | None, otherwise_ms: int) -> int:

@@ -50,7 +50,7 @@ def _monitor(config: Config, plan: Plan) -> None:
         from tidemark.monitor import app
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{error.name} is not installed: pip install 'tidemark[monitor]'"
+            f"{error.name} is not installed: pip install 'tidemark-streams[monitor]'"
         ) from None
     app.run(config, plan)
 

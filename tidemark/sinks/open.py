@@ -25,7 +25,7 @@ def open_sink(address: str) -> Sink:
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"TIDEMARK_SINK: {without_password(address)} needs the module {error.name}: "
-            "pip install 'tidemark[sinks]'"
+            "pip install 'tidemark-streams[sinks]'"
         ) from error
 
 

@@ -43,7 +43,7 @@ def _client(config: Config) -> Any:
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"TIDEMARK_SCHEMA_REGISTRY: {error.name} is not installed: "
-            "pip install 'tidemark[registry]'"
+            "pip install 'tidemark-streams[registry]'"
         ) from None
     settings: dict[str, Any] = {"url": config.schema_registry, "timeout": _TIMEOUT_S}
     user = config.schema_registry_user.get_secret_value()

@@ -1,0 +1,208 @@
+"""Aggregates in Python: any cut gives the same; mistakes are named when they are built."""
+
+import math
+from fractions import Fraction
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.aggregating import BY, COLUMNS, expected, frame, merged, row_lists, shown
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.custom import Custom, FrameFunction
+from tidemark.errors import PipelineError
+
+
+class Span:
+    """Greatest less least, of integers."""
+
+    def init(self):
+        return None
+
+    def add(self, state, row):
+        value = row["int"]
+        return state if value is None else self.merge(state, [value, value])
+
+    def merge(self, state, other):
+        if state is None or other is None:
+            return other if state is None else state
+        return [min(state[0], other[0]), max(state[1], other[1])]
+
+    def result(self, state):
+        return None if state is None else str(state[1] - state[0])
+
+
+class Texts:
+    """All texts in order, with how often they came."""
+
+    def init(self):
+        return {}
+
+    def add(self, state, row):
+        return self.merge(state, {row["text"] or "": 1})
+
+    def merge(self, state, other):
+        for text, count in other.items():
+            state[text] = state.get(text, 0) + count
+        return state
+
+    def result(self, state):
+        return [f"{text}*{state[text]}" for text in sorted(state)]
+
+
+def trail(rows):
+    return ",".join(rows["text"].fill_null("-")) + str(rows["int"].drop_nulls().len())
+
+
+AGGREGATION = Aggregation(
+    {
+        "span": Custom(("int",), pl.String(), Span()),
+        "texts": Custom(("text",), pl.List(pl.String()), Texts()),
+        "trail": FrameFunction(("text", "int"), pl.String(), trail),
+    },
+    COLUMNS,
+)
+
+
+def oracle(rows):
+    integers = [row["int"] for row in rows if row["int"] is not None]
+    texts = [row["text"] or "" for row in rows]
+    trail = ",".join("-" if row["text"] is None else row["text"] for row in rows)
+    return {
+        "span": str(max(integers) - min(integers)) if integers else None,
+        "texts": [f"{text}*{texts.count(text)}" for text in sorted(set(texts))],
+        "trail": f"{trail}{len(integers)}",
+    }
+
+
+@given(row_lists(), st.randoms(use_true_random=False))
+def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
+    whole = AGGREGATION.partials(frame(rows), BY)
+    found = merged(list(rows), choose, AGGREGATION)
+
+    assert shown(whole, AGGREGATION) == expected(rows, oracle)
+    assert shown(found, AGGREGATION) == expected(rows, oracle)
+
+
+def test_values_have_the_types_promised_even_of_no_rows():
+    nothing = AGGREGATION.partials(frame([]), BY)
+
+    assert AGGREGATION.values(nothing).schema == AGGREGATION.types
+
+
+def test_state_of_a_custom_aggregate_is_one_text():
+    rows = frame([{"int": i} for i in range(50)])
+
+    partials = AGGREGATION.combine([AGGREGATION.partials(rows, BY)] * 2, BY)
+
+    assert partials["span.states"].to_list() == [["[0, 49]"]]
+    assert partials["span.rows"].to_list() == [[]]
+
+
+class FloatSum(Span):
+    def add(self, state, row):
+        return (state or 0.0) + (row["float"] or 0.0)
+
+    def merge(self, state, other):
+        return (state or 0.0) + (other or 0.0)
+
+    def result(self, state):
+        return None if math.isnan(state or 0.0) else state
+
+
+class ExactSum(FloatSum):
+    def add(self, state, row):
+        if row["float"] is None or not math.isfinite(row["float"]):
+            return state
+        return str(Fraction(state or 0) + Fraction(row["float"]))
+
+    def merge(self, state, other):
+        return str(Fraction(state or 0) + Fraction(other or 0))
+
+    def result(self, state):
+        return float(Fraction(state or 0))
+
+
+class Last(Span):
+    def add(self, state, row):
+        return row["int"]
+
+    def merge(self, state, other):
+        return other
+
+    def result(self, state):
+        return str(state)
+
+
+class Unwritable(Span):
+    def add(self, state, row):
+        return {1, 2}
+
+
+class Wrong(Span):
+    def result(self, state):
+        return 7
+
+
+def test_a_result_that_depends_on_order_or_grouping_is_refused():
+    with pytest.raises(PipelineError, match=r"x=custom\(Last\): the result depends on the order"):
+        Aggregation({"x": Custom(("int",), pl.String(), Last())}, COLUMNS)
+    with pytest.raises(PipelineError, match=r"x=custom\(FloatSum\): the result depends on the ord"):
+        Aggregation({"x": Custom(("float",), pl.Float64(), FloatSum())}, COLUMNS)
+    Aggregation({"x": Custom(("float",), pl.Float64(), ExactSum())}, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            Custom(("nope",), pl.String(), Span()),
+            r'x=custom\(Span\): no column "nope"; the columns are int',
+        ),
+        (Custom(("text",), pl.String(), Span()), r"x=custom\(Span\): add, merge: KeyError: 'int'"),
+        (
+            Custom(("int",), pl.String(), Unwritable()),
+            r"x=custom\(Unwritable\): add, merge: TypeError: Obj",
+        ),
+        (FrameFunction(("nope",), pl.String(), trail), r'x=apply_frame\(trail\): no column "nope"'),
+    ],
+)
+def test_aggregates_that_cannot_work_are_named(kind, message):
+    with pytest.raises(PipelineError, match=message):
+        Aggregation({"x": kind}, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            Custom(("int",), pl.String(), Wrong()),
+            r"x=custom\(Wrong\): result: TypeError: .*7 is a int",
+        ),
+        (
+            FrameFunction(("int",), pl.String(), len),
+            r"x=apply_frame\(len\): result: TypeError: .*is a int",
+        ),
+        (
+            FrameFunction(("int",), pl.String(), lambda rows: rows["y"]),
+            r"x=apply_frame\(<lambda>\): function:",
+        ),
+    ],
+)
+def test_a_function_that_fails_is_named_with_what_it_raised(kind, message):
+    aggregation = Aggregation({"x": kind}, COLUMNS)
+    partials = aggregation.partials(frame([{"int": 1}]), BY)
+
+    with pytest.raises(PipelineError, match=message):
+        aggregation.values(partials)
+
+
+def test_the_frame_holds_the_columns_asked_for_by_event_time():
+    seen = []
+    kind = FrameFunction(("int",), pl.Float64(), lambda rows: seen.append(rows))
+    aggregation = Aggregation({"x": kind}, COLUMNS)
+    rows = frame([{"int": 1, "@event_time": 9}, {"int": 2, "@event_time": 3}])
+
+    assert aggregation.values(aggregation.partials(rows, BY)).rows() == [(None,)]
+    assert seen[0].equals(pl.DataFrame({"int": [2, 1]}))

@@ -1,0 +1,240 @@
+"""Services of a pipeline as processes, on the broker of the test session."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any, NamedTuple, Self
+
+from confluent_kafka import Producer
+
+from tests.kafka.pipelines import pops
+from tests.kafka.support.forked import Forked, Process
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.config import Config
+
+ROOT = Path(__file__).parents[3]
+
+
+class Replica(NamedTuple):
+    """One process of a service; its slot is a part of its transactional id."""
+
+    service: str
+    slot: str = "0"
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.slot}"
+
+
+class Stack:
+    """A pipeline on a broker; a context that leaves no process behind."""
+
+    def __init__(
+        self,
+        broker: str,
+        name: str,
+        raw_partitions: int | Mapping[str, int] = 1,
+        module: ModuleType = pops,
+        options: Mapping[str, Any] | None = None,
+        **env: str,
+    ) -> None:
+        """Create the topics of the pipeline that ``module`` builds.
+
+        ``raw_partitions``: of each raw topic.  ``options``: what its ``build`` takes besides the
+        name; the services read them from TEST_OPTIONS.
+        """
+        self.name = name
+        self.config = Config(bootstrap_servers=broker)
+        self.admin = clients.admin(self.config)
+        self.plan: Plan = module.build(name, **(options or {})).plan()
+        raw = list(_raw_topics(self.plan, raw_partitions))
+        self.raw = raw[0].name
+        topics.ensure(self.admin, [*raw, *topics.own_topics(self.plan)], -1)
+        self.processes: dict[Replica, Process] = {}
+        self._lives: Counter[Replica] = Counter()
+        self._files = TemporaryDirectory()
+        self.folder = Path(self._files.name)
+        self._env = {
+            **os.environ,
+            "KAFKA_BOOTSTRAP_SERVERS": broker,
+            "KAFKA_SESSION_TIMEOUT_MS": "6000",
+            "KAFKA_HEARTBEAT_INTERVAL_MS": "500",
+            "PIPELINE": module.__name__,
+            "TEST_PIPELINE": name,
+            "TEST_OPTIONS": json.dumps(options or {}),
+            "PYTHONPATH": str(ROOT),
+            **env,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # pytest shows it where a test has failed
+            for name, text in self.logs():
+                sys.stderr.write(f"--- {self.name} {name}\n{text[-2_000:]}\n")
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        self._files.cleanup()
+
+    def start(self, *services: str, slot: str = "0", **env: Any) -> None:
+        """Start a process of each service, of all by default; ``env`` is of ``launch``."""
+        for service in services or self.plan.services():
+            replica = Replica(service, slot)
+            self._lives[replica] += 1
+            self.processes[replica] = self.launch(replica, self._log(replica), **env)
+
+    def launch(self, replica: Replica, log: Path, **env: str) -> Process:
+        """Run a process of a service; it is the caller's to end."""
+        return Forked(replica.service, self.environment(replica, env), log)
+
+    def environment(self, replica: Replica, env: Mapping[str, str]) -> dict[str, str]:
+        """Return all variables of a replica's process; ``env`` counts before the stack's own."""
+        return {**self._env, "TIDEMARK_SLOT": replica.slot, **env}
+
+    def process(self, service: str, slot: str = "0") -> Process:
+        """Return a process that was started and not ended since."""
+        return self.processes[Replica(service, slot)]
+
+    def log(self, service: str, slot: str = "0") -> str:
+        """Return what a service has logged since its last start."""
+        return self._log(Replica(service, slot)).read_text()
+
+    def logs(self) -> Iterator[tuple[str, str]]:
+        """Return name and text of every log, those of earlier lives too."""
+        for path in sorted(self.folder.glob("*.log")):
+            yield path.stem, path.read_text(errors="replace")
+
+    def await_partitions(self) -> None:
+        """Wait until every service that runs has some."""
+        wait_until(
+            lambda: all("was given" in self.log(*replica) for replica in self.processes),
+            f"partitions of {self.name}",
+        )
+
+    def _log(self, replica: Replica) -> Path:
+        return self.folder / f"{replica.service}.{replica.slot}.{self._lives[replica]}.log"
+
+    def stop(self, *services: str, slot: str | None = None) -> dict[str, int]:
+        """End services as a supervisor does; return the exit status of each, the worst if several.
+
+        ``slot``: only the processes of that slot.
+        """
+        statuses: dict[str, int] = {}
+        for replica, status in self._end(services, slot, signal.SIGTERM).items():
+            statuses[replica.service] = max(statuses.get(replica.service, 0), status, key=abs)
+        return statuses
+
+    def kill(self, *services: str, slot: str | None = None) -> None:
+        self._end(services, slot, signal.SIGKILL)
+
+    def _end(self, services: tuple[str, ...], slot: str | None, number: int) -> dict[Replica, int]:
+        chosen = [
+            replica
+            for replica in self.processes
+            if replica.service in (services or self.plan.services())
+            and slot in (None, replica.slot)
+        ]
+        ended = {replica: self.processes.pop(replica) for replica in chosen}
+        for process in ended.values():
+            process.send_signal(number)
+        return {replica: process.wait(timeout=15) for replica, process in ended.items()}
+
+    def produce(
+        self, records: Iterable[tuple[int, bytes | None, bytes | None]], topic: str | None = None
+    ) -> None:
+        """Write (partition, key, value) to a topic, by default the raw one."""
+        servers = self.config.bootstrap_servers
+        # Idempotent, or a batch that is sent again comes behind the next one.
+        settings = {
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 1_000_000,
+            "message.max.bytes": clients.MAX_MESSAGE_BYTES,
+        }
+        producer = Producer({"bootstrap.servers": servers, **settings})
+        for partition, key, value in records:
+            producer.produce(topic or self.raw, value, key, partition)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def move(self, player: str, at: int, score: int = 1, partition: int = 0) -> None:
+        self.produce([(partition, None, move(player, at, score))])
+
+    def committed(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """Return what a read_committed consumer sees of a topic."""
+        return self.all_committed([topic])[topic]
+
+    def all_committed(
+        self, names: Iterable[str]
+    ) -> dict[str, list[tuple[bytes | None, bytes | None]]]:
+        """Return what a read_committed consumer sees of several topics."""
+        counts = topics.partition_counts(self.admin)
+        found: dict[str, list[tuple[bytes | None, bytes | None]]] = {name: [] for name in names}
+        partitions = [Partition(name, n) for name in found for n in range(counts[name])]
+        begin = offsets(self.admin, partitions, EARLIEST)
+        end = offsets(self.admin, partitions, LATEST)
+        ranges = {at: (begin[at], end[at]) for at in partitions}
+        for message in read(self.config, ranges):
+            found[message.topic() or ""].append((message.key(), message.value()))
+        return found
+
+    def results(self, name: str) -> list[dict[str, Any]]:
+        """Return the JSON records of an output, as ``pops`` or ``pops.late``."""
+        return [json.loads(value or b"") for _, value in self.committed(f"{self.name}.{name}")]
+
+    def await_results(self, name: str, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
+        wait_until(lambda: enough(self.results(name)), f"{name} of {self.name}")
+
+    def figures(self, service: str, slot: str = "0") -> dict[str, str]:
+        """Return the latest figures that a service has logged."""
+        words = self.log(service, slot).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def _raw_topics(plan: Plan, partitions: int | Mapping[str, int]) -> Iterator[topics.Topic]:
+    for topic in topics.raw_topics(plan):
+        count = partitions if isinstance(partitions, int) else partitions[topic.name]
+        yield topics.Topic(topic.name, count, topic.settings)
+
+
+def move(player: str, at: int, score: int = 1, **others: object) -> bytes:
+    return json.dumps({"player": player, "at": at, "score": score, **others}).encode()
+
+
+def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not happened():
+        assert time.monotonic() < deadline_s, f"{what} did not come in {timeout_s} s"
+        time.sleep(0.2)
+
+
+def last_panes(panes: Iterable[Mapping[str, Any]], value: str) -> dict[tuple[str, int], int]:
+    """Return what a sink holds: the last pane of each key and start, unless it was withdrawn."""
+    return {
+        (pane["player"], pane["start"]): pane[value]
+        for pane in _newest(panes).values()
+        if not pane.get("retracted")
+    }
+
+
+def _newest(panes: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Mapping[str, Any]]:
+    return {(pane["player"], pane["start"]): pane for pane in panes}
+
+
+def duplicates(panes: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return panes that came twice with the same revision."""
+    seen = Counter(
+        (p["player"], p["start"], p["revision"], bool(p.get("retracted"))) for p in panes
+    )
+    return [pane for pane, times in seen.items() if times > 1]

@@ -1,0 +1,113 @@
+"""The monitor beside a running pipeline: JSON, page, alerts, and its state after kill -9."""
+
+import json
+from itertools import count
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from tests.kafka.support.stack import Stack, move, wait_until
+from tidemark.embedded.broker import free_port
+
+T = 1_772_438_400_000
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def told(port: int) -> dict[str, Any]:
+    code, body = ask(port, "/api/status")
+    return json.loads(body) if code == 200 else {"processes": [], "alerts": [], "clocks": []}
+
+
+def process(port: int, name: str) -> dict[str, Any]:
+    return next((each for each in told(port)["processes"] if each["process"] == name), {})
+
+
+def await_rows_in(port: int, name: str, count: int) -> None:
+    wait_until(lambda: process(port, name).get("rows_in") == count, "the rows")
+
+
+def kinds(port: int) -> set[tuple[str, str]]:
+    return {(each["kind"], each["process"]) for each in told(port)["alerts"]}
+
+
+@pytest.mark.long
+def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(broker, port):
+    name = "watched"
+    with Stack(broker, name, raw_partitions=2) as stack:
+        # Any service may start first: here before there is anything to watch.
+        stuck = {"TIDEMARK_ALERT_CLOCK_STUCK_MS": "2000"}
+        stack.start("monitor", TIDEMARK_HTTP_PORT=str(port), **stuck)
+        stack.start()
+        moves = [(0, None, move("a", T + 1_000 * second)) for second in range(30)]
+        stack.produce([(0, None, b"not json"), (1, None, move("a", T)), *moves])
+
+        for service in ("windowing/0", "sessions/0"):
+            await_rows_in(port, service, 31)
+        wait_until(lambda: process(port, "ingest/0").get("lag") == 0, "no lag")
+        holder = f"{stack.raw}/1"
+        raised = {("clock stuck", "windowing/0"), ("dead letters", "ingest/0")}
+        wait_until(lambda: raised <= kinds(port), "alerts")
+        (stands, *_) = [a["text"] for a in told(port)["alerts"] if a["kind"] == "clock stuck"]
+        assert stands.startswith(f"{holder} holds the clock of ")
+
+        code, body = ask(port, f"/api/why?operator=pops&end_ms={T + 10_000}")
+        clocks = json.loads(body)
+        assert code == 200
+        assert {c["held_by"] for c in clocks} == {holder}
+        assert all(c["open"] for c in clocks)
+        assert all(c["why"].startswith(f"{holder} holds it for ") for c in clocks)
+        assert all("no record came for " in c["why"] for c in clocks)
+        assert ask(port, "/api/why?end_ms=soon")[0] == 400
+
+        code, page = ask(port, "/")
+        assert code == 200
+        assert f"<h1>{name}</h1>" in page
+        for shown in ("windowing/0", "sessions/0", holder, "clock stuck", "2026-03-02 07:59:58"):
+            assert shown in page, shown
+
+        before = told(port)
+        stack.kill("ingest", "windowing", "sessions")
+        stack.process("monitor").kill()
+        stack.process("monitor").wait()
+        stack.start("monitor", TIDEMARK_HTTP_PORT=str(port), **stuck)
+        wait_until(lambda: ask(port, "/health/ready")[0] == 200, "its tables")
+        # It may have been killed before its tables knew what its page showed; it reads that again.
+        wait_until(lambda: _counts(told(port)) == _counts(before), "its state")
+        wait_until(lambda: raised <= kinds(port), "its alerts")
+        wait_until(lambda: ("silent", "windowing/0") in kinds(port), "silence")
+
+        stack.start("windowing", "ingest")
+        later = count(T + 60_000, 1_000)
+
+        def moves_on() -> bool:
+            """Time that stands again would soon be an alert again."""
+            at = next(later)
+            stack.produce((partition, None, move("a", at)) for partition in (0, 1))
+            return ("clock stuck", "windowing/0") not in kinds(port)
+
+        wait_until(moves_on, "an end of the alert")
+        wait_until(lambda: ("silent", "windowing/0") not in kinds(port), "an end of silence")
+        process_of_monitor = stack.process("monitor")
+        process_of_monitor.terminate()
+        assert process_of_monitor.wait(30) == 0
+
+
+def _counts(status: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    names = ("rows_in", "rows_out", "late", "dead_letters", "started_at_ms")
+    return {p["process"]: tuple(p[n] for n in names) for p in status["processes"]}

@@ -1,0 +1,67 @@
+"""How a pipeline is found: by module, by file and by attribute."""
+
+import sys
+
+import pytest
+
+from tidemark import (
+    PipelineError,
+    load_pipeline,
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("from tidemark import Pipeline\n" + text)
+
+
+def test_a_pipeline_is_found_by_module_by_file_and_by_attribute(folder):
+    write(folder / "jobs" / "one.py", "job = same = Pipeline('one')")
+    write(folder / "two.py", "a = Pipeline('a')\nb = Pipeline('b')")
+    assert load_pipeline("jobs.one").name == "one"
+    assert load_pipeline("jobs/one.py") is load_pipeline("jobs.one:same")
+    assert load_pipeline("two:b").name == "b"
+    assert load_pipeline("two.py:a").name == "a"
+
+
+def test_a_file_outside_the_working_directory_is_found_too(folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "outside.py"
+    write(elsewhere, "job = Pipeline('outside')")
+    assert load_pipeline(str(elsewhere)).name == "outside"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere", "pipeline 'nowhere': no module 'nowhere' in"),
+        ("jobs.nowhere", "no module 'jobs.nowhere' in"),
+        ("nowhere.py", "pipeline 'nowhere.py': no such file in"),
+        ("not-a-name.py", "'not-a-name' is not the name of a module"),
+        ("none", "module 'none' defines 0 pipelines: none"),
+        ("two", "module 'two' defines 2 pipelines: a, b; choose one as two:NAME"),
+        ("two:c", "module 'two' has no 'c'; its pipelines: a, b"),
+        ("two:Pipeline", "two:Pipeline is a type, not a Pipeline"),
+    ],
+)
+def test_what_is_not_found_is_named(folder, path, message):
+    write(folder / "none.py", "")
+    write(folder / "not-a-name.py", "")
+    write(folder / "two.py", "a = Pipeline('a')\nb = Pipeline('b')")
+    with pytest.raises(PipelineError, match=message.replace("(", "\\(")):
+        load_pipeline(path)
+
+
+def test_a_module_that_lacks_a_dependency_says_so_itself(folder):
+    write(folder / "broken.py", "import surely_not_installed")
+    with pytest.raises(ModuleNotFoundError, match="surely_not_installed"):
+        load_pipeline("broken")

@@ -1,0 +1,166 @@
+"""Panes and late rows as JSON and as Avro: the same values, and no bit lost."""
+
+import json
+import math
+import struct
+from decimal import Decimal
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.serde.samples import AGGREGATES, KEY, LATE, PANES
+from tidemark.errors import PipelineError
+from tidemark.serde.avro_results import AvroResults
+from tidemark.serde.json_results import JsonResults
+
+
+def json_results() -> JsonResults:
+    return JsonResults(list(KEY), list(AGGREGATES), list(KEY))
+
+
+def avro_results() -> AvroResults:
+    return AvroResults("game.pops-per-minute", KEY, AGGREGATES, KEY)
+
+
+def test_panes_are_json_objects_under_their_key_and_start():
+    keys, values = json_results().panes(PANES)
+
+    assert [json.loads(key) for key in keys] == [
+        ["a", 1, 0], ['"\n\u2028é', 2, 10], [None, 3, -20],
+    ]  # fmt: skip
+    assert values[0] == (
+        b'{"key":"a","n":1,"start":0,"end":10,"revision":2,"timing":"on_time","final":true,'
+        b'"pops":5,"mean":0.1}'
+    )
+
+
+def test_retraction_has_no_values():
+    _, values = json_results().panes(PANES)
+
+    assert json.loads(values[1]) == {
+        "key": '"\n\u2028é',
+        "n": 2,
+        "start": 10,
+        "end": 20,
+        "revision": 3,
+        "timing": "late",
+        "final": False,
+        "retracted": True,
+    }
+
+
+def test_panes_of_the_end_of_input_say_so():
+    _, values = json_results().panes(PANES.with_columns(end_of_input=pl.lit(value=True)))
+
+    assert all(json.loads(value)["end_of_input"] for value in values)
+
+
+@pytest.mark.parametrize("results", [json_results(), avro_results()])
+def test_nothing_makes_no_messages(results: JsonResults | AvroResults):
+    assert results.panes(PANES.clear()) == ([], [])
+    assert results.late(LATE.clear()) == ([], [])
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_rows_left_of_several_chunks_have_their_keys(chunks: list[list[bool]]):
+    late = pl.concat([LATE[:1]] * sum(map(len, chunks))).rechunk().with_row_index("at")
+    late = late.with_columns(n=pl.col("at").cast(pl.Int64))
+    cut, at = [], 0
+    for chunk in chunks:
+        cut.append(late[at : at + len(chunk)].rechunk())
+        at += len(chunk)
+    kept = pl.Series([keep for chunk in chunks for keep in chunk])
+    left = pl.concat(cut, rechunk=False).filter(kept)
+
+    for results in (json_results(), avro_results()):
+        keys, _ = results.late(left)
+        assert [json.loads(key) for key in keys] == [["a", n] for n in left["n"]]
+
+
+@given(st.lists(st.floats() | st.none(), min_size=1, max_size=20))
+def test_floats_read_back_to_the_same_bits(floats: list[float | None]):
+    panes = pl.concat([PANES[:1]] * len(floats)).with_columns(
+        pl.Series("mean", floats, dtype=pl.Float64)
+    )
+    back = [json.loads(value)["mean"] for value in json_results().panes(panes)[1]]
+
+    for one, other in zip(floats, back, strict=True):
+        if one is None or not math.isfinite(one):
+            assert other is None
+        else:
+            assert struct.pack("d", one) == struct.pack("d", other)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5))
+def test_texts_read_back(texts: list[str]):
+    panes = pl.concat([PANES[:1]] * len(texts)).with_columns(pl.Series("key", texts))
+    keys, values = json_results().panes(panes)
+
+    assert [json.loads(value)["key"] for value in values] == texts
+    assert [json.loads(key)[0] for key in keys] == texts
+
+
+def test_integers_beyond_64_bits_are_written_in_full():
+    wide = PANES.with_columns(pl.Series("pops", [2**100, None, -5], dtype=pl.Int128))
+
+    assert json.loads(json_results().panes(wide)[1][0])["pops"] == 2**100
+    avro = avro_results()
+    first, _, third = [avro.pane_type.decode(value) for value in avro.panes(wide)[1]]
+    assert (first["pops"], third["pops"]) == (Decimal(2**100), -5)
+
+
+def test_a_decimal_beyond_38_digits_is_text_and_changes_no_pane_beside_it():
+    dtype, beyond = pl.Decimal(38, 2), f"-{10**36}.07"
+    avro = AvroResults("game.spent", KEY, {"spent": dtype, "mean": pl.Float64()}, KEY)
+    panes = PANES.drop("pops")
+    texts = panes.with_columns(pl.Series("spent", [beyond, "9.47", None]))
+    plain = panes[1:].with_columns(pl.Series("spent", [Decimal("9.47"), None], dtype))
+
+    values = avro.panes(texts)[1]
+    assert avro.pane_type.decode(values[0])["spent"] == beyond
+    assert values[1:] == avro.panes(plain)[1]
+
+
+def test_late_row_tells_why_and_which_record():
+    keys, values = json_results().late(LATE)
+
+    assert keys == [b'["a",1]', b"[null,2]"]
+    assert json.loads(values[1]) == {
+        "reason": "late",
+        "start": 0,
+        "end": 10,
+        "late_by_ms": 190,
+        "own_watermark_ms": 200,
+        "event_time_ms": 4,
+        "topic": "a.b-c",
+        "partition": 12,
+        "offset": 6,
+        "sub_row": 1,
+        "row": {"key": None, "n": 2},
+    }
+
+
+def test_categorical_sources_are_texts_too():
+    categorical = LATE.with_columns(pl.col("@source").cast(pl.Categorical))
+
+    assert json_results().late(categorical) == json_results().late(LATE)
+
+
+def test_avro_holds_what_json_holds():
+    avro, as_json = avro_results(), json_results()
+
+    assert avro.panes(PANES)[0] == as_json.panes(PANES)[0]
+    for value, line in zip(avro.panes(PANES)[1], as_json.panes(PANES)[1], strict=True):
+        defaults = {"retracted": False, "end_of_input": False, "pops": None, "mean": None}
+        assert avro.pane_type.decode(value) == {**defaults, **json.loads(line)}
+    assert [avro.late_type.decode(value) for value in avro.late(LATE)[1]] == [
+        json.loads(line) for line in as_json.late(LATE)[1]
+    ]
+
+
+@pytest.mark.parametrize("columns", [{"a b": pl.Int64()}, {"when": pl.Datetime("ms")}])
+def test_avro_refuses_columns_it_does_not_know(columns: dict[str, pl.DataType]):
+    with pytest.raises(PipelineError, match=next(iter(columns))):
+        AvroResults("game.pops", KEY, columns, KEY)

@@ -1,0 +1,118 @@
+"""Ingest run again over raw topics, with the cuts and silences that the log recorded."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from confluent_kafka import TopicPartition
+
+from tests.kafka.pipelines.kinds import build
+from tests.kafka.support.stack import Stack, move
+from tests.spark.support.live import caught_up
+from tidemark import INGEST_TIME
+from tidemark.commands.replay_view import diff_lines
+from tidemark.core.time.segment import ROW_COLUMNS, Segment
+from tidemark.core.time.watermark import Bounded
+from tidemark.errors import ConfigurationError, PipelineError, StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.serde.segments import decode_segment
+from tidemark.spark.read.ranges import resolve
+from tidemark.spark.read.raw import Raw
+from tidemark.spark.replay.jobs import diff
+from tidemark.spark.replay.replay import Replay, one_line_errors
+
+Log = dict[tuple[Partition, int], Segment]
+
+
+def remade(stack: Stack, plan: Plan, spark) -> tuple[Log, Log]:
+    """Return the log as it is, and as ingest makes it of the raw topics, by place."""
+    ranges = resolve(stack.admin, plan)
+    replays = (Replay(plan, ranges), Replay(plan, ranges, raw=Raw.of(stack.admin, plan)))
+    there, made = (
+        {
+            (Partition(row.topic, row.partition), row.offset): decode_segment(bytes(row.value))
+            for row in replay.segments(spark, stack.config).collect()
+        }
+        for replay in replays
+    )
+    return there, made
+
+
+def test_an_unchanged_program_gives_the_identical_log(kinds, spark):
+    there, made = remade(kinds, kinds.plan, spark)
+
+    assert len(there) > 10
+    assert any(mark.idle for segment in there.values() for mark in segment.sources)
+    assert made.keys() == there.keys()
+    for place, segment in there.items():
+        again = made[place]
+        assert replace(again, streams={}) == replace(segment, streams={}), place
+        assert again.streams.keys() == segment.streams.keys(), place
+        for name, rows in segment.streams.items():
+            assert again.streams[name].equals(rows), place
+            assert again.streams[name].schema == rows.schema
+
+
+def test_a_changed_program_gets_the_same_cuts_and_silences(kinds, spark):
+    slower = build("kinds").plan()
+    (source,) = slower.sources
+    assert isinstance(source.watermark, Bounded)
+    later = replace(source, watermark=replace(source.watermark, delay_ms=60_000))
+    there, made = remade(kinds, replace(slower, sources=(later,)), spark)
+
+    assert made.keys() == there.keys()
+    assert _said(made) == _said(there)
+    rows = [pl.concat(_rows(log)) for log in (there, made)]
+    assert rows[0].height == rows[1].height > 1000
+    assert not rows[0]["@watermark"].equals(rows[1]["@watermark"])
+
+
+def _said(log: Log) -> dict[tuple[Partition, int], list[object]]:
+    """Return what sources say in each segment, but for their watermarks."""
+    marks = {place: segment.sources for place, segment in log.items()}
+    return {
+        place: [replace(m, watermark_before_ms=0, watermark_ms=0) for m in said]
+        for place, said in marks.items()
+    }
+
+
+def _rows(log: Log) -> list[pl.DataFrame]:
+    return [
+        rows.select(list(ROW_COLUMNS))
+        for _, segment in sorted(log.items(), key=lambda item: item[0])
+        for _, rows in sorted(segment.streams.items())
+    ]
+
+
+@pytest.mark.long
+def test_results_made_from_raw_topics_equal_live(game, sessions):
+    compared = diff(game.config, game.plan, sessions, 2, from_raw=True)
+
+    assert compared.equal, "\n".join(diff_lines(compared))
+    assert sum(topic.left for topic in compared.topics) > 20
+
+
+def test_raw_records_that_are_gone_are_named(broker, spark):
+    with Stack(broker, "gone") as stack:
+        stack.start("ingest")
+        stack.produce((0, None, move("ada", at)) for at in range(0, 60_000, 10_000))
+        caught_up(stack, "ingest")
+        stack.stop()
+        raw = stack.raw
+        for deleted in stack.admin.delete_records([TopicPartition(raw, 0, 3)]).values():
+            deleted.result()
+        wanted = rf"{raw}/0: offset 0 is wanted, the first there is 3"
+        with pytest.raises(StateError, match=wanted), one_line_errors():
+            remade(stack, stack.plan, spark)
+
+
+def test_what_raw_topics_do_not_tell_is_refused(game):
+    (source,) = game.plan.sources
+    unknown = replace(source, topic="nobody-made-it")
+    with pytest.raises(ConfigurationError, match="topic nobody-made-it does not exist"):
+        Raw.of(game.admin, replace(game.plan, sources=(unknown,)))
+
+    clocked = replace(source, event_time=INGEST_TIME)
+    with pytest.raises(PipelineError, match="its event time is when ingest read a record"):
+        Raw.of(game.admin, replace(game.plan, sources=(clocked,)))

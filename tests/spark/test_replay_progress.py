@@ -1,0 +1,60 @@
+"""Progress of a replay: what tasks tell the driver, and what it says."""
+
+import time
+from typing import cast
+
+from pyspark.sql import SparkSession
+
+from tidemark.partition import Partition
+from tidemark.spark.progress import CUTTING, Address, Beat, Progress, Pulse, listening
+from tidemark.spark.read.ranges import Ranges
+
+LOGS = Partition("log", 0), Partition("log", 1)
+RANGES = Ranges(dict.fromkeys(LOGS, 0), dict.fromkeys(LOGS, 100))
+
+
+def beat(partition: int, slice_: int, offset: int, rows: int = 0, clock_ms: int = 0) -> Beat:
+    return Beat("", "log", partition, slice_, offset, rows, clock_ms)
+
+
+def test_progress_has_share_rate_event_time_and_what_is_left():
+    progress = Progress(RANGES, 1, began_s=10.0)
+    progress.take(beat(0, 0, 99, 3_000, 1_767_225_600_000))
+    progress.take(beat(1, 0, 49, 2_000, 1_767_225_660_000))
+
+    line = progress.line(now_s=40.0)
+
+    assert line == "75% of 200 offsets, 167 rows/s, event time 2026-01-01T00:00:00+00:00, 0:10 left"
+
+
+def test_cutting_is_half_of_the_work():
+    progress = Progress(RANGES, 2, began_s=0.0)
+    progress.take(beat(0, CUTTING, 99))
+    progress.take(beat(1, CUTTING, 99))
+    assert progress.line(30.0) == "50% of 200 offsets, 0:30 left"
+
+    progress.take(beat(0, 1, 99, 10, 5))
+    assert progress.line(30.0).startswith("62% of 200 offsets")
+
+
+class Context:
+    """As much of a session as listening asks for."""
+
+    sparkContext = property(lambda self: self)  # noqa: N815
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802
+        return {"spark.driver.host": "127.0.0.1"}
+
+
+def test_a_task_is_heard_and_a_stranger_is_not():
+    lines: list[str] = []
+    progress = Progress(RANGES, 1, time.monotonic())
+    with listening(cast(SparkSession, Context()), progress, lines.append) as driver:
+        Pulse(Address(driver.host, driver.port, "stranger")).beat(LOGS[0], 0, 99, 7, 0)
+        Pulse(driver).beat(LOGS[1], 0, 49, 7, 0)
+        deadline_s = time.monotonic() + 30
+        while not any(line.startswith("25%") for line in lines):
+            assert time.monotonic() < deadline_s, lines
+            time.sleep(0.05)
+
+    assert not any(line.startswith("75%") for line in lines)

@@ -1,0 +1,195 @@
+"""Slices of a log partition: whoever shares it, the results are those of the whole."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.kafka.pipelines.kinds import build
+from tests.kafka.support.visits import visits
+from tidemark.core.time.segment import Segment
+from tidemark.errors import StateError
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.partition import Partition
+from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.keyed.restore import _joined as joined_pieces
+from tidemark.serde.segments import encode_segment
+from tidemark.spark import work
+from tidemark.spark.read.segment_rows import Piece
+from tidemark.spark.read.slices import most_slices, sliced, slices_of
+from tidemark.spark.unit import Given, Unit
+
+LOG = "kinds.by-who.log"
+
+
+class Recorder(LocalRun):
+    """Keeps the segments of partition 0 of a log."""
+
+    def __init__(self, plan) -> None:
+        super().__init__(plan, Cuts(seed=3))
+        self.segments: list[Segment] = []
+
+    def _step(self, log, builder) -> None:
+        partitions = dict.fromkeys(log.topics, 1)
+        for segment in builder.build(log, len(self.segments), partitions)[0]:
+            self.segments.append(segment)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build("kinds").plan()
+
+
+@pytest.fixture(scope="module")
+def segments(plan) -> list[Segment]:
+    recorder = Recorder(plan)
+    list(recorder.run({"kinds-moves": visits()}))
+    assert len(recorder.segments) > 3
+    return recorder.segments
+
+
+def valued(segments: list[Segment], first: int = 0) -> list[tuple[int, bytes]]:
+    return [(offset, encode_segment(each)) for offset, each in enumerate(segments, first)]
+
+
+def messages(plan, segments: list[Segment], at_once: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield topic, key and value of all that a unit publishes, of so many segments at once."""
+    unit = Unit(plan, Partition(LOG, 0))
+    log = valued(segments)
+    for first in range(0, len(log), at_once):
+        for given in unit.take(log[first : first + at_once]):
+            each, output = given.plan, given.output
+            if output.panes.height:
+                keys, values = results_of(each).panes(output.panes)
+                yield from ((each.results, *pair) for pair in zip(keys, values, strict=True))
+            if output.late.height:
+                keys, values = results_of(each).late(output.late)
+                yield from ((each.late, *pair) for pair in zip(keys, values, strict=True))
+
+
+def by_key(found: Iterator[tuple[str, bytes, bytes]]) -> dict[tuple[str, str], list[bytes]]:
+    """Gather values by topic and key of the operator, in order."""
+    keyed: dict[tuple[str, str], list[bytes]] = {}
+    for topic, key, value in found:
+        keyed.setdefault((topic, json.loads(key)[0]), []).append(value)
+    return keyed
+
+
+def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segments):
+    whole = by_key(messages(plan, segments))
+    cut = [sliced(segment, ["who"], 2, 5) for segment in segments]
+    of_slices = [by_key(messages(plan, [parts[s] for parts in cut])) for s in range(5)]
+
+    assert sum(map(len, of_slices)) == len(whole) > 100
+    assert {key: values for found in of_slices for key, values in found.items()} == whole
+
+
+@pytest.mark.parametrize("at_once", [3, 1_000])
+def test_every_operator_gives_of_segments_together_what_it_gives_of_each(plan, segments, at_once):
+    alone = by_key(messages(plan, segments))
+    together = by_key(messages(plan, segments, at_once))
+    assert len(together) == len(alone) > 100
+    assert together == alone
+
+
+@pytest.mark.parametrize(("each_s", "most"), [(0.0, 1024), (0.125, 24), (40.0, 1)])
+def test_portions_are_so_few_segments_that_their_work_is_a_small_part_of_the_timeout(
+    monkeypatch, each_s, most
+):
+    now_s = 0.0
+    monkeypatch.setattr(work, "monotonic", lambda: now_s)
+    pieces = (Piece(Partition(LOG, 0), 0, offset, b"value") for offset in range(5_000))
+    sizes, offsets = [], []
+    for values in work.in_portions(pieces, 30_000):
+        now_s += each_s * len(values)
+        sizes.append(len(values))
+        offsets += [offset for offset, _ in values]
+    assert offsets == list(range(5_000))
+    # The first are few, and until it is known what they take each is at most twice the last.
+    assert sizes[0] == 16
+    assert all(later <= 2 * size for size, later in pairwise(sizes))
+    assert most <= max(sizes[2:]) <= 2 * most
+
+
+def test_what_is_given_names_the_segment_that_gave_it(plan, segments):
+    alone, together = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
+    values = valued(segments)
+    wanted = offsets_of(given for value in values for given in alone.take([value]))
+    assert offsets_of(together.take(values)) == wanted
+    assert together.tallies() == alone.tallies()
+
+
+def offsets_of(given: Iterable[Given]) -> dict[str, tuple[list[int], list[int]]]:
+    """Gather the offsets of panes and of late rows by operator."""
+    found: dict[str, tuple[list[int], list[int]]] = {}
+    for each in given:
+        panes, late = found.setdefault(each.plan.operator.name, ([], []))
+        panes += each.pane_offset.tolist()
+        late += each.late_offset.tolist()
+    return found
+
+
+def test_a_slice_has_all_marks_and_its_rows_in_order(segments):
+    for segment in segments:
+        parts = sliced(segment, ["who"], 2, 3)
+
+        assert all(part.sources == segment.sources for part in parts)
+        assert sum(part.height for part in parts) == segment.height
+        for part in parts:
+            for rows in part.streams.values():
+                place = rows.select(pl.struct("@source", "@offset", "@sub_row")).to_series()
+                assert place.is_sorted()
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 128, 200])
+def test_slices_are_ranges_of_a_partitions_key_groups(partitions):
+    most = most_slices(partitions)
+    for slices in (1, min(2, most), most):
+        for partition in range(min(partitions, 128)):
+            groups = np.arange(partition, 128, partitions).astype(np.uint8)
+            found = slices_of(groups, partitions, slices).tolist()
+
+            assert found == sorted(found)
+            assert max(found) < slices
+        assert set(slices_of(np.arange(128, dtype=np.uint8), partitions, slices)) == {
+            *range(slices)
+        }
+
+
+def test_a_missing_segment_stops_a_replay(plan, segments):
+    with pytest.raises(StateError, match=rf"^{LOG}/0, offset 1: .* a segment before it is missing"):
+        list(messages(plan, [segments[0], segments[2]]))
+
+
+def test_a_damaged_segment_is_named_by_its_offset(plan):
+    with pytest.raises(StateError, match=rf"^{LOG}/0, offset 7: Segment: 4 bytes"):
+        list(Unit(plan, Partition(LOG, 0)).take([(7, b"junk")]))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, together):
+    half, slices = len(segments) // 2, 3
+    cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
+    units = [Unit(plan, Partition(LOG, 0), index) for index in range(slices)]
+    whole, joined = Unit(plan, Partition(LOG, 0)), Unit(plan, Partition(LOG, 0))
+    list(whole.take(valued(segments[:half])))
+    for unit in units:
+        list(unit.take(valued([parts[unit.slice] for parts in cut])))
+
+    for index, running in enumerate(joined._running):
+        parts = [unit._running[index] for unit in units]
+        pieces = [piece for part in parts for piece in part.state.snapshot()]
+        for piece in [joined_pieces(pieces)] if together else pieces:
+            running.state.apply(piece)
+        running.clocks.apply(parts[0].clocks.state())
+        running.state.validate()
+
+    for value in valued(segments[half:], half):
+        wanted = {given.plan.operator.name: given.output for given in whole.take([value])}
+        for given in joined.take([value]):
+            name = given.plan.operator.name
+            assert given.output.panes.equals(wanted[name].panes), name
+            assert given.output.late.equals(wanted[name].late)

@@ -1,0 +1,235 @@
+"""Ports: what an operator takes and what it publishes, as everyone else sees it.
+
+Encoders, sinks' tables, Parquet files, result schemas, ``tail``, ``diff`` and later operators read
+ports.  None of them knows which operator is behind a port (docs/architecture.md, "Operators").
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import polars as pl
+
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
+from tidemark.core.windows.pane import (
+    END,
+    RETRACTED,
+    REVISION,
+    START,
+    TIMING,
+    WINDOW,
+    pane_schema,
+)
+
+Kind = Literal["panes", "rows", "late", "dead"]
+Mode = Literal["append", "upsert"]
+
+PANES: Kind = "panes"
+"""Results for a key and window."""
+ROWS: Kind = "rows"
+"""Results that are no panes, such as pairs of a join."""
+LATE: Kind = "late"
+"""Rows that came too late, in one form for all operators (``LATE_COLUMNS``)."""
+DEAD: Kind = "dead"
+"""Rows that the operator refuses, with ``REASON``: they go to the pipeline's dead letters."""
+
+APPEND: Mode = "append"
+"""Each row counts."""
+UPSERT: Mode = "upsert"
+"""Of rows with one identity the highest revision counts; RETRACTED withdraws it."""
+
+LATE_BY = "late_by_ms"
+REASON = "reason"
+ROW = "row"
+
+LATE_COLUMNS: dict[str, pl.DataType] = {
+    REASON: pl.String(),
+    START: pl.Int64(),
+    END: pl.Int64(),
+    LATE_BY: pl.Int64(),
+    "own_watermark_ms": pl.Int64(),
+    "event_time_ms": pl.Int64(),
+    "topic": pl.String(),
+    "partition": pl.Int32(),
+    "offset": pl.Int64(),
+    "sub_row": pl.Int32(),
+}
+"""Columns of a published late row before ``ROW``, which is a struct of the stream's columns."""
+
+_LATE_IDENTITY = ("topic", "partition", "offset", "sub_row")
+_LATE_INSTANTS = frozenset({START, END, "own_watermark_ms", "event_time_ms"})
+
+
+@dataclass(frozen=True)
+class Input:
+    """One side of an operator: streams of one log that have the same columns.
+
+    Args:
+        streams: names of streams; their rows are read in log order as if they were one.
+        key: names of the key's columns.
+        columns: value columns of the streams and their types, the key's among them.
+        sources: raw topics, or operators as ``operator_source`` names them, whose watermarks make
+            the operator's clock.
+        name: of the side, in ``process``; two inputs may read the same stream.
+    """
+
+    streams: tuple[str, ...]
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    sources: frozenset[str]
+    name: str = "input"
+
+
+class RowTime(NamedTuple):
+    """Event time of a published row: a column's value in ms, plus ``shift_ms``."""
+
+    column: str
+    shift_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Port:
+    """One output of an operator, published to a topic of its own.
+
+    Args:
+        name: of the port; unique in the operator.
+        kind: ``PANES``, ``ROWS``, ``LATE`` or ``DEAD``.
+        columns: of a published row, in order, with types.
+        key: names of the key's columns: rows of one key are in one partition.
+        message_key: columns that make the Kafka message key, as a JSON array.
+        identity: columns that name a result.  In mode ``UPSERT`` a row replaces the one before it.
+        row_time: the event time of a row, for an operator that reads the port.
+        values: columns that a withdrawal leaves out.
+        mode: ``APPEND`` or ``UPSERT``; with ``UPSERT`` the columns have REVISION and RETRACTED.
+        version: in mode ``APPEND``, columns that tell rows of one identity apart.
+        instants: columns whose Int64 values are instants in ms.
+        holds_ms: how far the event time of a row may lie behind the clock of the segment before;
+            None where nothing bounds it.
+    """
+
+    name: str
+    kind: Kind
+    columns: Mapping[str, pl.DataType]
+    key: tuple[str, ...]
+    message_key: tuple[str, ...]
+    identity: tuple[str, ...]
+    row_time: RowTime
+    values: tuple[str, ...] = ()
+    mode: Mode = APPEND
+    version: tuple[str, ...] = ()
+    instants: frozenset[str] = frozenset()
+    holds_ms: int | None = None
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether rows may be withdrawn."""
+        return RETRACTED in self.columns
+
+    @property
+    def window_id(self) -> tuple[str, ...]:
+        """The columns of the identity that are not the key's."""
+        return tuple(name for name in self.identity if name not in self.key)
+
+    def published(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return an operator's frame as it is published.
+
+        Late rows come with the columns of the segment and of the stream; all other frames are in
+        their published form already.
+        """
+        if self.kind != LATE:
+            return frame
+        return _late_columns(frame).with_columns(frame.select(*self._own).to_struct(ROW))
+
+    @property
+    def _own(self) -> list[str]:
+        row = self.columns[ROW]
+        assert isinstance(row, pl.Struct)
+        return [field.name for field in row.fields]
+
+
+def pane_port(
+    key: tuple[str, ...],
+    columns: Mapping[str, pl.DataType],
+    values: Mapping[str, pl.DataType],
+    *,
+    numbered: bool = False,
+    discarding: bool = False,
+    holds_ms: int | None = None,
+) -> Port:
+    """Return the port of panes.
+
+    Args:
+        key: names of the key's columns.
+        columns: of the stream, the key's among them.
+        values: aggregates and their types.
+        numbered: whether windows have numbers, as those in order of arrival.
+        discarding: whether a pane holds only what came since the one before, so that all count.
+        holds_ms: see ``Port``.
+    """
+    identity = (*key, WINDOW if numbered else START)
+    return Port(
+        PANES,
+        PANES,
+        pane_schema(key, columns, values, numbered=numbered),
+        key,
+        message_key=identity,
+        identity=identity,
+        row_time=RowTime(END, -1),
+        values=tuple(values),
+        mode=APPEND if discarding else UPSERT,
+        # A window that closes may have a pane of no more rows than the early one before it.
+        version=(REVISION, TIMING) if discarding else (),
+        instants=frozenset({START, END}),
+        holds_ms=holds_ms,
+    )
+
+
+def window_ports(
+    key: tuple[str, ...],
+    columns: Mapping[str, pl.DataType],
+    values: Mapping[str, pl.DataType],
+    *,
+    numbered: bool = False,
+    discarding: bool = False,
+    holds_ms: int | None = None,
+) -> tuple[Port, Port]:
+    """Return the ports of an operator on windows: panes and late rows; as ``pane_port``."""
+    panes = pane_port(
+        key, columns, values, numbered=numbered, discarding=discarding, holds_ms=holds_ms
+    )
+    return panes, late_port(key, columns)
+
+
+def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType]) -> Port:
+    """Return the port of late rows of a stream with these columns.
+
+    Columns that begin with ``@`` are the operator's, not the user's: they are left out.
+    """
+    own = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
+    return Port(
+        LATE,
+        LATE,
+        {**LATE_COLUMNS, ROW: pl.Struct(own)},
+        key,
+        message_key=key,
+        identity=_LATE_IDENTITY,
+        row_time=RowTime("event_time_ms"),
+        instants=_LATE_INSTANTS,
+    )
+
+
+def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
+    """Return ``LATE_COLUMNS`` of an operator's late rows; their order is kept."""
+    source = pl.col(SOURCE).cast(pl.String)
+    return late.select(
+        pl.col(REASON) if REASON in late.columns else pl.lit("late").alias(REASON),
+        START,
+        END,
+        LATE_BY,
+        pl.col(WATERMARK).alias("own_watermark_ms"),
+        pl.col(EVENT_TIME).alias("event_time_ms"),
+        source.str.extract("^(.*)/").alias("topic"),
+        source.str.extract("([0-9]+)$").cast(pl.Int32).alias("partition"),
+        pl.col(OFFSET).alias("offset"),
+        pl.col(SUB_ROW).alias("sub_row"),
+    )

@@ -1,0 +1,279 @@
+"""Tasks: operators at work on a log partition.  The only way rows and time reach keyed state.
+
+``OperatorTask`` runs one operator, ``LogTask`` all operators of a log.  A step acts in the order of
+docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
+``steps`` takes many segments at once where the operator can; what is published, and by which
+segment, is the same.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.operators.operator import Changes, Frames, Numbers, Operator
+from tidemark.core.operators.ports import DEAD, LATE
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.row_watermarks import SEGMENT, LogRows, rows_in_log_order, with_watermarks
+from tidemark.core.time.segment import Segment
+from tidemark.core.windows.pane import END_OF_INPUT
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one step published, by port; rows = accepted + late + dead, always."""
+
+    frames: Frames
+    rows: int
+    late: int
+    dead: int = 0
+
+    def __getitem__(self, port: str) -> pl.DataFrame:
+        """Return the rows of a port that the step published to."""
+        return self.frames[port]
+
+    @property
+    def accepted(self) -> int:
+        """Count the rows that changed state."""
+        return self.rows - self.late - self.dead
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a run of segments published.
+
+    ``segment_of``: by port, the number of the segment that published each row.  ``clock_ms``: the
+    clock after the last segment.
+    """
+
+    output: Output
+    segment_of: Mapping[str, Numbers]
+    clock_ms: int
+
+
+@dataclass
+class Tally:
+    """Counts since the start: rows = accepted + late + dead; ``results`` of all other ports."""
+
+    rows: int = 0
+    late: int = 0
+    dead: int = 0
+    results: int = 0
+
+    def add(self, output: Output) -> None:
+        """Count what a step published."""
+        published = sum(frame.height for frame in output.frames.values())
+        self.rows += output.rows
+        self.late += output.late
+        self.dead += output.dead
+        self.results += published - output.late - output.dead
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What changed in a task since its last checkpoint, and where it goes on.
+
+    ``clocks``: ``ClockTable.state``.  ``next_offset``: what the task takes next of the log.
+    """
+
+    changes: Changes
+    clocks: pl.DataFrame
+    next_offset: int
+
+
+class OperatorTask:
+    """One operator on one log partition: clocks, state, and the offset that it takes next."""
+
+    def __init__(
+        self, operator: Operator, store: BlockStore = IN_MEMORY, tally: Tally | None = None
+    ) -> None:
+        """Start with nothing read; ``tally``: counts that several tasks share."""
+        self.operator = operator
+        self.clocks = operator.clocks()
+        self.state: Any = operator.body.open(store)
+        self.next_offset = 0
+        self.tally = Tally() if tally is None else tally
+
+    @property
+    def clock_ms(self) -> int:
+        """Where the clock stands."""
+        return self.clocks.clock_ms
+
+    def step(self, segment: Segment) -> Output:
+        """Process a segment's rows, move the clock, publish what is due."""
+        (steps,) = self.steps([segment])
+        return steps.output
+
+    def steps(self, segments: Sequence[Segment]) -> Iterator[Steps]:
+        """Take a step for each segment; batch them where that publishes the same.
+
+        The clock moves at once, the state with each ``Steps`` that is yielded.  Take all of them;
+        until then ``Steps.clock_ms`` is the clock to purge by.
+
+        Raises:
+            UnreadableRowsError: a segment's rows do not have the columns of an input.
+        """
+        before_ms = self.clocks.clock_ms
+        rows, clocks_ms = self._judged(segments)
+        for low, high in pairwise(self._bounds(rows, len(segments))):
+            part = {name: each.of_segments(low, high) for name, each in rows.items()}
+            clock_ms = clocks_ms[low:high]
+            if high - low == 1:
+                frames = {name: each.rows for name, each in part.items()}
+                output = self._one_step(segments[low], frames, before_ms, clock_ms[0])
+                heights = {port: frame.height for port, frame in output.frames.items()}
+                segment_of = {port: np.full(height, low) for port, height in heights.items()}
+            else:
+                output, numbers = self._batch(part, low, before_ms, clock_ms)
+                segment_of = {port: low + number for port, number in numbers.items()}
+            self.tally.add(output)
+            yield Steps(output, segment_of, clock_ms[-1])
+            before_ms = clock_ms[-1]
+
+    def finish(self) -> Output:
+        """End bounded input: publish all that is open, marked ``end_of_input``."""
+        before_ms = self.clocks.clock_ms
+        rows, _ = self._judged([])
+        frames = {name: each.rows for name, each in rows.items()}
+        output = self._act(frames, before_ms, self.clocks.finish())
+        ports = {port.name: port for port in self.operator.outputs}
+        marked = {
+            name: frame
+            if ports[name].kind in (LATE, DEAD)
+            else frame.with_columns(pl.lit(value=True).alias(END_OF_INPUT))
+            for name, frame in output.frames.items()
+        }
+        self.tally.add(output)
+        return replace(output, frames=marked)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what changed since the last checkpoint."""
+        return Checkpoint(self.state.changes(), self.clocks.state(), self.next_offset)
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all state in pieces."""
+        pieces: Iterator[Changes] = self.state.snapshot()
+        return pieces
+
+    def restore(self, pieces: Iterable[Changes], clocks: pl.DataFrame, next_offset: int) -> None:
+        """Apply the changes of checkpoints, in order, to a task that has read nothing."""
+        for piece in pieces:
+            self.state.apply(piece)
+        self.resume(clocks, next_offset)
+
+    def resume(self, clocks: pl.DataFrame, next_offset: int) -> None:
+        """Go on from a checkpoint whose changes are applied."""
+        self.clocks.apply(clocks)
+        self.next_offset = next_offset
+
+    def discard_changes(self, clock_ms: int) -> None:
+        """Forget changes that no changelog takes, and state that no row can reach."""
+        self.state.changes()
+        self.state.purge(clock_ms)
+
+    def _judged(self, segments: Sequence[Segment]) -> tuple[Mapping[str, LogRows], Sequence[int]]:
+        """Return the rows of each input with their W, and the clock after each segment."""
+        operator = self.operator
+        found = [
+            rows_in_log_order(segments, each.streams, each.columns) for each in operator.inputs
+        ]
+        entries, clocks_ms = [], []
+        for segment in segments:
+            entries.append(self.clocks.enter(segment))
+            clocks_ms.append(self.clocks.leave(segment))
+        judged = with_watermarks(found, segments, entries, by_arrival=operator.by_arrival)
+        names = (each.name for each in operator.inputs)
+        return dict(zip(names, judged, strict=True)), clocks_ms
+
+    def _bounds(self, rows: Mapping[str, LogRows], segments: int) -> list[int]:
+        """Return where each run of segments that is one step begins, and the end."""
+        body = self.operator.body
+        if segments <= 1 or not body.can_batch:
+            return [*range(segments + 1)]
+        own = body.needs_own_step({name: each.rows for name, each in rows.items()})
+        found = [rows[name].segment_of[mask] for name, mask in own.items()]
+        alone = np.unique(np.concatenate(found))
+        most = body.max_late_segments
+        cuts = [*alone[most::most]] if most else [*alone, *(alone + 1)]
+        bounds: list[int] = np.unique([0, segments, *cuts]).tolist()
+        return bounds
+
+    def _one_step(self, segment: Segment, rows: Frames, before_ms: int, clock_ms: int) -> Output:
+        self.operator.body.record(self.state, segment.ingested_at_ms, before_ms)
+        return self._act(rows, before_ms, clock_ms)
+
+    def _act(self, rows: Frames, before_ms: int, clock_ms: int) -> Output:
+        body = self.operator.body
+        processed = body.process(rows, self.state)
+        advanced = body.advance(self.state, before_ms, clock_ms)
+        return self._output(rows, _joined(processed, advanced))
+
+    def _batch(
+        self, part: Mapping[str, LogRows], low: int, before_ms: int, clock_ms: Sequence[int]
+    ) -> tuple[Output, Mapping[str, Numbers]]:
+        """Take many segments as one; return what each published, by its number in the batch."""
+        rows = {
+            name: each.rows.hstack([pl.Series(SEGMENT, each.segment_of - low)])
+            for name, each in part.items()
+        }
+        body = self.operator.body
+        processed = body.process(rows, self.state)
+        advanced = body.advance_each(self.state, before_ms, clock_ms)
+        frames = {
+            port: frame.sort(SEGMENT, maintain_order=True)
+            if port in processed.keys() & advanced
+            else frame
+            for port, frame in _joined(processed, advanced).items()
+        }
+        numbers = {port: frame[SEGMENT].to_numpy() for port, frame in frames.items()}
+        return self._output(rows, {p: frame.drop(SEGMENT) for p, frame in frames.items()}), numbers
+
+    def _output(self, rows: Frames, frames: Frames) -> Output:
+        kinds = {port.name: port.kind for port in self.operator.outputs}
+        late = sum(frame.height for port, frame in frames.items() if kinds[port] == LATE)
+        dead = sum(frame.height for port, frame in frames.items() if kinds[port] == DEAD)
+        return Output(frames, sum(frame.height for frame in rows.values()), late, dead)
+
+
+def _joined(processed: Frames, advanced: Frames) -> Frames:
+    """Return the rows of each port: those of ``process``, then those of ``advance``."""
+    return {
+        **processed,
+        **{
+            port: pl.concat([processed[port], frame]) if port in processed else frame
+            for port, frame in advanced.items()
+        },
+    }
+
+
+class LogTask:
+    """All operators of a log on one partition of it, in the order of the plan."""
+
+    def __init__(self, operators: Iterable[Operator], store: BlockStore = IN_MEMORY) -> None:
+        """Start with nothing read."""
+        self.tasks = [OperatorTask(each, store) for each in operators]
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """The streams that any of the operators reads."""
+        return frozenset().union(*(task.operator.streams for task in self.tasks))
+
+    @property
+    def clock_ms(self) -> int:
+        """The lowest clock of the operators."""
+        return min(task.clock_ms for task in self.tasks)
+
+    def steps(self, segments: Sequence[Segment]) -> Iterator[tuple[OperatorTask, Steps]]:
+        """Run segments through each operator, without a changelog."""
+        for task in self.tasks:
+            for steps in task.steps(segments):
+                task.discard_changes(steps.clock_ms)
+                yield task, steps
+
+    def finish(self) -> Iterator[tuple[OperatorTask, Output]]:
+        """End bounded input for each operator."""
+        for task in self.tasks:
+            yield task, task.finish()

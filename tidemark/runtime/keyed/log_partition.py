@@ -1,0 +1,172 @@
+"""One log partition of a keyed service: its operators, and how far they are committed.
+
+A keyed service owns log partitions as a member of a group (task.py).  On Spark a task owns one for
+the time of a micro-batch (spark/services/batch.py).  Both commit alike.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidemark.core.time.segment import Segment
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan
+from tidemark.runtime.backends.backend import Backend
+from tidemark.runtime.client.commit import Outbox
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.progress import VERSION, LogProgress, check_topic, decode
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.changelog import SnapshotRule
+from tidemark.runtime.keyed.encoders import Encoders
+from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
+from tidemark.runtime.keyed.restore import Restore, RestoreRequest
+from tidemark.serde.changelog import Commit
+
+
+@dataclass
+class KeyedOperators:
+    """The operators that a process runs, and what it needs to put them on a log partition.
+
+    ``tallies``: by operator; all log partitions add to them.
+    """
+
+    config: Config
+    plans: Sequence[OperatorPlan]
+    backend: Backend
+    encoders: Encoders
+    writer: str = field(default_factory=lambda: secrets.token_hex(6))
+    tallies: Mapping[str, KeyedTally] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tallies = {plan.name: KeyedTally() for plan in self.plans}
+
+    def on(self, at: Partition) -> list[KeyedOperator]:
+        """Return the operators of a log partition, with nothing read."""
+        rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
+        return [
+            KeyedOperator(
+                plan,
+                at.number,
+                rule,
+                self.writer,
+                self.backend.store,
+                self.encoders,
+                self.tallies[plan.name],
+            )
+            for plan in self.plans
+            if plan.log == at.topic
+        ]
+
+
+@dataclass
+class LogPartition:
+    """A log partition that this process owns.
+
+    ``offset``: the committed one, -1 where nothing is.  ``past``: what its metadata says.
+    """
+
+    at: Partition
+    offset: int
+    past: LogProgress
+    operators: Sequence[KeyedOperator]
+
+    @classmethod
+    def begun(
+        cls, start: Start, topic_id: str, operators: KeyedOperators, *, by_spark: bool = False
+    ) -> "LogPartition":
+        """Return a log partition as its last owner left it; state is still to be restored.
+
+        Raises:
+            StateError: the committed offset names no state, or others work on the partition.
+        """
+        past = past_of(start, topic_id, by_spark=by_spark)
+        offset = -1 if start.metadata is None else start.offset
+        return cls(start.partition, offset, past, operators.on(start.partition))
+
+    @property
+    def commit(self) -> Commit:
+        """The last commit of the changelogs."""
+        return Commit(self.past.sequence, self.past.writer, self.past.previous)
+
+    def request(self) -> RestoreRequest:
+        """Return what must be read back."""
+        snapshots = self.past.snapshots
+        readers = {
+            each.changelog: each.reader(0 if self.offset < 0 else snapshots.get(each.plan.name))
+            for each in self.operators
+        }
+        return RestoreRequest(self.at, self.offset, self.commit, self.past.ahead, readers)
+
+    def restored(self, restore: Restore, request: RestoreRequest, *, certain: bool) -> None:
+        """Go on from what a restore has read; ``certain`` as for ``passed``."""
+        (commit,) = {
+            each.restored(request.readers[each.changelog], restore.mirrors.pop(each.changelog))
+            for each in self.operators
+        }
+        self.passed(commit, ahead=False, certain=certain)
+
+    def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> None:
+        """Run segments, given with their offsets, through all operators."""
+        for each in self.operators:
+            each.take(segments, outbox)
+
+    def checkpoint(self, outbox: Outbox, position: int, *, ahead: bool, certain: bool) -> None:
+        """Write the changelogs of all operators up to a position in the log."""
+        (commit,) = {each.checkpoint(outbox, position) for each in self.operators}
+        self.passed(commit, ahead=ahead, certain=certain)
+
+    def passed(self, commit: Commit, *, ahead: bool, certain: bool) -> None:
+        """Stand after a commit.
+
+        ``ahead``: offsets are committed before changelogs.  ``certain``: the changelogs hold
+        nothing that is not committed.
+        """
+        snapshots = {
+            each.plan.name: each.snapshot
+            for each in self.operators
+            if certain and each.snapshot is not None
+        }
+        topic_id, begun = self.past.topic_id, self.past.begun
+        self.past = LogProgress(VERSION, topic_id, *commit, begun, ahead, snapshots)
+
+    def committed(self, *, markers: int) -> None:
+        """Mirror what the last commit wrote, which ``markers`` offsets follow in each changelog."""
+        for each in self.operators:
+            each.committed(markers)
+
+    def close(self) -> None:
+        """Leave the mirrors for the next owner."""
+        for each in self.operators:
+            each.close()
+
+
+def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgress:
+    """Return how far the last owner of a log partition got.
+
+    Raises:
+        StateError: the committed offset names no state, or the log partition is Spark's.
+    """
+    at = start.partition
+    if start.metadata is None:
+        return LogProgress(VERSION, topic_id, begun=start.offset)
+    if not start.metadata:
+        raise StateError(
+            f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "
+            "which state belongs to it; 'tidemark reset PIPELINE --service SERVICE' starts the "
+            "service afresh from its log"
+        )
+    past = decode(start.metadata, LogProgress, str(at))
+    check_topic(past, topic_id, str(at))
+    if past.handing_over:
+        raise StateError(
+            f"{at}: a hand-over from Spark is under way; where it has ended without success, "
+            "'tidemark replay PIPELINE --into-live' completes it, or 'tidemark reset PIPELINE "
+            "--service SERVICE --delete-results' starts the service afresh"
+        )
+    if past.on_spark and not by_spark:
+        raise StateError(
+            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or where that was "
+            "killed, give it back with --release"
+        )
+    return past
