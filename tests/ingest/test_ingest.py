@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.hostile import BLANK, GOOD, VALUES
 from tidemark import INGEST_TIME, RECORD_TIME, Pipeline, StateError, bounded, col, count, tumbling
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, SUB_ROW, WATERMARK, SourceMark
-from tidemark.ingest.ingest import Ingest, Progress, RecordBatch, IngestOutput
+from tidemark.ingest.ingest import Ingest, IngestOutput, Progress, RecordBatch
 from tidemark.plan.physical import Plan
 from tidemark.serde.records import Counts
 

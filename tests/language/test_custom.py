@@ -36,7 +36,10 @@ def trail(rows):
     ("make", "message"),
     [
         (lambda: custom(Rows, "int", str), "is not an object with the methods init, add, merge"),
-        (lambda: custom(object(), "int", str), "is not an object with the methods init, add, merge"),
+        (
+            lambda: custom(object(), "int", str),
+            "is not an object with the methods init, add, merge",
+        ),
         (lambda: custom(Rows(), [], str), r"custom\(columns\): \[\] is not a list of column names"),
         (lambda: custom(Rows(), "int", "text"), r"custom\(type\): .* 'text' is not a type"),
         (lambda: apply_frame(3, "int", str), "apply_frame: 3 is not a function"),

@@ -87,7 +87,10 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
     ("schema", "message"),
     [
         ({}, "source('moves') schema: {} is not a dict of column names and types"),
-        ({"a": dict}, "column 'a': <class 'dict'> is not a type; use str, int, float, bool or list"),
+        (
+            {"a": dict},
+            "column 'a': <class 'dict'> is not a type; use str, int, float, bool or list",
+        ),
         ({"a": "str"}, "column 'a': 'str' is not a type"),
         ({"a": list[dict]}, "column 'a': <class 'dict'> is not a type"),  # type: ignore[type-arg]  # the mistake under test
         ({"a": list}, "column 'a': <class 'list'> is not a type"),
@@ -220,7 +223,10 @@ def test_a_topic_is_read_by_one_source():
         (lambda s: s.select(5), "select: 5 is a int, not an expression"),
         (lambda s: s.select(pl.len()), "looks at other rows"),
         (lambda s: s.apply("f", columns={"x": int}), "apply(f): 'f' is not a function"),
-        (lambda s: s.apply(len, columns={}), "apply(len) columns: {} is not a dict of column names"),
+        (
+            lambda s: s.apply(len, columns={}),
+            "apply(len) columns: {} is not a dict of column names",
+        ),
         (lambda s: s.apply(len, columns={"x": set}), "column 'x': <class 'set'> is not a type"),
         (lambda s: s.flat_map(None, columns={"x": int}), "flat_map(None): None is not a function"),
         (lambda s: s.flat_map(len, columns={"_key": str}), "column '_key' is a metadata column"),

@@ -57,7 +57,7 @@ class RunAssignment:
     """The runs that rows belong to.
 
     ``number``: for each row, the number of its run.  ``completes``: whether the row completes it.
-    ``heads``: for each key, the facts of the run that is open after these rows.
+    ``heads``: the heads of RowsByKey, with the facts of this kind of windows after these rows.
     """
 
     number: Numbers

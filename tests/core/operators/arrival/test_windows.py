@@ -6,7 +6,13 @@ import pytest
 from tests.support.arrival_stream import COLUMNS, Stream
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.windows.arrival import CountWindow, DeltaWindow, GlobalWindow, PunctuationWindow, StepWindow
+from tidemark.core.windows.arrival import (
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
+)
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.errors import PipelineError
 
