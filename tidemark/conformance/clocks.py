@@ -73,7 +73,7 @@ class CombinedClock:
         self._watermarks[partition], self._awake[partition] = after_ms, not idle
 
 
-def probed(case: Case) -> Results:
+def watermark_probes(case: Case) -> Results:
     """Return the watermark, of one source or combined, after each item that the case probes."""
     time = case.watermark
     if time["type"] in ("batch_delay", "batch_delay_multi"):

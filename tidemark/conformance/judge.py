@@ -155,6 +155,6 @@ _ASKED: Mapping[str, Callable[[Case], Results]] = {
     "assign": _assigned,
     "state": _state,
     "validate": _validated,
-    "watermark_probe": clocks.probed,
+    "watermark_probe": clocks.watermark_probes,
     "on_change": clocks.changes,
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.rules import NotOfferedError
-from tidemark.conformance.session_lateness import judges_otherwise
+from tidemark.conformance.session_lateness import lateness_differs
 from tidemark.core.time.segment import NEVER_MS
 
 Check = Callable[[Case], str | None]
@@ -34,7 +34,7 @@ def _sessions(case: Case) -> str | None:
         return "D1"
     if _withdraws_the_same_start(case):
         return "D14"
-    return "D6" if judges_otherwise(case) else None
+    return "D6" if lateness_differs(case) else None
 
 
 def _withdraws_the_same_start(case: Case) -> bool:

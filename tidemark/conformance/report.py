@@ -16,12 +16,12 @@ def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not_offered:
         yield f"{len(not_offered)} not offered, neither passed nor failed"
     for verdict in failed:
-        yield from explained(verdict)
+        yield from failure_lines(verdict)
     passed = len(verdicts) - len(not_offered) - len(failed)
     yield f"{passed} passed, {len(failed)} failed"
 
 
-def explained(verdict: Verdict) -> Iterator[str]:
+def failure_lines(verdict: Verdict) -> Iterator[str]:
     """Yield the expected and actual results of a failed case."""
     case, difference = verdict.case, verdict.difference
     yield f"FAILED {case.id} ({case.dialect}): {case.note}"

@@ -14,7 +14,7 @@ from tidemark.core.time.segment import NEVER_MS
 Span = tuple[int, int]
 
 
-def judges_otherwise(case: Case) -> bool:
+def lateness_differs(case: Case) -> bool:
     """Return whether the two rules accept or merge some row of the case differently."""
     if case.window["type"] != "session" or case.spec.get("allowed_lateness_ms") == "unbounded":
         return False

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidemark.core.aggregates import constructors as agg
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.state.prefixes import grouped, merged_ranges, prefixes
+from tidemark.core.state.prefixes import merge_groups, merged_ranges, prefixes
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def test_running_forms_are_used_and_only_where_they_hold():
 @given(GROUPS)
 def test_groups_are_merged_whole(groups):
     number = np.repeat(np.arange(len(groups)), [len(texts) for texts in groups])
-    made = grouped(SPELT, lines([text for texts in groups for text in texts]), number)
+    made = merge_groups(SPELT, lines([text for texts in groups for text in texts]), number)
     assert SPELT.values(made)["all"].to_list() == ["".join(texts) for texts in groups]
 
 

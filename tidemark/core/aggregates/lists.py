@@ -139,7 +139,7 @@ def in_row_order(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
     return ordered[LIST].to_numpy(), ordered
 
 
-def tallied(lists: pl.Series) -> pl.Series:
+def summed_counts(lists: pl.Series) -> pl.Series:
     """Return lists of structs of value and count, with counts added up, sorted by value."""
     index, flat = flattened(lists)
     counted = flat.struct.unnest().with_columns(pl.Series(LIST, index))

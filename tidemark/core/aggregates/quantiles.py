@@ -24,7 +24,7 @@ from tidemark.core.aggregates.lists import (
     flattened,
     single_item_lists,
     structs,
-    tallied,
+    summed_counts,
 )
 from tidemark.errors import PipelineError
 
@@ -137,7 +137,7 @@ class ApproximateQuantile(Quantile):
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Return the buckets with their counts added up."""
-        return [tallied(partials[f"{name}.buckets"])]
+        return [summed_counts(partials[f"{name}.buckets"])]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the quantile, interpolated between the middles of buckets."""

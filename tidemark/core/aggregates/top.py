@@ -21,7 +21,7 @@ from tidemark.core.aggregates.lists import (
     is_scalar,
     single_item_lists,
     structs,
-    tallied,
+    summed_counts,
     unflattened,
 )
 from tidemark.core.aggregates.min_max_by import comparable, rank_of
@@ -71,7 +71,7 @@ class MostFrequent(_Top):
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Return the values with their counts added up."""
-        return [tallied(partials[f"{name}.counts"])]
+        return [summed_counts(partials[f"{name}.counts"])]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the k most frequent values with their counts."""

@@ -81,7 +81,7 @@ def _hash_words(keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> Hashes
 
 def key_groups(rows: pl.DataFrame, key: Sequence[str]) -> npt.NDArray[np.uint8]:
     """Return the key group of each row, UInt8; each distinct key is hashed once."""
-    unique, index = different_keys(rows, key)
+    unique, index = distinct_keys(rows, key)
     groups = (murmur2_all(key_bytes(unique, key)) & np.uint32(0x7FFFFFFF)) % KEY_GROUPS
     of_rows: npt.NDArray[np.uint8] = groups.astype(np.uint8)[index]
     return of_rows
@@ -112,7 +112,7 @@ def _canonical(column: pl.Series) -> list[Any]:
     )
 
 
-def different_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Places]:
+def distinct_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Places]:
     """Return the distinct keys, and for each row the position of its key among them."""
     index = np.zeros(rows.height, np.int64)
     for name in key:

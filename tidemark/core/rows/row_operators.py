@@ -14,7 +14,7 @@ import polars as pl
 from tidemark.core.rows.expression import Columns, evaluate, expression_text, first_line
 from tidemark.core.rows.python_value import conform
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, item_counts, row_bytes, too_large
-from tidemark.core.rows.stateless import RECORD, StepOutput, carried, with_metadata
+from tidemark.core.rows.stateless import RECORD, StepOutput, non_value_columns, with_metadata
 
 RowFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
 """A Python function from a row to a row, both dicts of columns."""
@@ -79,7 +79,7 @@ class Select:
     def run(self, rows: pl.DataFrame) -> StepOutput:
         """Return the rows with only these value columns."""
         values = _results(rows, self.columns, self.expressions, self.types)
-        return StepOutput(carried(rows, self.columns).hstack(values))
+        return StepOutput(non_value_columns(rows, self.columns).hstack(values))
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class FlatMap:
             results.extend(fresh)
             origins.extend([position] * len(fresh))
         values = pl.DataFrame(results, schema=dict(self.types), orient="row")
-        return StepOutput(carried(rows, self.columns)[origins].hstack(values), bad)
+        return StepOutput(non_value_columns(rows, self.columns)[origins].hstack(values), bad)
 
 
 def _results(

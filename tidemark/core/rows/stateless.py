@@ -194,7 +194,7 @@ class StatelessGraph:
         parts = [part for part in _run(step.operator, rows, dead_records) if part.height]
         if len(parts) == 1:
             return parts[0]
-        others = carried(rows, self.steps[step.inputs[0]].columns).schema
+        others = non_value_columns(rows, self.steps[step.inputs[0]].columns).schema
         empty = pl.DataFrame(schema={**others, **step.columns})
         return pl.concat([empty, *(part.select(empty.columns) for part in parts)])
 
@@ -243,7 +243,7 @@ def _run(
     yield result.rows
 
 
-def carried(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+def non_value_columns(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """Return the columns that stay with their rows: all except the value columns."""
     return rows.select(name for name in rows.columns if name not in columns)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
-from tidemark.core.rows.keys import different_keys
+from tidemark.core.rows.keys import distinct_keys
 from tidemark.core.state.blocks import lines_at, stacked
 
 Facts = npt.NDArray[np.void]
@@ -32,7 +32,7 @@ def hashes_of(keys: pl.DataFrame) -> Hashes:
 
 def keys_of(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashes, Numbers]:
     """Return the distinct keys in order of hash, their hashes, and the key position of each row."""
-    keys, index = different_keys(rows, key)
+    keys, index = distinct_keys(rows, key)
     hashes = hashes_of(keys)
     order = np.argsort(hashes, kind="stable")
     place = np.empty(order.size, np.int64)

@@ -18,14 +18,14 @@ from tidemark.core.state.keyed_lines import Mask, Numbers
 _GROUP = "@group"
 
 
-def grouped(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> pl.DataFrame:
+def merge_groups(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> pl.DataFrame:
     """Return the merged lines of each group: one line per group, in order."""
     if not group.size or group[-1] == group.size - 1:
         return lines
     return _merged(aggregation, [lines], [group])
 
 
-def numbered(begins: Mask) -> Numbers:
+def group_numbers(begins: Mask) -> Numbers:
     """Return the group number of each line; ``begins``: whether it is the first of its group."""
     numbers: Numbers = np.add.accumulate(begins.astype(np.int64)) - 1
     return numbers
@@ -40,9 +40,9 @@ def prefixes(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> p
     running = aggregation.running(lines, group)
     if running is not None:
         return running
-    pair = numbered(rank % 2 == 0)
+    pair = group_numbers(rank % 2 == 0)
     of_pairs = group[np.searchsorted(pair, np.arange(pair[-1] + 1))]
-    pairs = prefixes(aggregation, grouped(aggregation, lines, pair), of_pairs)
+    pairs = prefixes(aggregation, merge_groups(aggregation, lines, pair), of_pairs)
     first, odd = rank == 0, rank % 2 == 1
     rest = np.flatnonzero(~first & ~odd)
     later = _merged(aggregation, [pairs[pair[rest] - 1], lines[rest]], [rest, rest])

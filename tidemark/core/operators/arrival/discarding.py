@@ -27,7 +27,7 @@ from tidemark.core.state.keyed_lines import (
     ranges,
     running_highest,
 )
-from tidemark.core.state.prefixes import numbered
+from tidemark.core.state.prefixes import group_numbers
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.windows.arrival import (
     NUMBER,
@@ -74,7 +74,7 @@ class _Counts:
 
     def running(self) -> "_Counts":
         """Add up counts and times in each key and window."""
-        group = numbered(self.begins())
+        group = group_numbers(self.begins())
         total = np.add.accumulate(self.count)
         before = (total - self.count)[np.searchsorted(group, group)]
         return replace(
@@ -199,7 +199,7 @@ class DiscardingArrival(ArrivalBody):
         if not self.windows.closed_by_next:
             fires &= ~closes
         after = np.append(False, fires[:-1])
-        block = numbered(begins | after)
+        block = group_numbers(begins | after)
         is_row = counts.line == _NONE
         of_rows = arrived.rows[counts.row[is_row]].hstack([pl.Series(_BLOCK, block[is_row])])
         return _Shared(counts, fires, closes, block, self._partials(of_rows, counts, block, stored))

@@ -22,7 +22,7 @@ from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
-from tidemark.core.state.prefixes import grouped, merged_ranges, numbered, prefixes
+from tidemark.core.state.prefixes import group_numbers, merge_groups, merged_ranges, prefixes
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.windows.arrival import NUMBER, RowsByKey, RunAssignment
@@ -137,7 +137,7 @@ class ArrivalAggregate(ArrivalBody):
         held = np.flatnonzero(lines.facts[ROWS] > 0)[::-1]
         key, number = key_of_line[held], lines.facts[NUMBER][held]
         begins = np.append(True, key[1:] != key[:-1])
-        suffixes = prefixes(self._timed, lines.partials[held], numbered(begins))
+        suffixes = prefixes(self._timed, lines.partials[held], group_numbers(begins))
         head = np.searchsorted(key_of_line, key, "right") - 1
         opens = number >= self.closed(lines.facts[NUMBER])[head] * self.windows.step
         at = np.flatnonzero(opens & (number % self.windows.step == 0))
@@ -191,7 +191,7 @@ class ArrivalAggregate(ArrivalBody):
     def _new(self, rows: pl.DataFrame, ends: Mask) -> pl.DataFrame:
         if ends.all():
             return self._timed.row_partials(rows)
-        piece = pl.Series(_PIECE, numbered(np.concatenate([[True], ends[:-1]])))
+        piece = pl.Series(_PIECE, group_numbers(np.concatenate([[True], ends[:-1]])))
         return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 
     def _ends(self, arrived: RowsByKey, cut: RunAssignment) -> Mask:
@@ -204,7 +204,7 @@ class ArrivalAggregate(ArrivalBody):
             return np.ones(ends.size, np.bool_)
         begins = np.concatenate([[True], ends[:-1]])
         place = np.arange(ends.size)
-        rows = place - place[begins][numbered(begins)] + 1
+        rows = place - place[begins][group_numbers(begins)] + 1
         heads = arrived.heads[arrived.key]
         rows += np.where(cut.number == heads[NUMBER], heads[ROWS], 0)
         ends |= rows % self._every_rows == 0
@@ -229,7 +229,7 @@ class ArrivalAggregate(ArrivalBody):
     def _merged(self, pieces: _Pieces) -> _Pieces:
         """Merge the pieces of each slice."""
         begins, ends = _begins(pieces), _ends(pieces)
-        partials = grouped(self._timed, pieces.partials, numbered(begins))
+        partials = merge_groups(self._timed, pieces.partials, group_numbers(begins))
         return _Pieces(pieces.key[begins], pieces.number[begins], pieces.last[ends], partials)
 
     def _kept(
@@ -274,7 +274,7 @@ class ArrivalAggregate(ArrivalBody):
         ``number`` is the window's.  ``before``: of each key, how many were closed.
         """
         windows = self._in_windows(pieces, before) if self.windows.runs > 1 else pieces
-        partials = prefixes(self._timed, windows.partials, numbered(_begins(windows)))
+        partials = prefixes(self._timed, windows.partials, group_numbers(_begins(windows)))
         return replace(windows, partials=partials)
 
     def _in_windows(self, pieces: _Pieces, before: Numbers) -> _Pieces:
