@@ -60,7 +60,10 @@ class AggregateFunction(Protocol):
         """
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns, /) -> pl.Series:
-        """Return the value of each merged partial, of the type that ``type`` returns."""
+        """Return the value of each merged partial.
+
+        The type is that of ``type``, or a wider type if an exact sum does not fit it.
+        """
 
 
 @runtime_checkable
