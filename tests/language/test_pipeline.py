@@ -99,7 +99,7 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
         ({"^.*$": str}, "column '^.*$': '*' and '^...$' mean several columns to polars"),
         (
             {'"q"': str},
-            "column '\"q\"': '*' and '^...$' mean several columns to polars, and quotes",
+            "column '\"q\"': '*' and '^...$' mean several columns to polars; quotes",
         ),
         ({"@offset": int}, "column '@offset': names that begin with '@' are reserved"),
         ({"_key": str}, "column '_key' is a metadata column"),

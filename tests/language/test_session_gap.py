@@ -74,5 +74,5 @@ def test_the_name_of_the_gap_must_be_free():
     source = pipeline.source("visits", schema=schema, event_time="at", watermark=monotonic())
     keyed = source.key_by("user")
     keyed.window(session("session_gap_ms"))
-    with pytest.raises(PipelineError, match="already; give its name as gap"):
+    with pytest.raises(PipelineError, match="already; pass its name as gap"):
         keyed.window(session(col("session_gap_ms") + 1))

@@ -112,7 +112,7 @@ def test_no_early_pane_follows_the_close():
     ("build", "message"),
     [
         (lambda: every(), "pass exactly one of rows, event_time and processing_time"),
-        (lambda: every(rows=1, event_time=1), "takes one of"),
+        (lambda: every(rows=1, event_time=1), "pass exactly one of"),
         (lambda: every(rows=0), "every(rows): 0 is not a positive integer"),
         (lambda: every(rows=True), "every(rows): True is not a positive integer"),
         (lambda: every(event_time="0s"), "every(event_time): '0s' is not longer than 0"),
