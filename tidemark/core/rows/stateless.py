@@ -102,6 +102,10 @@ class KeyedOutput:
     step: int
     key: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Return the text in a plan's description; it must not change, as fingerprints hash it."""
+        return f"Keyed(step={self.step}, key={self.key})"
+
 
 @dataclass(frozen=True)
 class GraphOutput:
