@@ -13,13 +13,13 @@ import polars as pl
 
 from bench.meter import Meter, rows_of, segments
 from tidemark.core.aggregates import constructors as aggregates
-from tidemark.core.aggregates.aggregate import Aggregation, Kind
+from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.window import Hopping
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "user": pl.Int64(), "price": pl.Float64()}
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, AggregateFunction] = {
     "count()": aggregates.count(),
     "variance": aggregates.variance("price"),
     "count_distinct": aggregates.count_distinct("user"),
@@ -44,7 +44,7 @@ def main() -> None:
         print(f"| {name} | {_measured(kind, rows, asked.segment)} |", flush=True)
 
 
-def _measured(kind: Kind, rows: pl.DataFrame, segment: int) -> str:
+def _measured(kind: AggregateFunction, rows: pl.DataFrame, segment: int) -> str:
     body = WindowAggregate(
         Hopping(_SIZE_MS, _SIZE_MS, 0), Aggregation({"value": kind}, COLUMNS), ("key",), COLUMNS
     )

@@ -26,7 +26,7 @@ from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.time.segment import NEVER_MS
-from tidemark.core.windows.arrival import Global
+from tidemark.core.windows.arrival import GlobalWindow
 from tidemark.core.windows.trigger import EveryRows, OnClose
 from tidemark.core.windows.window import Hopping, Session, Sliding
 
@@ -79,7 +79,7 @@ def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:
     yield "hopping", partial(_moving, "hopping, 10 s by 1 s", hopping, count)
     sliding = SlidingAggregate(Sliding(10_000), SUMS, KEY, COLUMNS)
     yield "sliding", partial(_moving, "sliding, 10 s", sliding, count)
-    rolling = ArrivalAggregate(Global(), SUMS, KEY, COLUMNS, EveryRows(1))
+    rolling = ArrivalAggregate(GlobalWindow(), SUMS, KEY, COLUMNS, EveryRows(1))
     yield "rolling", partial(_moving, "rolling, a pane for each row", rolling, count)
     for keys in (10_000, 100_000, 1_000_000):
         yield "sessions", partial(_sessions, keys, count)

@@ -16,7 +16,7 @@ from tests.chaos.pipelines import build
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record, draw_records
 from tidemark.core.time.segment import Segment
-from tidemark.ingest.ingest import Ingest, Progress, Taken
+from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -63,7 +63,7 @@ def recorded(plan: Plan, sent: list[Record]) -> Recorded:
     return _operated(plan, Recorded(raw, {}, own))
 
 
-def _taken(ingest: Ingest, raw: Mapping[Partition, Sequence[RawRecord]]) -> Iterator[Taken]:
+def _taken(ingest: Ingest, raw: Mapping[Partition, Sequence[RawRecord]]) -> Iterator[IngestOutput]:
     progress = dict.fromkeys(raw, Progress())
     for begin in range(0, 703, BATCH):
         for at, records in raw.items():

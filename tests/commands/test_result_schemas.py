@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tidemark.commands.cli import app
 from tidemark.commands.schemas import as_text, result_schemas
 from tidemark.language.load import load_pipeline
-from tidemark.serde.schema_compatibility import breaks
+from tidemark.serde.schema_compatibility import breaking_changes
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = """
@@ -99,7 +99,7 @@ def field(name: str, kind: object, **others: object) -> dict[str, Any]:
     ],
 )
 def test_a_compatible_change_breaks_nobody(old, new):
-    assert breaks(old, new) == []
+    assert breaking_changes(old, new) == []
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_a_compatible_change_breaks_nobody(old, new):
     ],
 )
 def test_an_incompatible_change_says_what_and_for_whom(old, new, broken):
-    assert breaks(old, new) == [f"readers of the {each}" for each in broken]
+    assert breaking_changes(old, new) == [f"readers of the {each}" for each in broken]

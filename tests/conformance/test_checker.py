@@ -150,9 +150,9 @@ def test_a_missing_file_is_one_line_and_exit_status_2(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("{}", "a dict, not an array"),
-        ("[1]", "case 0: 1 is no object"),
+        ("[1]", "case 0: 1 is not an object"),
         (json.dumps([{**CLOSE, "input": None}]), r"case 0 \(close\): input is None, not list"),
         (json.dumps([{**CLOSE, "input": [3]}]), "input holds more than objects"),
         (json.dumps([{**CLOSE, "compare": "roughly"}]), "compare 'roughly'"),

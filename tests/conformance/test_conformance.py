@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.conftest import FOLDER, all_cases
 from tests.conformance.not_yet import NOT_YET
 from tidemark.conformance.judge import Outcome, judge
-from tidemark.conformance.report import explained
+from tidemark.conformance.report import failure_lines
 from tidemark.conformance.rules import RULES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "semantics.md"
@@ -32,7 +32,7 @@ def test_case(case):
             f"{case.id} {verdict.outcome}: take it off NOT_YET"
         )
         pytest.xfail(NOT_YET[case.id])
-    assert verdict.outcome is not Outcome.FAILED, "\n".join(explained(verdict))
+    assert verdict.outcome is not Outcome.FAILED, "\n".join(failure_lines(verdict))
     if case.is_neutral and verdict.instead not in FAMILIES_TO_COME:
         assert verdict.outcome is Outcome.PASSED
 
@@ -41,7 +41,7 @@ def test_restarts_do_not_show(case):
     if case.id in NOT_YET:
         pytest.xfail(NOT_YET[case.id])
     verdict = judge(case, restart_often=True)
-    assert verdict.outcome is not Outcome.FAILED, "\n".join(explained(verdict))
+    assert verdict.outcome is not Outcome.FAILED, "\n".join(failure_lines(verdict))
 
 
 def test_the_documentation_names_each_rule_and_each_case_that_is_not_offered():

@@ -45,7 +45,7 @@ ALLOWED = {
     ("aggregates/custom.py", "_states"): "calls a user's Aggregate, by panes and rows",
     ("aggregates/custom.py", "_fold"): "calls a user's Aggregate for each of a pane's rows",
     ("aggregates/custom.py", "_good"): "probes a user's Aggregate when it is planned",
-    ("aggregates/custom.py", "_ways"): "probes a user's Aggregate when it is planned",
+    ("aggregates/custom.py", "_all_orders"): "probes a user's Aggregate when it is planned",
     ("aggregates/sums.py", "_decimal_totals"): "totals of panes beyond 38 digits of a decimal",
     ("aggregates/sums.py", "_quotients"): "totals of panes that no double holds",
     ("aggregates/variance.py", "_rounded"): "panes whose squares exceed what doubles hold",

@@ -38,7 +38,7 @@ FLOAT_SUMS = {
 }
 
 WHOLE_NUMBERS = {
-    ("aggregates/lists.py", "tallied"): "counts",
+    ("aggregates/lists.py", "summed_counts"): "counts",
     ("aggregates/quantiles.py", "value"): "counts",
     ("aggregates/quantiles.py", "_ends"): "counts",
     ("operators/sliding/lines.py", "without"): "ROWS, Int64",

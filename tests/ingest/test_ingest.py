@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.hostile import BLANK, GOOD, VALUES
 from tidemark import INGEST_TIME, RECORD_TIME, Pipeline, StateError, bounded, col, count, tumbling
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, SUB_ROW, WATERMARK, SourceMark
-from tidemark.ingest.ingest import Ingest, Progress, RecordBatch, Taken
+from tidemark.ingest.ingest import Ingest, IngestOutput, Progress, RecordBatch
 from tidemark.plan.physical import Plan
 from tidemark.serde.records import Counts
 
@@ -54,16 +54,16 @@ def batch(values: Sequence[Value], first: int = 0, **columns: Any) -> RecordBatc
     return replace(records, **columns)
 
 
-def take(plan: Plan, *values: Value, **columns: Any) -> Taken:
+def take(plan: Plan, *values: Value, **columns: Any) -> IngestOutput:
     return Ingest(plan).take(batch(values, **columns), Progress())
 
 
-def rows(taken: Taken) -> list[tuple[int, int, int]]:
+def rows(taken: IngestOutput) -> list[tuple[int, int, int]]:
     """Offset, event time and watermark of each row."""
     return taken.streams["moves"].select(OFFSET, EVENT_TIME, WATERMARK).rows()
 
 
-def reasons(taken: Taken) -> list[tuple[int, str, str]]:
+def reasons(taken: IngestOutput) -> list[tuple[int, str, str]]:
     return [(letter.offset, letter.stage, letter.reason) for letter in taken.dead_letters]
 
 

@@ -18,7 +18,7 @@ from tidemark.core.time.segment import (
     Segment,
     SourceMark,
 )
-from tidemark.ingest.ingest import Progress, Taken
+from tidemark.ingest.ingest import IngestOutput, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.physical import LogPlan, StreamPlan
 from tidemark.serde.records import Counts
@@ -32,7 +32,7 @@ LOG = LogPlan("game.by-key.log", 3, STREAMS)
 PARTITIONS = {"moves": 2, "other": 1, "foreign": 1}
 
 
-def taken(source: str, first: int, *keys: str, stream: str = "moves") -> Taken:
+def taken(source: str, first: int, *keys: str, stream: str = "moves") -> IngestOutput:
     """One row a record, at event times like the offsets."""
     offsets = list(range(first, first + len(keys)))
     rows = pl.DataFrame(
@@ -48,11 +48,11 @@ def taken(source: str, first: int, *keys: str, stream: str = "moves") -> Taken:
     )
     end = first + len(keys)
     mark = SourceMark(source, first, end, first - 1, end - 1)
-    return Taken({stream: rows}, (), Counts(), mark, Progress(end, end - 1))
+    return IngestOutput({stream: rows}, (), Counts(), mark, Progress(end, end - 1))
 
 
 def build(
-    *batches: Taken, marks: tuple[SourceMark, ...] = (), **options: int
+    *batches: IngestOutput, marks: tuple[SourceMark, ...] = (), **options: int
 ) -> list[list[Segment]]:
     builder = SegmentBuilder(7, **options)
     for batch in batches:

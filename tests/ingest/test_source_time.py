@@ -23,7 +23,7 @@ from tidemark import (
     tumbling,
 )
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK
-from tidemark.ingest.ingest import Ingest, Progress, RecordBatch, Taken
+from tidemark.ingest.ingest import Ingest, IngestOutput, Progress, RecordBatch
 
 T = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 SCHEMA = {"k": str, "ts": int, "text": str, "done": bool, "low": int}
@@ -57,16 +57,16 @@ def batch(
     )
 
 
-def take(source: Ingest, *records: dict[str, Any] | bytes, **columns: Any) -> Taken:
+def take(source: Ingest, *records: dict[str, Any] | bytes, **columns: Any) -> IngestOutput:
     return source.take(batch(records, **columns), Progress())
 
 
-def rows(taken: Taken) -> list[tuple[int, int, int]]:
+def rows(taken: IngestOutput) -> list[tuple[int, int, int]]:
     """Offset, event time and watermark of each row."""
     return taken.streams["in"].select(OFFSET, EVENT_TIME, WATERMARK).rows()
 
 
-def reasons(taken: Taken) -> list[tuple[int, str, str]]:
+def reasons(taken: IngestOutput) -> list[tuple[int, str, str]]:
     return [(letter.offset, letter.stage, letter.reason) for letter in taken.dead_letters]
 
 

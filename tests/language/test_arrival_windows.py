@@ -34,15 +34,15 @@ from tidemark.runtime.keyed.encoders import encoder_of
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: count_window(0), "count_window(size): 0 is no positive number of rows"),
-        (lambda: count_window("10s"), "count_window(size): '10s' is no positive number of rows"),  # type: ignore[arg-type]  # the mistake under test
-        (lambda: count_window(5, 0), "count_window(slide): 0 is no positive number of rows"),
+        (lambda: count_window(0), "count_window(size): 0 is not a positive number of rows"),
+        (lambda: count_window("10s"), "count_window(size): '10s' is not a positive number of rows"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: count_window(5, 0), "count_window(slide): 0 is not a positive number of rows"),
         (lambda: count_window(5, 6), "count_window(slide): 6 is more than the size 5"),
-        (lambda: delta("score", -1), "delta(threshold): -1 is no number from 0"),
-        (lambda: delta("score", float("nan")), "delta(threshold): nan is no number from 0"),
-        (lambda: delta(col("score"), 1), "is no column name"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: delta("score", -1), "delta(threshold): -1 is not a number from 0"),
+        (lambda: delta("score", float("nan")), "delta(threshold): nan is not a number from 0"),
+        (lambda: delta(col("score"), 1), "is not a column name"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: punctuation(when="score"), "punctuation(when): 'score' is a str"),  # type: ignore[arg-type]  # the mistake under test
-        (lambda: every(rows=0), "every(rows): 0 is no positive integer"),
+        (lambda: every(rows=0), "every(rows): 0 is not a positive integer"),
     ],
 )
 def test_a_window_that_means_nothing_is_refused(build, message):
@@ -60,10 +60,10 @@ def test_a_window_that_means_nothing_is_refused(build, message):
             lambda k: k.window(punctuation(when=col("score") > col("score").mean())),
             "looks at other rows",
         ),
-        (lambda k: k.window(global_window()), "global_window() never closes; give a trigger"),
+        (lambda k: k.window(global_window()), "global_window() never closes; pass a trigger"),
         (
             lambda k: k.window(global_window(), trigger=on_final()),
-            "global_window() never closes; give a trigger",
+            "global_window() never closes; pass a trigger",
         ),
         (
             lambda k: k.window(count_window(2), allowed_lateness="1s"),
@@ -73,13 +73,13 @@ def test_a_window_that_means_nothing_is_refused(build, message):
             lambda k: k.window(count_window(2), lateness="strict"),
             "no row is late for a window in order of arrival",
         ),
-        (lambda k: k.window(count_window(2), trigger=on_update), "is no trigger"),
+        (lambda k: k.window(count_window(2), trigger=on_update), "is not a trigger"),
         (lambda k: k.window(count_window(2)).aggregate(window=count()), "'window' clashes with"),
         (
             lambda k: k.window(global_window(), trigger=every(rows=1), accumulation="both"),
             "window(accumulation): 'both' is not one of",
         ),
-        (lambda k: k.aggregate(), "aggregate() has no aggregates"),
+        (lambda k: k.aggregate(), "aggregate(): no aggregates"),
         (lambda k: k.aggregate(n=sum("scores")), 'no column "scores"'),
     ],
 )

@@ -35,13 +35,16 @@ def trail(rows):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: custom(Rows, "int", str), "is no object with the methods init, add, merge"),
-        (lambda: custom(object(), "int", str), "is no object with the methods init, add, merge"),
-        (lambda: custom(Rows(), [], str), r"custom\(columns\): \[\] is no list of column names"),
-        (lambda: custom(Rows(), "int", "text"), r"custom\(type\): .* 'text' is no type"),
-        (lambda: apply_frame(3, "int", str), "apply_frame: 3 is no function"),
-        (lambda: apply_frame(trail, [4], str), r"apply_frame\(columns\): \[4\] is no list"),
-        (lambda: apply_frame(trail, None, str), r"apply_frame\(columns\): None is no list"),
+        (lambda: custom(Rows, "int", str), "is not an object with the methods init, add, merge"),
+        (
+            lambda: custom(object(), "int", str),
+            "is not an object with the methods init, add, merge",
+        ),
+        (lambda: custom(Rows(), [], str), r"custom\(columns\): \[\] is not a list of column names"),
+        (lambda: custom(Rows(), "int", "text"), r"custom\(type\): .* 'text' is not a type"),
+        (lambda: apply_frame(3, "int", str), "apply_frame: 3 is not a function"),
+        (lambda: apply_frame(trail, [4], str), r"apply_frame\(columns\): \[4\] is not a list"),
+        (lambda: apply_frame(trail, None, str), r"apply_frame\(columns\): None is not a list"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(make, message):

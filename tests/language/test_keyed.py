@@ -26,7 +26,7 @@ from tidemark import (
     [
         (lambda: tumbling(0), "tumbling(size): 0 is not longer than 0"),
         (lambda: tumbling("-1m"), "tumbling(size): '-1m' is not longer than 0"),
-        (lambda: tumbling("a minute"), "tumbling(size): 'a minute' is no duration"),
+        (lambda: tumbling("a minute"), "tumbling(size): 'a minute' is not a duration"),
         (lambda: tumbling("1m", offset="1m"), "tumbling('1m'): offset '1m' is not shorter than"),
         (lambda: hopping("1m", "0s"), "hopping(slide): '0s' is not longer than 0"),
         (lambda: hopping("1m", "2m"), "hopping(slide): '2m' is longer than the size '1m'"),
@@ -34,7 +34,7 @@ from tidemark import (
         (lambda: session("0s"), "session(gap): '0s' is not longer than 0"),
         (lambda: sliding("0s"), "sliding(size): '0s' is not longer than 0"),
         (lambda: calendar("year", "UTC"), "calendar: 'year' is not one of day, week, month"),
-        (lambda: calendar("day", "Berlin"), "calendar: zone 'Berlin' is no time zone such as"),
+        (lambda: calendar("day", "Berlin"), "calendar: zone 'Berlin' is not a time zone such as"),
     ],
 )
 def test_a_window_that_means_nothing_is_refused(build, message):
@@ -48,31 +48,37 @@ MINUTE = tumbling("1m")
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda k: k.window("1m"), "window: '1m' is no window; use tumbling(), hopping(), cal"),
+        (lambda k: k.window("1m"), "window: '1m' is not a window; use tumbling(), hopping(), cal"),
         (lambda k: k.window(MINUTE, allowed_lateness="-1s"), "window(allowed_lateness): '-1s' is"),
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
-        (lambda k: k.window(MINUTE, trigger=on_final), "is no trigger; use on_close(), on_final()"),
-        (lambda k: k.window(MINUTE, trigger=3, empty=True), "window(trigger): 3 is no trigger"),
+        (
+            lambda k: k.window(MINUTE, trigger=on_final),
+            "is not a trigger; use on_close(), on_final()",
+        ),
+        (lambda k: k.window(MINUTE, trigger=3, empty=True), "window(trigger): 3 is not a trigger"),
         (lambda k: k.window(MINUTE, empty="no"), "window(empty): 'no' is not True or False"),
         (
             lambda k: k.window(MINUTE, accumulation="both"),
             "window(accumulation): 'both' is not one of",
         ),
-        (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is a choice of sessions only"),
+        (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is an option of session() only"),
         (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
-        (lambda k: k.window(MINUTE).aggregate(), "aggregate() has no aggregates"),
+        (lambda k: k.window(MINUTE).aggregate(), "aggregate(): no aggregates"),
         (
             lambda k: k.window(MINUTE).aggregate(n=builtins.max("abc")),
-            "aggregate(n): 'c' is no aggregate",
+            "aggregate(n): 'c' is not an aggregate",
         ),
-        (lambda k: k.window(MINUTE).aggregate(n=count), "is no aggregate; use count()"),
+        (lambda k: k.window(MINUTE).aggregate(n=count), "is not an aggregate; use count()"),
         (lambda k: k.window(MINUTE).aggregate(n=sum("scores")), 'no column "scores"'),
         (lambda k: k.window(MINUTE).aggregate(n=mean("player")), 'column "player" is String'),
         (lambda k: k.window(MINUTE).aggregate(player=count()), "'player' clashes with key column"),
         (lambda k: k.window(MINUTE).aggregate(end=count()), "'end' clashes with a field of every"),
         (lambda k: k.window(MINUTE).aggregate(end_of_input=count()), "clashes with a field of"),
         (lambda k: k.window(MINUTE).aggregate(**{"@n": count()}), "begin with '@' are reserved"),
-        (lambda k: k.window(MINUTE).aggregate(n=count()).to("a b"), "to(name): 'a b' is no legal"),
+        (
+            lambda k: k.window(MINUTE).aggregate(n=count()).to("a b"),
+            "to(name): 'a b' is not a legal",
+        ),
         (lambda k: k.window(MINUTE).aggregate(n=count()).to("x" * 240), "is longer than 249"),
         (
             lambda k: k.window(MINUTE).aggregate(n=count()).to("x", format="xml"),

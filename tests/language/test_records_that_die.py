@@ -34,7 +34,7 @@ def test_a_record_whose_expression_raises_dies_alone_with_the_reason():
         ({"x": 2**63}, "OverflowError: column 'x': 9223372036854775808 is beyond 64 bits"),
         ({}, "TypeError: columns missing: ['x'], not declared: []"),
         ({"x": 1, "y": 2}, "TypeError: columns missing: [], not declared: ['y']"),
-        (None, "TypeError: gave a NoneType, not a dict of columns"),
+        (None, "TypeError: returned a NoneType, not a dict of columns"),
     ],
 )
 def test_a_python_function_that_gives_something_else_than_it_declared_kills_the_record(
@@ -49,8 +49,8 @@ def test_a_python_function_that_gives_something_else_than_it_declared_kills_the_
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        ({"x": 1}, "TypeError: gave a dict, not an iterable of dicts"),
-        (None, "TypeError: gave a NoneType, not an iterable of dicts"),
+        ({"x": 1}, "TypeError: returned a dict, not an iterable of dicts"),
+        (None, "TypeError: returned a NoneType, not an iterable of dicts"),
         ([{"x": 1}, {"x": "b"}], "TypeError: column 'x': 'b' is a str, not Int64"),
     ],
 )

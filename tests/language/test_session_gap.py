@@ -56,7 +56,7 @@ def test_a_row_without_a_gap_that_fits_is_a_dead_letter_and_moves_time():
 @pytest.mark.parametrize(
     ("gap", "message"),
     [
-        ("10 parsecs", "session.gap.: '10 parsecs' is no duration: the stream has no column"),
+        ("10 parsecs", "session.gap.: '10 parsecs' is not a duration: the stream has no column"),
         ("wide", "session.*: the gap is Float64, not Int64"),
         (col("wide") * 2, "session.*: the gap is Float64, not Int64"),
         (col("gap").max(), "looks at other rows"),
@@ -74,5 +74,5 @@ def test_the_name_of_the_gap_must_be_free():
     source = pipeline.source("visits", schema=schema, event_time="at", watermark=monotonic())
     keyed = source.key_by("user")
     keyed.window(session("session_gap_ms"))
-    with pytest.raises(PipelineError, match="already; give its name as gap"):
+    with pytest.raises(PipelineError, match="already; pass its name as gap"):
         keyed.window(session(col("session_gap_ms") + 1))

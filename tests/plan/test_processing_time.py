@@ -71,7 +71,7 @@ def test_silence_moves_processing_time_where_it_may_not_move_the_clock_too(windo
 
 
 def test_what_has_no_processing_time_is_refused():
-    with pytest.raises(PipelineError, match=r"processing_time: Sliding.* is none of tumbling"):
+    with pytest.raises(PipelineError, match=r"processing_time: Sliding.* is not one of tumbling"):
         processing_time(sliding("1m"))  # type: ignore[arg-type]  # the mistake under test
     with pytest.raises(PipelineError, match="no row is late for a window in order of arrival or"):
         keyed(Pipeline("p")).window(processing_time(tumbling("1m")), allowed_lateness="1s")

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from tests.support.hostile import BLANK, COLUMNS, GOOD, VALUES
 from tidemark.errors import PipelineError
-from tidemark.serde.json_records import JsonRecords, Parsed
+from tidemark.serde.json_records import JsonRecords, ParsedBatch
 
 
-def outcomes(parsed: Parsed) -> dict[int, str]:
+def outcomes(parsed: ParsedBatch) -> dict[int, str]:
     return {
         **dict.fromkeys(parsed.good.tolist(), GOOD),
         **dict.fromkeys(parsed.blank, BLANK),
@@ -73,7 +73,7 @@ def test_time_is_kept_where_another_column_is_wrong():
     )
 
     assert len(parsed.dead) == 7
-    assert parsed.timed.tolist() == [0, 1, 2]
+    assert parsed.dead_with_time.tolist() == [0, 1, 2]
     assert parsed.times.to_dict(as_series=False) == {"at": [5, 6, None]}
 
 

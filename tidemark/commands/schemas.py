@@ -16,7 +16,7 @@ from tidemark.errors import PipelineError
 from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.serde.avro_results import record_schema
-from tidemark.serde.schema_compatibility import breaks
+from tidemark.serde.schema_compatibility import breaking_changes
 
 
 def schemas(
@@ -39,7 +39,7 @@ def schemas(
         if before == text:
             continue
         changed += 1
-        faults = [] if before is None else breaks(json.loads(before), schema)
+        faults = [] if before is None else breaking_changes(json.loads(before), schema)
         for fault in faults:
             typer.echo(f"{file}: breaks {fault}", err=True)
         if check or (faults and not incompatible):

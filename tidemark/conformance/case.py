@@ -1,4 +1,4 @@
-"""Case files: JSON arrays of cases, read and checked before anything runs."""
+"""Case files: JSON arrays of cases, read and checked before a case runs."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ Fields = Mapping[str, Any]
 COMPARISONS = ("multiset", "ordered", "ordered_per_window")
 
 NEUTRAL = "neutral"
-"""The dialect of cases that hold for everyone."""
+"""The dialect of cases that hold for all systems."""
 
 _NEEDED: dict[str, type] = {
     "id": str,
@@ -26,14 +26,15 @@ _NEEDED: dict[str, type] = {
 
 
 class ConformanceError(TidemarkError):
-    """A case file that cannot be read, or a case that says something unknown."""
+    """A case file that cannot be read, or a case with an unknown parameter."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case: ``spec`` says how to run ``input``; ``expected`` is compared as ``compare`` says.
+    """One case.
 
-    ``more``: what few cases have, such as ``counters`` or ``expect_from``.
+    ``spec``: the parameters to run ``input`` with.  ``expected``: the results, compared by the rule
+    ``compare``.  ``more``: fields that few cases have, such as ``counters`` or ``expect_from``.
     """
 
     id: str
@@ -47,28 +48,28 @@ class Case:
 
     @property
     def window(self) -> Fields:
-        """The window's parameters, its ``type`` among them."""
+        """The window's parameters, including its ``type``."""
         window: Fields = self.spec["window"]
         return window
 
     @property
     def emit(self) -> str:
-        """When results are published, or what else is asked."""
+        """When results are published, or what the case asks instead."""
         return str(self.spec["emit"])
 
     @property
     def watermark(self) -> Fields:
-        """How time moves; nothing moves it where the case does not say."""
+        """How time moves; ``none`` if the case does not state it."""
         watermark: Fields = self.spec.get("watermark") or {"type": "none"}
         return watermark
 
     @property
     def is_neutral(self) -> bool:
-        """Whether the case must pass whatever options are offered."""
+        """Whether the case must pass: it needs no option of another system."""
         return self.dialect == NEUTRAL
 
     def elements(self) -> Iterable[Fields]:
-        """Yield the input's elements, those of bundles among them."""
+        """Yield the input's elements, including those in bundles."""
         for item in self.input:
             if "bundle" in item:
                 yield from item["bundle"]
@@ -80,7 +81,7 @@ def read_cases(files: Iterable[Path]) -> list[Case]:
     """Return the cases of all files in order.
 
     Raises:
-        ConformanceError: a file is no array of cases, or an id is used twice.
+        ConformanceError: a file is not an array of valid cases, or an id is used twice.
     """
     cases: dict[str, Case] = {}
     for file in files:
@@ -98,7 +99,7 @@ def _array(file: Path) -> list[Any]:
     except OSError as error:
         raise ConformanceError(f"{file}: {error.strerror}") from error
     except ValueError as error:
-        raise ConformanceError(f"{file}: no JSON: {error}") from error
+        raise ConformanceError(f"{file}: not JSON: {error}") from error
     if not isinstance(found, list):
         raise ConformanceError(f"{file}: a {type(found).__name__}, not an array of cases")
     return found
@@ -106,7 +107,7 @@ def _array(file: Path) -> list[Any]:
 
 def _case(fields: object, where: str) -> Case:
     if not isinstance(fields, dict):
-        raise ConformanceError(f"{where}: {fields!r} is no object")
+        raise ConformanceError(f"{where}: {fields!r} is not an object")
     where = f"{where} ({fields.get('id', 'no id')})"
     for name, kind in _NEEDED.items():
         if not isinstance(fields.get(name), kind):
@@ -135,4 +136,4 @@ def _require_spec(spec: Fields, where: str) -> None:
     if not isinstance(window, dict) or not isinstance(window.get("type"), str):
         raise ConformanceError(f"{where}: spec.window {window!r} has no type")
     if not isinstance(spec.get("emit"), str):
-        raise ConformanceError(f"{where}: spec.emit is {spec.get('emit')!r}, not a word")
+        raise ConformanceError(f"{where}: spec.emit is {spec.get('emit')!r}, not a string")

@@ -1,6 +1,6 @@
-"""Cases about time alone: the watermark of a source, and the clock over several.
+"""Cases about time alone: the watermark of one source, and the clock over several sources.
 
-Nothing is published here: the watermark assigner and the clock table themselves are asked.
+They publish nothing.  Their results are read from the watermark functions and the clock table.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.conformance.feed import FAR_MS, said_ms
+from tidemark.conformance.feed import FAR_MS, stated_ms
 from tidemark.core.time.clock import ClockTable
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.core.time.watermark import watermark_of, watermarks_before
@@ -18,27 +18,27 @@ Results = list[dict[str, Any]]
 TOPIC = "in"
 
 
-class Source:
-    """One source's watermark by the event times that it has seen."""
+class SourceWatermark:
+    """The watermark of one source, from the event times added so far."""
 
     def __init__(self, delay_ms: int, watermark_ms: int = NEVER_MS) -> None:
-        """Start with a watermark, which its first events may not lower."""
+        """Start with a watermark, which events never lower."""
         self._delay_ms = delay_ms
         self._largest_ms = NEVER_MS
         self.watermark_ms = watermark_ms
 
-    def see(self, at_ms: int) -> None:
-        """Take one event."""
+    def add_event(self, at_ms: int) -> None:
+        """Add the event time of one event."""
         times, counts = np.array([at_ms], np.int64), np.array([True])
         _, self._largest_ms = watermarks_before(times, counts, self._largest_ms, self._delay_ms)
         self.watermark_ms = max(self.watermark_ms, watermark_of(self._largest_ms, self._delay_ms))
 
 
-class Valve:
-    """Several sources' watermarks and idleness, combined by an operator's clock."""
+class CombinedClock:
+    """The watermarks and idleness of several sources, combined by an operator's clock."""
 
     def __init__(self, partitions: int) -> None:
-        """Know the partitions; none has spoken."""
+        """Start without any mark of the partitions."""
         self._table = ClockTable([TOPIC])
         self._partitions = {TOPIC: partitions}
         self._watermarks = [NEVER_MS] * partitions
@@ -46,7 +46,7 @@ class Valve:
 
     @property
     def clock_ms(self) -> int:
-        """The clock after everything said so far."""
+        """The clock after all marks so far."""
         return self._table.clock_ms
 
     @property
@@ -55,13 +55,15 @@ class Valve:
         return not any(self._awake)
 
     def restart(self) -> None:
-        """Go on with nothing but what a checkpoint holds."""
+        """Continue with only the state of the clock table, as after a restore."""
         table = ClockTable([TOPIC])
         table.apply(self._table.state())
         self._table = table
 
-    def say(self, partition: int, watermark_ms: int | None = None, *, idle: bool = False) -> None:
-        """Say a source's watermark, or its status with the watermark that it had."""
+    def report(
+        self, partition: int, watermark_ms: int | None = None, *, idle: bool = False
+    ) -> None:
+        """Report a source's watermark, or its idleness with an unchanged watermark."""
         before_ms = self._watermarks[partition]
         after_ms = before_ms if watermark_ms is None else watermark_ms
         mark = SourceMark(f"{TOPIC}/{partition}", 0, 0, before_ms, after_ms, idle)
@@ -71,70 +73,72 @@ class Valve:
         self._watermarks[partition], self._awake[partition] = after_ms, not idle
 
 
-def probed(case: Case) -> Results:
-    """Return the watermark of one source, or of several as they combine, wherever asked."""
+def watermark_probes(case: Case) -> Results:
+    """Return the watermark, of one source or combined, after each item that the case probes."""
     time = case.watermark
     if time["type"] in ("batch_delay", "batch_delay_multi"):
         return _batches(case)
     delay_ms = time["wait_ms"] if time["type"] == "event_clock" else time["delay_ms"]
-    source = Source(delay_ms)
+    source = SourceWatermark(delay_ms)
     results: Results = []
     for after, item in enumerate(case.input):
         if "ts" in item:
-            source.see(item["ts"])
-        results.append(_said("watermark", after, source.watermark_ms))
+            source.add_event(item["ts"])
+        results.append(_result("watermark", after, source.watermark_ms))
     return [result for result in results if _is_asked(case, result["after"])]
 
 
 def _is_asked(case: Case, after: int) -> bool:
-    """Whether the case probes here, or expects a word where it probes nowhere."""
+    """Return whether the case probes after this item, or has no probes and expects a result."""
     probes = [index for index, item in enumerate(case.input) if "probe" in item]
     return after in probes or (not probes and any(after == r.get("after") for r in case.expected))
 
 
 def _batches(case: Case) -> Results:
-    """Say all watermarks at the end of each batch; they stand at 0 before the first."""
+    """Return the clock after each batch; watermarks are 0 before the first batch."""
     time = case.watermark
-    sources = [Source(delay_ms, 0) for delay_ms in time.get("delays_ms") or [time["delay_ms"]]]
-    valve = Valve(len(sources))
+    sources = [
+        SourceWatermark(delay_ms, 0) for delay_ms in time.get("delays_ms") or [time["delay_ms"]]
+    ]
+    clock = CombinedClock(len(sources))
     results: Results = []
     for after, item in enumerate(case.input):
         if "ts" in item:
-            sources[item.get("partition", 0)].see(item["ts"])
+            sources[item.get("partition", 0)].add_event(item["ts"])
         if "checkpoint" in item:
-            valve.restart()
+            clock.restart()
         if "end_batch" not in item:
             continue
         for partition, source in enumerate(sources):
-            valve.say(partition, source.watermark_ms)
-        results.append(_said("combined", after, valve.clock_ms))
+            clock.report(partition, source.watermark_ms)
+        results.append(_result("combined", after, clock.clock_ms))
     return results
 
 
 def changes(case: Case) -> Results:
-    """Return the clock where it moves, and whether all sources are idle where that changes."""
-    valve = Valve(case.watermark["partitions"])
+    """Return each change of the clock, and each change between idle and active."""
+    clock = CombinedClock(case.watermark["partitions"])
     results: Results = []
     for after, item in enumerate(case.input):
-        clock_ms, was_idle = valve.clock_ms, valve.is_idle
-        valve.restart() if "checkpoint" in item else _say(valve, item)
-        if valve.clock_ms != clock_ms:
-            results.append(_said("combined", after, valve.clock_ms))
-        if valve.is_idle != was_idle:
-            status = "idle" if valve.is_idle else "active"
+        clock_ms, was_idle = clock.clock_ms, clock.is_idle
+        clock.restart() if "checkpoint" in item else _report(clock, item)
+        if clock.clock_ms != clock_ms:
+            results.append(_result("combined", after, clock.clock_ms))
+        if clock.is_idle != was_idle:
+            status = "idle" if clock.is_idle else "active"
             results.append({"kind": "combined", "status": status, "after": after})
     return results
 
 
-def _say(valve: Valve, item: Fields) -> None:
+def _report(clock: CombinedClock, item: Fields) -> None:
     if "watermark" in item:
-        valve.say(item["partition"], said_ms(item))
+        clock.report(item["partition"], stated_ms(item))
     elif "status" in item:
-        valve.say(item["partition"], idle=item["status"] == "idle")
+        clock.report(item["partition"], idle=item["status"] == "idle")
     else:
         raise ConformanceError(f"input {item!r} is unknown")
 
 
-def _said(kind: str, after: int, watermark_ms: int) -> dict[str, Any]:
+def _result(kind: str, after: int, watermark_ms: int) -> dict[str, Any]:
     names = {NEVER_MS: "-inf", FAR_MS: "+inf"}
     return {"kind": kind, "watermark": names.get(watermark_ms, watermark_ms), "after": after}

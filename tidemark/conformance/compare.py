@@ -1,8 +1,8 @@
-"""What a case expects against what came out.
+"""Compare the results that a case expects with the results of a run.
 
-An expected result holds for a published one when all fields it states are equal; a case that does
-not state, say, the input that causes a result does not ask for it.  ``native`` is a peer's own way
-to write a bound and is never compared.
+An expected result matches a result if all fields that it states are equal.  Fields that a case does
+not state are not compared.  ``native`` is another system's own notation of a bound, and is never
+compared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,10 @@ _UNORDERED = ("set", "collect_sorted")
 
 @dataclass(frozen=True)
 class Difference:
-    """What a case expected and did not get, and what it got beside it."""
+    """The expected results that are missing, and the results that were not expected.
+
+    ``words``: other differences, as text.
+    """
 
     missing: tuple[Fields, ...] = ()
     unexpected: tuple[Fields, ...] = ()
@@ -30,7 +33,7 @@ class Difference:
 
 
 def compare(case: Case, got: Sequence[Fields], counters: Mapping[str, int]) -> Difference:
-    """Tell how the results of a case differ from what it expects."""
+    """Return the difference between the results of a case and its expected results."""
     expected = [_plain(case, result) for result in case.expected]
     results = [_plain(case, result) for result in _asserted(case, got)]
     if case.more.get("assert_final_only"):
@@ -45,7 +48,7 @@ def compare(case: Case, got: Sequence[Fields], counters: Mapping[str, int]) -> D
 
 
 def _asserted(case: Case, got: Sequence[Fields]) -> Iterable[Fields]:
-    """Leave out what the case says nothing about."""
+    """Return the results that the case makes a statement about."""
     kinds = {result.get("kind") for result in case.expected}
     silent = {"retract"} - kinds
     if not case.spec.get("late_output"):
@@ -55,7 +58,7 @@ def _asserted(case: Case, got: Sequence[Fields]) -> Iterable[Fields]:
 
 
 def _final(results: Sequence[Fields]) -> list[Fields]:
-    """Keep the last word on the watermark and the last on the status."""
+    """Return the last result with a watermark and the last with a status."""
     last = {name: r for r in results for name in ("watermark", "status") if name in r}
     return list(last.values())
 
@@ -74,7 +77,7 @@ def _holds(expected: Fields, result: Fields) -> bool:
 def _unmatched(
     expected: Sequence[Fields], results: Sequence[Fields]
 ) -> tuple[list[Fields], list[Fields]]:
-    """Match each expectation with one result; those that state most choose first."""
+    """Match each expected result with one result, those with most fields first; return the rest."""
     left, missing = list(results), []
     for wanted in sorted(expected, key=len, reverse=True):
         found = next((result for result in left if _holds(wanted, result)), None)
@@ -117,7 +120,7 @@ def _window(result: Fields) -> tuple[Any, ...]:
 
 
 def _counted(case: Case, counters: Mapping[str, int]) -> Iterable[str]:
-    """Compare the counters that are kept here; a peer's other ones are its own."""
+    """Yield differences of counters; counters that Tidemark does not have are skipped."""
     for name, wanted in case.more.get("counters", {}).items():
         if name in counters and counters[name] != wanted:
             yield f"{name}: expected {wanted}, got {counters[name]}"

@@ -1,8 +1,8 @@
-"""A case's input as the segments of one source, each item a step of its own.
+"""Turn a case's input into segments of one source; each item is one step.
 
-``explicit`` watermarks are said by empty ranges; with ``stream_time`` and
-``bounded_out_of_orderness`` the rows move time, and with ``batch_delay`` only ends of batches do.
-The watermark of a source never goes back.
+An ``explicit`` watermark becomes a mark with an empty range.  With ``stream_time`` and
+``bounded_out_of_orderness`` rows move time; with ``batch_delay`` only ends of batches do.  The
+watermark of a source never goes back.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,20 +18,23 @@ TOPIC = "in"
 SOURCE_NAME = f"{TOPIC}/0"
 
 FAR_MS = 2**52
-"""The watermark at a "+inf" that more input follows: after every event time there is."""
+"""The watermark for a "+inf" that is not the last input: after every event time."""
 
 Row = tuple[Any, ...]
 
 
-def said_ms(item: Fields) -> int:
-    """Return the watermark that an item says."""
-    said = item["watermark"]
-    return {"+inf": FAR_MS, "-inf": NEVER_MS}[said] if isinstance(said, str) else int(said)
+def stated_ms(item: Fields) -> int:
+    """Return the watermark that an item states, in ms."""
+    stated = item["watermark"]
+    return {"+inf": FAR_MS, "-inf": NEVER_MS}[stated] if isinstance(stated, str) else int(stated)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one item of the input is: a segment, a restart, or the end of input."""
+    """A step of a run: a segment, a restart, or the end of input.
+
+    ``after``: the position of the input item that causes it.
+    """
 
     after: int
     segment: Segment | None = None
@@ -40,7 +43,7 @@ class Step:
 
 
 class Feed:
-    """Makes segments of a case's input; ``values`` gives an element's value columns."""
+    """Turns the input of a case into steps."""
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class Feed:
         columns: Mapping[str, pl.DataType],
         values: Callable[[Fields], Mapping[str, Any]],
     ) -> None:
-        """Stand before the first item."""
+        """Start before the first item; ``values`` returns the value columns of an element."""
         self._case, self._stream, self._values = case, stream, values
         self._schema = {**ROW_COLUMNS, **columns}
         self._columns = tuple(columns)
@@ -62,7 +65,7 @@ class Feed:
         self.without_key = 0
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps that the items mean, in order."""
+        """Yield the steps of the items, in order."""
         last = len(self._case.input) - 1
         for after, item in enumerate(self._case.input):
             if "checkpoint" in item:
@@ -82,10 +85,10 @@ class Feed:
         elif "end_batch" in item:
             yield from self._end_of_batch()
         elif "watermark" in item:
-            yield self._word(said_ms(item))
+            yield self._watermark_segment(stated_ms(item))
         elif "clock" in item:
             self._clock_ms = item["clock"]
-            yield self._word(self._watermark_ms)
+            yield self._watermark_segment(self._watermark_ms)
         else:
             raise ConformanceError(f"input {item!r} is unknown")
 
@@ -95,13 +98,13 @@ class Feed:
             self._batch = []
         if self._seen_ms > NEVER_MS:
             self._clock_ms += 1
-            yield self._word(self._seen_ms - self._time["delay_ms"])
+            yield self._watermark_segment(self._seen_ms - self._time["delay_ms"])
 
-    def _word(self, watermark_ms: int) -> Segment:
+    def _watermark_segment(self, watermark_ms: int) -> Segment:
         return self._segment([], self._offset, max(watermark_ms, self._watermark_ms))
 
     def _rows(self, elements: Sequence[Fields]) -> Segment:
-        """Return elements as rows, each with the watermark before it."""
+        """Return a segment of elements as rows, each with the watermark before it."""
         rows, first, watermark_ms = [], self._offset, self._watermark_ms
         for element in elements:
             if element["key"] is None:

@@ -1,4 +1,4 @@
-"""What a case asks, answered by the code that is meant: operators, windows, watermarks, clocks."""
+"""Judge cases: run each through operators, windows, watermarks or clocks, and compare."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ _CRASHES = (
 
 
 class Outcome(Enum):
-    """How a case went."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -38,7 +38,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one case, with what differs or the rule followed instead."""
+    """The outcome of one case, with the difference, or the rule that Tidemark follows instead."""
 
     case: Case
     outcome: Outcome
@@ -47,7 +47,10 @@ class Verdict:
 
 
 def judge(case: Case, *, restart_often: bool = False) -> Verdict:
-    """Run a case and compare; a neutral case fails where its option is not offered."""
+    """Run a case and compare; a neutral case fails if an option that it needs is not offered.
+
+    ``restart_often``: restart after each step, which must not change results.
+    """
     family = "joins" if "join" in case.spec else "patterns" if "pattern" in case.spec else None
     if family is not None:
         return Verdict(case, Outcome.NOT_OFFERED, instead=f"not offered yet: {family}")
@@ -80,7 +83,7 @@ def _answered(case: Case, *, restart_often: bool) -> Difference:
 
 
 def _arrangements(case: Case) -> Iterator[Case]:
-    """Yield the case and, where it holds for any order, its elements turned round and at once."""
+    """Yield the case; if order does not matter, also with its elements reversed, and bundled."""
     yield case
     elements = [item for item in case.input if "ts" in item]
     others = [item for item in case.input if "ts" not in item]
@@ -90,7 +93,7 @@ def _arrangements(case: Case) -> Iterator[Case]:
 
 
 def _assigned(case: Case) -> Results:
-    """Return the windows of each element, as they come out when it is all there ever was."""
+    """Return the windows of each element: the panes of a run with this element only."""
     results: Results = []
     for after, element in enumerate(case.input):
         panes = run(replace(case, input=(element, _END))).results
@@ -101,7 +104,7 @@ def _assigned(case: Case) -> Results:
 
 
 def _merged(case: Case) -> Results:
-    """Return the sessions that windows become, each the window of a row with its own gap."""
+    """Return the sessions that windows merge into; each window is a row with its own gap."""
     rows: list[Fields] = []
     for item in case.input:
         start, end = item["window"]
@@ -114,7 +117,7 @@ def _merged(case: Case) -> Results:
 
 
 def _state(case: Case) -> Results:
-    """Return what a sink holds when the input has ended: the last pane of each key and window."""
+    """Return the contents of a sink at the end of input: the last pane of each key and window."""
     panes: dict[tuple[Any, ...], dict[str, Any]] = {}
     for pane in run(replace(case, input=(*case.input, _END))).results:
         name = (pane["key"], pane.get("window", pane.get("start")))
@@ -126,7 +129,7 @@ def _state(case: Case) -> Results:
 
 
 def _validated(case: Case) -> Results:
-    """Return which of the parameters were refused."""
+    """Return an error for each set of parameters that is refused."""
     results: Results = []
     for after, parameters in enumerate(case.input):
         try:
@@ -152,6 +155,6 @@ _ASKED: Mapping[str, Callable[[Case], Results]] = {
     "assign": _assigned,
     "state": _state,
     "validate": _validated,
-    "watermark_probe": clocks.probed,
+    "watermark_probe": clocks.watermark_probes,
     "on_change": clocks.changes,
 }

@@ -1,21 +1,21 @@
-"""Which cases of a dialect need an option that Tidemark does not have, told by their parameters.
+"""Find the cases of a dialect that need an option that Tidemark does not have.
 
-Each check looks at what a case asks for, never at its id, so that a case not seen before is treated
-as its like.  A case that passes all checks is run and must pass.
+A check reads the parameters of a case, never its id.  So a new case is treated as similar cases
+are.  A case that passes all checks is run and must pass.  A check returns a key of RULES, or None.
 """
 
 from collections.abc import Callable
 
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.rules import NotOfferedError
-from tidemark.conformance.session_lateness import judges_otherwise
+from tidemark.conformance.session_lateness import lateness_differs
 from tidemark.core.time.segment import NEVER_MS
 
 Check = Callable[[Case], str | None]
 
 
 def require_offered(case: Case) -> None:
-    """Raise NotOfferedError, with the rule followed instead, where an option is missing."""
+    """Raise NotOfferedError, with the rule followed instead, if a case needs a missing option."""
     for check in CHECKS:
         rule = check(case)
         if rule is not None:
@@ -23,7 +23,7 @@ def require_offered(case: Case) -> None:
 
 
 def _state(case: Case) -> str | None:
-    """Keyed values with a time to live, deduplication, updates held back."""
+    """Check for keyed values with a time to live, deduplication, and updates held back."""
     if case.window["type"] == "dedup" or "state" in case.spec:
         return "D20"
     return "held updates" if case.emit == "time_limit" else None
@@ -34,11 +34,11 @@ def _sessions(case: Case) -> str | None:
         return "D1"
     if _withdraws_the_same_start(case):
         return "D14"
-    return "D6" if judges_otherwise(case) else None
+    return "D6" if lateness_differs(case) else None
 
 
 def _withdraws_the_same_start(case: Case) -> bool:
-    """Whether a session is withdrawn only to be published again under the same start."""
+    """Return whether a session is withdrawn and published again with the same start."""
     withdrawn = {
         (result.get("after"), result.get("key"), result.get("start"))
         for result in case.expected
@@ -52,7 +52,7 @@ def _withdraws_the_same_start(case: Case) -> bool:
 
 
 def _scope(case: Case) -> str | None:
-    """A clock of each key's own differs as soon as there are two keys."""
+    """Check for a clock per key; it differs if there are two keys."""
     keys = {element.get("key") for element in case.elements()} - {None}
     own = case.watermark.get("scope") == "key"
     return "D5" if own and len(keys) > 1 else None
@@ -80,7 +80,7 @@ def _lateness(case: Case) -> str | None:
 
 
 def _null_key(case: Case) -> str | None:
-    """A record without a key moves time here, which shows in what follows it."""
+    """Check for a record without a key; it moves time here, which affects later records."""
     elements = list(case.elements())
     without = [number for number, each in enumerate(elements) if each.get("key", "") is None]
     return "null key" if any(number < len(elements) - 1 for number in without) else None
@@ -99,7 +99,7 @@ def _sliding(case: Case) -> str | None:
 
 
 def _forgets_rows(case: Case) -> bool:
-    """Whether a row is late for the window that ends with it, though not for later ones."""
+    """Return whether a row is late for the window that ends with it, but not for later windows."""
     watermark_ms, lateness_ms = NEVER_MS, case.spec["allowed_lateness_ms"]
     for element in case.elements():
         watermark_ms = max(watermark_ms, element["ts"] - case.watermark.get("delay_ms", 0))
@@ -110,7 +110,7 @@ def _forgets_rows(case: Case) -> bool:
 
 
 def _parameters(case: Case) -> str | None:
-    """Offsets beyond the slide are refused; a slide as long as the size is a tumbling window."""
+    """Check for offsets beyond the slide, which are refused, and slides equal to the size."""
     if case.emit != "validate":
         step_ms = case.window.get("slide_ms", case.window.get("size_ms", 0))
         return "D12" if abs(case.window.get("offset_ms", 0)) >= step_ms > 0 else None
@@ -136,7 +136,7 @@ def _count_windows(case: Case) -> str | None:
 
 
 def _empty_collect(case: Case) -> str | None:
-    """Updates without the values that were collected."""
+    """Check for updates without the collected values."""
     values = [result.get("value") for result in case.expected if result.get("kind") == "update"]
     empty = any(isinstance(value, dict) and value.get("collect") == [] for value in values)
     return "D18" if empty else None
@@ -169,13 +169,13 @@ def _triggers(case: Case) -> str | None:
 
 
 def _early_before_final(case: Case) -> str | None:
-    """Updates until a window is final: after its end they come once a segment, as late panes."""
+    """Check for updates until a window is final; here they come once per segment after its end."""
     lateness = case.spec.get("allowed_lateness_ms")
     return "D8" if case.emit == "on_update+on_final" and lateness else None
 
 
 def _cuts_bundles(case: Case, count: int) -> bool:
-    """Whether a bundle goes past a row at which a trigger acts."""
+    """Return whether a bundle continues after a row at which a trigger fires."""
     rows = 0
     for item in case.input:
         for position, _ in enumerate(item.get("bundle", ())):

@@ -1,4 +1,4 @@
-"""Verdicts as lines of text, the last of them the count."""
+"""Print verdicts as lines of text; the last line is the count."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from tidemark.conformance.judge import Outcome, Verdict
 
 
 def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield what is not offered, each failure with what was expected and got, and the count."""
+    """Yield the cases not offered, the failures with expected and actual results, and the count."""
     not_offered = [each for each in verdicts if each.outcome is Outcome.NOT_OFFERED]
     failed = [each for each in verdicts if each.outcome is Outcome.FAILED]
     for verdict in not_offered:
@@ -16,13 +16,13 @@ def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not_offered:
         yield f"{len(not_offered)} not offered, neither passed nor failed"
     for verdict in failed:
-        yield from explained(verdict)
+        yield from failure_lines(verdict)
     passed = len(verdicts) - len(not_offered) - len(failed)
     yield f"{passed} passed, {len(failed)} failed"
 
 
-def explained(verdict: Verdict) -> Iterator[str]:
-    """Yield what a failed case expected and got."""
+def failure_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield the expected and actual results of a failed case."""
     case, difference = verdict.case, verdict.difference
     yield f"FAILED {case.id} ({case.dialect}): {case.note}"
     yield from _listed("expected", difference.missing)

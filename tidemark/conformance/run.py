@@ -17,7 +17,7 @@ from tidemark.core.windows.pane import EARLY, END, FINAL, RETRACTED, START, TIMI
 
 
 @dataclass
-class Collected:
+class RunResult:
     """Results of a run in order, and the counts that cases may ask for."""
 
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -60,13 +60,13 @@ class _Restartable:
         self._task = task
 
 
-def run(case: Case, *, restart_often: bool = False) -> Collected:
+def run(case: Case, *, restart_often: bool = False) -> RunResult:
     """Run a case; ``restart_often``: restart after each step, which must not show."""
     translated = translate(case)
     operator = translated.plan.operator
     (side,) = operator.inputs
     feed = Feed(case, side.streams[0], side.columns, translated.row)
-    task, collected = _Restartable(operator), Collected()
+    task, collected = _Restartable(operator), RunResult()
     for step in feed.steps():
         if step.restart:
             task.compact()

@@ -1,9 +1,9 @@
-"""Which sessions of a dialect show that a peer judges their rows otherwise (D6).
+"""Find session cases whose result depends on how a system decides lateness (D6).
 
-A row counts here when the session after merging, of visible sessions alone, is not late.  Kafka
-Streams also merges with sessions past their time while its store still has them; Spark and Beam
-judge a row by its own gap, whatever it would join.  Whether a case shows that is found by a model
-of its sessions, row by row.
+In Tidemark a row counts if its session after merging, with visible sessions only, is not late.
+Kafka Streams also merges with sessions past their time as long as its store has them.  Spark and
+Beam decide by the row's own gap, whatever session it would join.  A model of the sessions, row by
+row, finds the cases that differ.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from tidemark.core.time.segment import NEVER_MS
 Span = tuple[int, int]
 
 
-def judges_otherwise(case: Case) -> bool:
-    """Whether a row of the case is accepted by one of both rules only, or merged by one only."""
+def lateness_differs(case: Case) -> bool:
+    """Return whether the two rules accept or merge some row of the case differently."""
     if case.window["type"] != "session" or case.spec.get("allowed_lateness_ms") == "unbounded":
         return False
     keeps_past = case.dialect == "kafka-streams"
@@ -26,9 +26,9 @@ def judges_otherwise(case: Case) -> bool:
         own = (element["ts"], element["ts"] + _gap_ms(case, element))
         mine = sessions.setdefault(str(element["key"]), [])
         reach_ms = watermark_ms - lateness_ms if watermark_ms > NEVER_MS else NEVER_MS
-        met = [span for span in mine if span[0] < own[1] and own[0] < span[1]]
-        visible = [span for span in met if span[1] > reach_ms]
-        if keeps_past and len(visible) < len(met) and _merged(own, met)[1] > reach_ms:
+        touched = [span for span in mine if span[0] < own[1] and own[0] < span[1]]
+        visible = [span for span in touched if span[1] > reach_ms]
+        if keeps_past and len(visible) < len(touched) and _merged(own, touched)[1] > reach_ms:
             return True
         merged = _merged(own, visible)
         if by_own_gap and own[1] <= reach_ms < merged[1]:
@@ -38,8 +38,8 @@ def judges_otherwise(case: Case) -> bool:
     return False
 
 
-def _merged(own: Span, met: list[Span]) -> Span:
-    return min(span[0] for span in (own, *met)), max(span[1] for span in (own, *met))
+def _merged(own: Span, spans: list[Span]) -> Span:
+    return min(span[0] for span in (own, *spans)), max(span[1] for span in (own, *spans))
 
 
 def _gap_ms(case: Case, element: Fields) -> int:
@@ -47,7 +47,7 @@ def _gap_ms(case: Case, element: Fields) -> int:
 
 
 def _timed(case: Case) -> Iterator[tuple[Fields, int]]:
-    """Yield each element with the watermark that it is judged by."""
+    """Yield each element with the watermark that decides whether it is late."""
     kind, delay_ms = case.watermark["type"], case.watermark.get("delay_ms", 0)
     watermark_ms = seen_ms = NEVER_MS
     for item in case.input:

@@ -1,4 +1,4 @@
-"""A case's parameters as a pipeline: the operator is the one that the services would run."""
+"""Translate a case's parameters to a pipeline, with the operator that the services would run."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,12 +16,15 @@ from tidemark.language.windows import hopping, processing_time, session, sliding
 from tidemark.plan.physical import OperatorPlan
 
 UNBOUNDED_MS = 2**53
-"""An allowed lateness that no row exceeds: even at FAR_MS every window is retained."""
+"""An allowed lateness that no row exceeds: every window is kept, even at FAR_MS."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """The operator of a case, how an element becomes a row of it, and how a pane's value shows."""
+    """A translated case: the operator's plan, and functions from elements to rows and from panes.
+
+    ``row`` returns the columns of an element.  ``value`` returns the case's value of a pane.
+    """
 
     plan: OperatorPlan
     row: Callable[[Fields], Mapping[str, Any]]
@@ -29,7 +32,11 @@ class Translation:
 
 
 def translate(case: Case) -> Translation:
-    """Build the pipeline that a case describes."""
+    """Return the operator that a case describes.
+
+    Raises:
+        ConformanceError: a parameter is unknown.
+    """
     elements = list(case.elements())
     values = _Values([element.get("value") for element in elements])
     schema: dict[str, Any] = {"key": str, "ts": int, **values.schema}
@@ -47,7 +54,7 @@ def translate(case: Case) -> Translation:
 
 
 def window_of(window: Fields) -> Any:
-    """Return the window that parameters describe, as a user would write it."""
+    """Return the window that parameters describe, as a user writes it."""
     match window["type"]:
         case _ if window.get("time") == "processing":
             return processing_time(window_of({**window, "time": "event"}))
@@ -116,7 +123,7 @@ def _composed(trigger: Fields) -> Trigger:
 
 
 class _Values:
-    """Value columns by the values of a case: one, or several where each value is a list."""
+    """The value columns of a case: one, or several if each value is a list."""
 
     def __init__(self, values: list[Any]) -> None:
         lists = [value for value in values if isinstance(value, list)]
@@ -125,7 +132,7 @@ class _Values:
         self.schema = {_name(n, self._wide): _type(column) for n, column in enumerate(columns)}
 
     def row(self, element: Fields) -> Mapping[str, Any]:
-        """Return an element's columns."""
+        """Return the columns of an element."""
         value = element.get("value")
         values: list[Any] = list(value or ()) if self._wide else [value]
         columns = {

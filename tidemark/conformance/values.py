@@ -1,4 +1,4 @@
-"""The aggregates that cases name, and how a pane's values read in a case's words."""
+"""The aggregates that cases name, and the values of panes in the form of cases."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.core.aggregates import constructors as words
-from tidemark.core.aggregates.aggregate import Kind
+from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.language.custom import apply_frame
 
-Named = Callable[[str], Kind]
+MakeAggregate = Callable[[str], AggregateFunction]
 
-_by_arrival: Named = partial(words.collect, order="arrival")
+_by_arrival: MakeAggregate = partial(words.collect, order="arrival")
 
 
-def _sum_distinct(column: str) -> Kind:
+def _sum_distinct(column: str) -> AggregateFunction:
     return apply_frame(lambda rows: sum(rows[column].unique().to_list()), column, int)
 
 
-NAMED: dict[str, Named] = {
+NAMED: dict[str, MakeAggregate] = {
     "assign": words.count,
     "collect": _by_arrival,
     "collect_by_ts": words.collect,
@@ -45,43 +45,43 @@ NAMED: dict[str, Named] = {
     "var_pop": partial(words.variance, sample=False),
     "var_samp": words.variance,
 }
-"""Aggregates of the value column by the names that cases use."""
+"""Aggregate functions of the value column, by the names that cases use."""
 
 
 TIMES = "times"
-"""Column of a pane with the event times of its rows by arrival, where a case asks for them."""
+"""Column of panes with the event times of their rows by arrival, if a case needs them."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Aggregates by the columns of a pane, and what of a pane's row is the case's value."""
+class CaseAggregates:
+    """The aggregates of a case by pane column, and the function from a pane to the case's value."""
 
-    aggregates: Mapping[str, Kind]
+    aggregates: Mapping[str, AggregateFunction]
     value: Callable[[Fields], Any]
 
 
-def aggregates_of(case: Case) -> Shown:
-    """Return what a case aggregates: one value, named ones, or a list of them."""
+def aggregates_of(case: Case) -> CaseAggregates:
+    """Return the aggregates of a case: one value, named values, or a list of values."""
     shown = _shown(case.spec.get("aggregate"))
     if not any("first_ts" in result for result in case.expected):
         return shown
-    return Shown({**shown.aggregates, TIMES: _by_arrival("ts")}, shown.value)
+    return CaseAggregates({**shown.aggregates, TIMES: _by_arrival("ts")}, shown.value)
 
 
-def _shown(aggregate: object) -> Shown:
+def _shown(aggregate: object) -> CaseAggregates:
     if isinstance(aggregate, str):
-        return Shown({"value": _named(aggregate, "value")}, lambda pane: pane["value"])
+        return CaseAggregates({"value": _named(aggregate, "value")}, lambda pane: pane["value"])
     if not isinstance(aggregate, list):
         raise ConformanceError(f"aggregate {aggregate!r} is unknown")
     if all(isinstance(each, str) for each in aggregate):
         named = {name: _named(name, "value") for name in aggregate}
-        return Shown(named, lambda pane: {name: pane[name] for name in named})
+        return CaseAggregates(named, lambda pane: {name: pane[name] for name in named})
     columns = [next(iter(each.items())) for each in aggregate]
     listed = {f"value{n}": _named(name, f"value{at}") for n, (name, at) in enumerate(columns)}
-    return Shown(listed, lambda pane: [pane[name] for name in listed])
+    return CaseAggregates(listed, lambda pane: [pane[name] for name in listed])
 
 
-def _named(name: str, column: str) -> Kind:
+def _named(name: str, column: str) -> AggregateFunction:
     if name not in NAMED:
         raise ConformanceError(f"aggregate {name!r} is unknown")
     return NAMED[name](column)

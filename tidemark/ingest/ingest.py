@@ -1,13 +1,14 @@
-"""Ingest: raw records of one partition to the rows of every keyed stream, and to dead letters.
+"""Ingest: raw records of one partition become rows of every keyed stream, or dead letters.
 
-Pure glue, the same for the Kafka service and the in-process runner.  The order of steps:
+It is pure, and the same for the Kafka service, the in-process runner and Spark.  The steps, in
+order:
 
 1. parse: records are good, dead or blank (serde/json_records.py);
 2. event time, quarantine and the watermark before each record (source_time.py);
-3. metadata columns, where the pipeline looks at them;
-4. the stateless operators.
+3. metadata columns, if the pipeline names them (metadata_columns.py);
+4. the stateless operators (core/rows/stateless.py).
 
-Cutting the same records into other batches gives the same rows, watermarks and dead letters.
+The same records in other batches give the same rows, watermarks and dead letters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,25 +20,29 @@ import polars as pl
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.metadata_columns import with_metadata
-from tidemark.ingest.source_time import SourceTime, Timed
+from tidemark.ingest.source_time import RecordTimes, SourceTime
 from tidemark.plan.physical import Plan, SourcePlan
-from tidemark.serde.json_records import Indices, JsonRecords, Parsed
+from tidemark.serde.json_records import Indices, JsonRecords, ParsedBatch
 from tidemark.serde.records import Counts, DeadLetter, RecordBatch
 
-__all__ = ["Counts", "DeadLetter", "Ingest", "Progress", "RecordBatch", "Taken"]
+__all__ = ["Counts", "DeadLetter", "Ingest", "IngestOutput", "Progress", "RecordBatch"]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far ingest is in one raw partition: all it must remember between batches."""
+    """The progress of ingest in one raw partition: its whole state between batches."""
 
     next_offset: int = 0
     watermark_ms: int = NEVER_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What a batch became.  ``streams``: rows with all ROW_COLUMNS but SOURCE, in log order."""
+class IngestOutput:
+    """The output of ingest for one batch.
+
+    ``streams``: by name, rows in log order, with all ROW_COLUMNS except SOURCE.  ``mark``: the
+    batch's source mark.  ``progress``: after the batch.
+    """
 
     streams: Mapping[str, pl.DataFrame]
     dead_letters: Sequence[DeadLetter]
@@ -47,17 +52,19 @@ class Taken:
 
 
 class Ingest:
-    """All sources of a pipeline."""
+    """Ingest of all sources of a pipeline."""
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare a decoder per raw topic."""
+        """Prepare the decoder of each raw topic."""
         self._sources = {source.topic: _Source(source) for source in plan.sources}
 
-    def take(self, batch: RecordBatch, progress: Progress) -> Taken:
-        """Turn the next records of a raw partition into rows, dead letters and time.
+    def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
+        """Return the rows, dead letters and time of the next batch of a raw partition.
+
+        ``progress``: after the batch before.
 
         Raises:
-            StateError: the batch does not begin where ``progress`` ended.
+            StateError: the batch does not follow ``progress``.
         """
         _require_order(batch, progress)
         return self._sources[batch.topic].take(batch, progress)
@@ -73,8 +80,8 @@ def _require_order(batch: RecordBatch, progress: Progress) -> None:
 
 
 @dataclass
-class _Fates:
-    """Which records died, and why: the first reason counts."""
+class _DeadLetterCollector:
+    """Collects dead records with stage and reason; the first reason of a record counts."""
 
     dead: dict[int, tuple[str, str]] = field(default_factory=dict)
 
@@ -98,32 +105,32 @@ class _Fates:
 
 
 class _Source:
-    """One raw topic: its decoder, its time and its operators."""
+    """Ingest of one raw topic: its decoder, its time and its stateless operators."""
 
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan
         self._time = SourceTime(plan)
         self._records = JsonRecords(plan.schema, self._time.columns)
 
-    def take(self, batch: RecordBatch, progress: Progress) -> Taken:
-        fates = _Fates()
+    def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
+        collector = _DeadLetterCollector()
         parsed = self._records.parse(batch.values)
         for dead in parsed.dead:
-            fates.add(dead.index, "parse", dead.reason)
-        timed = self._time.of(batch, parsed, progress.watermark_ms, fates.add)
+            collector.add(dead.index, "parse", dead.reason)
+        timed = self._time.of(batch, parsed, progress.watermark_ms, collector.add)
         good, rows = _timely(batch, parsed, timed)
-        good, rows = with_metadata(self._plan.graph.metadata, good, rows, batch, fates.add)
+        good, rows = with_metadata(self._plan.graph.metadata, good, rows, batch, collector.add)
         evaluated = self._plan.graph.evaluate(rows)
         for record, operator, reason in evaluated.dead.iter_rows():
-            fates.add(int(good[record]), operator, reason)
-        return Taken(
+            collector.add(int(good[record]), operator, reason)
+        return IngestOutput(
             streams=evaluated.streams,
-            dead_letters=fates.letters(batch),
+            dead_letters=collector.letters(batch),
             counts=Counts(
                 records=len(batch),
                 passed=int(evaluated.passed.sum()),
                 filtered=evaluated.filtered,
-                dead=len(fates.dead),
+                dead=len(collector.dead),
                 blank=len(parsed.blank),
             ),
             mark=SourceMark(
@@ -137,8 +144,10 @@ class _Source:
         )
 
 
-def _timely(batch: RecordBatch, parsed: Parsed, timed: Timed) -> tuple[Indices, pl.DataFrame]:
-    """Return the good records that have time, by index and as rows."""
+def _timely(
+    batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes
+) -> tuple[Indices, pl.DataFrame]:
+    """Return the good records that have event time, as indices and as rows."""
     fits = timed.moves[parsed.good]
     good = parsed.good[fits]
     lead = {

@@ -1,7 +1,7 @@
-"""Columns of the Kafka record itself: ``_key``, ``_timestamp``, ... (expression.METADATA).
+"""Metadata columns of the Kafka record: ``_key``, ``_timestamp``, ... (expression.METADATA).
 
-They are made only where the pipeline names them: a key that is no text kills a record only of a
-pipeline that looks at keys.
+A column is made only if the pipeline names it.  So a key that is not UTF-8 makes a dead letter only
+if the pipeline names ``_key``.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,39 +15,43 @@ from tidemark.core.rows.expression import METADATA
 from tidemark.serde.records import Headers, RecordBatch
 
 Indices = npt.NDArray[np.intp]
-Kill = Callable[[int, str, str], None]
+ReportDead = Callable[[int, str, str], None]
 
 
 def with_metadata(
-    names: Sequence[str], records: Indices, rows: pl.DataFrame, batch: RecordBatch, kill: Kill
+    names: Sequence[str],
+    records: Indices,
+    rows: pl.DataFrame,
+    batch: RecordBatch,
+    report_dead: ReportDead,
 ) -> tuple[Indices, pl.DataFrame]:
-    """Add the columns ``names`` to ``rows``, the rows of the batch's ``records``.
+    """Return records and rows with the columns ``names`` added.
 
-    Records whose key or headers are no UTF-8 are told to ``kill`` (index, stage, reason) and left
-    out.
+    ``records``: the indices in ``batch`` of ``rows``.  Records whose key or headers are not UTF-8
+    are left out, and reported to ``report_dead`` with index, stage and reason.
     """
     if not names:
         return records, rows
-    made: dict[str, list[Any]] = {name: [] for name in names if name in _TEXTS}
+    texts: dict[str, list[Any]] = {name: [] for name in names if name in _TEXTS}
     kept = np.ones(len(records), np.bool_)
-    for name, values in made.items():
+    for name, values in texts.items():
         for position, index in enumerate(records.tolist()):
             try:
                 values.append(_TEXTS[name](batch, index))
             except UnicodeDecodeError as error:
                 kept[position] = False
                 values.append(None)
-                kill(index, name, f"{name} is not UTF-8 (byte {error.start})")
-    columns = [_column(name, made, records, batch) for name in names]
+                report_dead(index, name, f"{name} is not UTF-8 (byte {error.start})")
+    columns = [_column(name, texts, records, batch) for name in names]
     rows = rows.with_columns(columns)
     return (records, rows) if kept.all() else (records[kept], rows.filter(pl.Series(kept)))
 
 
 def _column(
-    name: str, made: dict[str, list[Any]], records: Indices, batch: RecordBatch
+    name: str, texts: dict[str, list[Any]], records: Indices, batch: RecordBatch
 ) -> pl.Series | pl.Expr:
-    if name in made:
-        return pl.Series(name, made[name], METADATA[name])
+    if name in texts:
+        return pl.Series(name, texts[name], METADATA[name])
     if name == "_timestamp":
         stamps = pl.Series(name, batch.timestamp_column()[records])
         return stamps.set(stamps < 0, None)

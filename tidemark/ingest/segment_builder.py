@@ -1,8 +1,8 @@
-"""What one ingest commit writes to a log: for each partition the rows of its keys, all marks.
+"""Build the segments of one ingest commit: for each log partition the rows of its keys, all marks.
 
-Every log partition is told the marks of all its sources, so each reader has the whole clock.  A
-segment too large for a message is cut between two records (Segment.split), which changes nothing
-downstream; a single record larger than that stays whole.
+Every log partition gets the marks of all sources of the log, so each reader has the whole clock.  A
+segment too large for a message is split between two records (Segment.split), which changes nothing
+downstream.  A single record larger than that stays whole.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,38 +14,38 @@ import polars as pl
 from tidemark.core.rows.keys import partitions_of
 from tidemark.core.state.blocks import in_one_chunk, lines_at
 from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, Segment, SourceMark
-from tidemark.ingest.ingest import Taken
+from tidemark.ingest.ingest import IngestOutput
 from tidemark.plan.physical import LogPlan, StreamPlan
 
 MAX_BYTES = 4 * 2**20
-"""Largest segment, uncompressed; the topics of a log take messages four times as large."""
+"""Maximum size of a segment, uncompressed; topics of logs accept messages four times as large."""
 
 
 class SegmentBuilder:
-    """Collects what ingest took from its sources since the last commit."""
+    """Collects the output of ingest since the last commit, and builds its segments."""
 
     def __init__(self, epoch: int, max_bytes: int = MAX_BYTES) -> None:
-        """Start with nothing taken; ``epoch`` is the life of the log."""
+        """Start empty; ``epoch``: of the log."""
         self._epoch = epoch
         self._max_bytes = max_bytes
-        self._taken: dict[str, list[Taken]] = {}
+        self._outputs: dict[str, list[IngestOutput]] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was taken since the last commit."""
-        return not self._taken
+        """Whether no batch was added since the last commit."""
+        return not self._outputs
 
-    def add(self, taken: Taken) -> None:
-        """Add a batch; those of one source come in order."""
-        batches = self._taken.setdefault(taken.mark.source, [])
+    def add(self, output: IngestOutput) -> None:
+        """Add the output of a batch; batches of one source must come in order."""
+        batches = self._outputs.setdefault(output.mark.source, [])
         if batches:
-            ended, begins = batches[-1].mark.next_offset, taken.mark.first_offset
-            assert ended == begins, f"{taken.mark.source}: batch from {begins} after {ended}"
-        batches.append(taken)
+            ended, begins = batches[-1].mark.next_offset, output.mark.first_offset
+            assert ended == begins, f"{output.mark.source}: batch from {begins} after {ended}"
+        batches.append(output)
 
     def clear(self) -> None:
-        """Forget everything, once all logs are built and committed."""
-        self._taken.clear()
+        """Drop all batches, after all logs are built and committed."""
+        self._outputs.clear()
 
     def build(
         self,
@@ -56,36 +56,38 @@ class SegmentBuilder:
     ) -> list[list[Segment]]:
         """Return the segments of each partition of a log, in the order to write them.
 
-        ``partitions``: of each raw topic, as known now.  ``marks``: words of sources beyond what
-        they gave rows for: idleness, or that they are there.  Without any mark there is nothing
-        to write, and each list is empty.
+        ``partitions``: the number of partitions of each raw topic, as known now.  ``marks``: marks
+        of sources in addition to those of batches, about idleness or presence.  Without any mark
+        each list is empty.
         """
-        said = self._marks(log, marks)
-        if not said:
+        sources = self._marks(log, marks)
+        if not sources:
             return [[] for _ in range(log.partitions)]
         whole = Segment(
             epoch=self._epoch,
             part=0,
-            sources=tuple(said),
+            sources=tuple(sources),
             partitions={topic: partitions[topic] for topic in sorted(log.topics)},
             ingested_at_ms=now_ms,
             streams={},
         )
-        frames = {stream.name: self._split(stream, log.partitions, said) for stream in log.streams}
+        frames = {
+            stream.name: self._split(stream, log.partitions, sources) for stream in log.streams
+        }
         return [
             _sized(replace(whole, streams=_filled(frames, partition)), self._max_bytes)
             for partition in range(log.partitions)
         ]
 
     def _marks(self, log: LogPlan, marks: Iterable[SourceMark]) -> list[SourceMark]:
-        """Return one mark per source that spoke, sorted by source."""
-        said = {source: _joined(batches) for source, batches in self._taken.items()}
+        """Return one mark per source that has one, sorted by source."""
+        of_source = {source: _joined(batches) for source, batches in self._outputs.items()}
         for mark in marks:
-            read = said.get(mark.source)
-            said[mark.source] = (
+            read = of_source.get(mark.source)
+            of_source[mark.source] = (
                 mark if read is None else replace(read, idle=mark.idle, silence_ms=mark.silence_ms)
             )
-        mine = [mark for mark in said.values() if mark.topic in log.topics]
+        mine = [mark for mark in of_source.values() if mark.topic in log.topics]
         return sorted(mine, key=lambda mark: (mark.topic, int(mark.source.rpartition("/")[2])))
 
     def _split(
@@ -93,10 +95,10 @@ class SegmentBuilder:
     ) -> list[pl.DataFrame]:
         """Return a stream's rows by log partition, in log order."""
         frames = [
-            _marked(taken.streams[stream.name], index)
+            _marked(output.streams[stream.name], index)
             for index, mark in enumerate(marks)
-            for taken in self._taken.get(mark.source, ())
-            if stream.name in taken.streams
+            for output in self._outputs.get(mark.source, ())
+            if stream.name in output.streams
         ]
         if not frames:
             return [pl.DataFrame()] * partitions
@@ -108,11 +110,11 @@ class SegmentBuilder:
 
 
 def _marked(rows: pl.DataFrame, source: int) -> pl.DataFrame:
-    """Say of which source rows are, by its place among the marks."""
+    """Return rows with SOURCE, the position of their source among the marks."""
     return rows.hstack([pl.Series(SOURCE, np.full(rows.height, source, np.uint16))])
 
 
-def _joined(batches: Sequence[Taken]) -> SourceMark:
+def _joined(batches: Sequence[IngestOutput]) -> SourceMark:
     first, last = batches[0].mark, batches[-1].mark
     return replace(
         last, first_offset=first.first_offset, watermark_before_ms=first.watermark_before_ms
@@ -127,7 +129,7 @@ def _filled(
 
 
 def _sized(segment: Segment, max_bytes: int) -> list[Segment]:
-    """Cut a segment until each part fits; number the parts."""
+    """Return a segment split until each part fits, with the parts numbered."""
     fitting: list[Segment] = []
     waiting = [segment]
     while waiting:

@@ -9,14 +9,22 @@ from math import floor, isfinite
 import polars as pl
 
 from tidemark.core.rows.expression import (
+    expression_text,
     output_types,
     require_column,
     require_expression,
-    shown,
 )
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import WithColumns
-from tidemark.core.windows.arrival import CLOSES, Arrival, Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.arrival import (
+    CLOSES,
+    ArrivalWindow,
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
+)
 from tidemark.core.windows.trigger import (
     EveryEventTime,
     EveryRows,
@@ -31,114 +39,131 @@ _MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaOf:
-    """What ``delta`` was given; the column's type is known when a stream is."""
+class DeltaSpec:
+    """The arguments of ``delta``; the stream that it is used on gives the column's type."""
 
     column: str
     threshold: float
 
-    def on(self, node: Node) -> tuple[Node, Arrival]:
-        """Return the stream and its windows."""
+    def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
+        """Return the stream, and the windows for the type of its column.
+
+        Raises:
+            PipelineError: the column is missing, or not of integers or floats.
+        """
         what = f"delta({self.column!r}, {self.threshold!r})"
         require_column(self.column, node.columns, what)
         found = node.columns[self.column]
         if found.is_float():
-            return node, Delta(self.column, self.threshold, floats=True)
+            return node, DeltaWindow(self.column, self.threshold, floats=True)
         if found.is_integer() and found not in (pl.UInt64, pl.Int128, pl.UInt128):
-            # Whole numbers differ by more than 2.5 just where they differ by more than 2.
-            return node, Delta(self.column, floor(self.threshold), floats=False)
+            # Integers differ by more than 2.5 exactly if they differ by more than 2.
+            return node, DeltaWindow(self.column, floor(self.threshold), floats=False)
         raise PipelineError(f"{what}: column {self.column!r} is {found}, not integers or floats")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PunctuationOf:
-    """What ``punctuation`` was given: ingest marks rows by it, as a column of the stream."""
+class PunctuationSpec:
+    """The argument of ``punctuation``; ingest evaluates it as a column of the stream, CLOSES."""
 
     when: pl.Expr
 
-    def on(self, node: Node) -> tuple[Node, Arrival]:
-        """Return the stream with its marks, and its windows."""
-        what = f"punctuation({shown(self.when)})"
+    def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
+        """Return the stream with the column CLOSES, and its windows.
+
+        Raises:
+            PipelineError: the expression is not one row-wise Boolean.
+        """
+        what = f"punctuation({expression_text(self.when)})"
         types = list(output_types([self.when], node.columns, what).values())
         if types != [pl.Boolean()]:
             found = ", ".join(map(str, types))
             raise PipelineError(f"{what}: the expression gives {found}, not one Boolean")
         require_row_wise(self.when, node.columns, what)
         marks = {CLOSES: pl.Boolean()}
-        kind = WithColumns(node.columns, (self.when.alias(CLOSES),), marks)
-        return Node({**node.columns, **marks}, (node,), kind), Punctuation(shown(self.when))
+        operator = WithColumns(node.columns, (self.when.alias(CLOSES),), marks)
+        return Node({**node.columns, **marks}, (node,), operator), PunctuationWindow(
+            expression_text(self.when)
+        )
 
 
-InArrivalOrder = Count | Global | DeltaOf | PunctuationOf
+ArrivalWindowSpec = CountWindow | GlobalWindow | DeltaSpec | PunctuationSpec
 
 
-def count_window(size: int, slide: int | None = None) -> Count:
-    """Make windows of ``size`` rows of a key; with ``slide``, a new one begins every so many."""
+def count_window(size: int, slide: int | None = None) -> CountWindow:
+    """Make windows of ``size`` rows of a key; a new window begins every ``slide`` rows."""
     _require_rows(size, "count_window(size)")
     if slide is None:
-        return Count(size, size)
+        return CountWindow(size, size)
     _require_rows(slide, "count_window(slide)")
     if slide > size:
         raise PipelineError(
-            f"count_window(slide): {slide} is more than the size {size}: rows between two windows "
-            "would be in none"
+            f"count_window(slide): {slide} is more than the size {size}; rows between two windows "
+            "would be in no window"
         )
-    return Count(size, slide)
+    return CountWindow(size, slide)
 
 
-def delta(column: str, threshold: float) -> DeltaOf:
-    """Begin a window at a row whose ``column`` differs by more from the window's first value."""
+def delta(column: str, threshold: float) -> DeltaSpec:
+    """Begin a window at each row whose ``column`` differs by more than ``threshold``.
+
+    It is compared with the first value of the open window.
+    """
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if not number or not isfinite(threshold) or not 0 <= threshold <= _MOST:
-        raise PipelineError(f"delta(threshold): {threshold!r} is no number from 0 to 2**62")
+        raise PipelineError(f"delta(threshold): {threshold!r} is not a number from 0 to 2**62")
     if not isinstance(column, str):
-        raise PipelineError(f"delta(column): {column!r} is no column name")
-    return DeltaOf(column, threshold)
+        raise PipelineError(f"delta(column): {column!r} is not a column name")
+    return DeltaSpec(column, threshold)
 
 
-def punctuation(*, when: pl.Expr) -> PunctuationOf:
-    """End a key's window with each row for which ``when``, of one row, is true."""
-    return PunctuationOf(require_expression(when, "punctuation(when)"))
+def punctuation(*, when: pl.Expr) -> PunctuationSpec:
+    """End a key's window with each row for which ``when``, a row-wise Boolean, is true."""
+    return PunctuationSpec(require_expression(when, "punctuation(when)"))
 
 
-def global_window() -> Global:
-    """Put all rows of a key in one window, which never ends: only ``every()`` publishes it.
+def global_window() -> GlobalWindow:
+    """Put all rows of a key in one window that never ends; only ``every()`` publishes it.
 
-    With ``accumulation="discarding"`` each pane ends a window and the next one begins.
+    With ``accumulation="discarding"`` each pane ends a window, and the next window begins.
     """
-    return Global()
+    return GlobalWindow()
 
 
-def windows_on(node: Node, window: InArrivalOrder) -> tuple[Node, Arrival]:
-    """Return the stream that windows are made of, and what they are for its columns."""
-    return (node, window) if isinstance(window, Count | Global) else window.on(node)
+def resolve_windows(node: Node, window: ArrivalWindowSpec) -> tuple[Node, ArrivalWindow]:
+    """Return the stream with the columns that windows need, and the windows for its types."""
+    return (
+        (node, window) if isinstance(window, CountWindow | GlobalWindow) else window.resolve(node)
+    )
 
 
-def require_published(windows: Arrival, trigger: Trigger) -> None:
-    """Refuse triggers that would never publish windows."""
+def require_publishing_trigger(windows: ArrivalWindow, trigger: Trigger) -> None:
+    """Raise PipelineError if the trigger would never publish the windows."""
     early = trigger.early if isinstance(trigger, OnClose) else trigger
-    if isinstance(windows, Global) and (early is None or isinstance(early, OnFinal)):
+    if isinstance(windows, GlobalWindow) and (early is None or isinstance(early, OnFinal)):
         raise PipelineError(
-            "window: global_window() never closes; give a trigger: every(...) or on_update()"
+            "window: global_window() never closes; pass a trigger: every(...) or on_update()"
         )
 
 
-def discarding(windows: Arrival, trigger: Trigger) -> tuple[Arrival, Trigger, Accumulation]:
-    """Return what windows are where no pane repeats rows of another.
+def discarding(
+    windows: ArrivalWindow, trigger: Trigger
+) -> tuple[ArrivalWindow, Trigger, Accumulation]:
+    """Return the windows, trigger and accumulation that implement "discarding".
 
-    Each pane of a global window ends it, so it becomes windows that close.  Windows that are
-    published only then have one pane each.
+    Each pane of a discarding global window ends it, so it becomes windows that close.  Windows
+    that are published only at their close have one pane, so there is nothing to discard.
     """
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if early is None or isinstance(early, OnFinal):
         return windows, trigger, "accumulating"
-    if isinstance(windows, Global) and isinstance(early, EveryEventTime):
-        return Steps(early.interval_ms), OnClose(), "accumulating"
-    if isinstance(windows, Global) and isinstance(early, EveryRows):
-        return Count(early.rows, early.rows), OnClose(), "accumulating"
+    if isinstance(windows, GlobalWindow) and isinstance(early, EveryEventTime):
+        return StepWindow(early.interval_ms), OnClose(), "accumulating"
+    if isinstance(windows, GlobalWindow) and isinstance(early, EveryRows):
+        return CountWindow(early.rows, early.rows), OnClose(), "accumulating"
     return windows, trigger, "discarding"
 
 
 def _require_rows(value: object, what: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
-        raise PipelineError(f"{what}: {value!r} is no positive number of rows")
+        raise PipelineError(f"{what}: {value!r} is not a positive number of rows")

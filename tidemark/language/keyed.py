@@ -1,26 +1,26 @@
-"""Keyed streams: windows over the rows of each key, their aggregates, and where panes go."""
+"""Keyed streams: windows over the rows of each key, their aggregates, and their topics."""
 
 from dataclasses import dataclass
 from typing import get_args
 
-from tidemark.core.aggregates.aggregate import Aggregation, Kind
+from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.ports import window_ports
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
-from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
 from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.language.arrival_windows import (
-    InArrivalOrder,
+    ArrivalWindowSpec,
     discarding,
     global_window,
-    require_published,
-    windows_on,
+    require_publishing_trigger,
+    resolve_windows,
 )
 from tidemark.language.session_gap import with_gap
-from tidemark.language.windows import ProcessingTime, SessionOf
+from tidemark.language.windows import DynamicGapSession, ProcessingTime
 from tidemark.plan.logical import (
     Accumulation,
     Dataflow,
@@ -29,7 +29,7 @@ from tidemark.plan.logical import (
     Output,
     SessionLateness,
     Window,
-    Windowed,
+    WindowDefinition,
     output_topics,
 )
 from tidemark.plan.names import require_late_fields_free, require_topic, require_values
@@ -38,7 +38,7 @@ from tidemark.serde.avro_results import record_schema
 
 @dataclass(frozen=True, eq=False)
 class KeyedStream:
-    """A stream whose state is kept apart for each value of ``key``."""
+    """A stream with separate state for each value of ``key``."""
 
     dataflow: Dataflow
     node: Node
@@ -46,7 +46,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Window | SessionOf | ProcessingTime | InArrivalOrder,
+        window: Window | DynamicGapSession | ProcessingTime | ArrivalWindowSpec,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -54,13 +54,16 @@ class KeyedStream:
         accumulation: Accumulation = "accumulating",
         empty: bool = False,
     ) -> "WindowedStream":
-        """Group each key's rows in windows.
+        """Group the rows of each key in windows.
 
-        ``allowed_lateness``: how long after its end a window takes rows.  ``trigger``: when panes
-        are published, ``on_close()`` if not given.  ``lateness``, of sessions: whether a row is
-        judged ``"after_merging"`` or ``"strict"``, by its own time.  ``accumulation``: whether each
-        pane of a window holds all its rows, or ``"discarding"``, those since the pane before.
-        ``empty``: publish windows without rows too, between the first and last one of each key.
+        ``allowed_lateness``: how long after its end a window accepts rows.  ``trigger``: when panes
+        are published; default ``on_close()``.  ``lateness``, for sessions: a row is late by its
+        session ``"after_merging"``, or by its own time with ``"strict"``.  ``accumulation``: a pane
+        holds all rows of its window, or with ``"discarding"`` the rows since the pane before.
+        ``empty``: also publish windows without rows, between the first and last of each key.
+
+        Raises:
+            PipelineError: an option does not fit the windows, or a column's type or name does not.
         """
         require_late_fields_free(self.node.columns, "window")
         by_processing_time = isinstance(window, ProcessingTime)
@@ -71,7 +74,7 @@ class KeyedStream:
         require_boolean(empty, "window(empty)")
         if empty:
             _require_filled(window, trigger)
-        if isinstance(window, InArrivalOrder):
+        if isinstance(window, ArrivalWindowSpec):
             _require_no_lateness(allowed_lateness, lateness)
             _require_choice(accumulation, Accumulation, "window(accumulation)")
             return self._in_arrival_order(window, trigger, accumulation)
@@ -83,7 +86,7 @@ class KeyedStream:
         _require_lateness(window, lateness)
         return WindowedStream(
             self.dataflow,
-            Windowed(
+            WindowDefinition(
                 node,
                 self.key,
                 window,
@@ -96,40 +99,40 @@ class KeyedStream:
             ),
         )
 
-    def _windows_on(self, window: Window | SessionOf) -> tuple[Node, Window]:
-        """Return windows, and the stream that has what they look at."""
-        if isinstance(window, SessionOf):
+    def _windows_on(self, window: Window | DynamicGapSession) -> tuple[Node, Window]:
+        """Return the windows, and the stream with the columns that they need."""
+        if isinstance(window, DynamicGapSession):
             return with_gap(self.node, window)
         if not isinstance(window, Window):
             raise PipelineError(
-                f"window: {window!r} is no window; use tumbling(), hopping(), calendar(), "
+                f"window: {window!r} is not a window; use tumbling(), hopping(), calendar(), "
                 "sliding(), session(), processing_time(), count_window(), delta(), punctuation() "
                 "or global_window()"
             )
         return self.node, window
 
-    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
-        """Compute running values of each key, over all its rows so far: one pane for each row."""
+    def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
+        """Compute running values of each key over all its rows so far: one pane for each row."""
         require_late_fields_free(self.node.columns, "aggregate")
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
 
     def _in_arrival_order(
         self,
-        window: InArrivalOrder,
+        window: ArrivalWindowSpec,
         trigger: Trigger | None,
         accumulation: Accumulation = "accumulating",
     ) -> "WindowedStream":
         used = trigger or OnClose()
-        node, windows = windows_on(self.node, window)
-        require_published(windows, used)
+        node, windows = resolve_windows(self.node, window)
+        require_publishing_trigger(windows, used)
         if accumulation == "discarding":
             windows, used, accumulation = discarding(windows, used)
-        windowed = Windowed(node, self.key, windows, 0, used, "after_merging", accumulation)
+        windowed = WindowDefinition(node, self.key, windows, 0, used, "after_merging", accumulation)
         return WindowedStream(self.dataflow, windowed)
 
 
 def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
-    """Refuse lateness where no row is ever late."""
+    """Raise PipelineError for options of lateness on windows without late rows."""
     if allowed_lateness != 0 or lateness is not None:
         raise PipelineError(
             "window(allowed_lateness, lateness): no row is late for a window in order of arrival "
@@ -140,7 +143,7 @@ def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
 def _require_trigger(trigger: object) -> None:
     if trigger is not None and not isinstance(trigger, Trigger):
         raise PipelineError(
-            f"window(trigger): {trigger!r} is no trigger; use on_close(), on_final(), "
+            f"window(trigger): {trigger!r} is not a trigger; use on_close(), on_final(), "
             "on_update() or every()"
         )
 
@@ -148,11 +151,13 @@ def _require_trigger(trigger: object) -> None:
 def _require_filled(window: object, trigger: Trigger | None) -> None:
     if not isinstance(window, Hopping | Calendar):
         raise PipelineError(
-            "window(empty): only tumbling(), hopping() and calendar() windows follow each other "
-            "without rows"
+            "window(empty): only tumbling(), hopping() and calendar() have windows without rows"
         )
     if not isinstance(trigger or OnClose(), OnClose | OnFinal):
-        raise PipelineError(f"window(empty): windows are not published at their close {trigger}")
+        raise PipelineError(
+            f"window(empty): trigger {str(trigger)!r} does not publish windows at their close; use "
+            "on_close() or on_final()"
+        )
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:
@@ -164,7 +169,7 @@ def _require_lateness(window: Window, lateness: object) -> None:
     if lateness is None:
         return
     if not isinstance(window, Session):
-        raise PipelineError(f"window(lateness): {lateness!r} is a choice of sessions only")
+        raise PipelineError(f"window(lateness): {lateness!r} is an option of session() only")
     _require_choice(lateness, SessionLateness, "window(lateness)")
 
 
@@ -173,14 +178,14 @@ class WindowedStream:
     """A keyed stream in windows."""
 
     dataflow: Dataflow
-    windowed: Windowed
+    windowed: WindowDefinition
 
-    def aggregate(self, **aggregates: Kind) -> "AggregatedStream":
+    def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):
                 raise PipelineError(
-                    f"aggregate({name}): {aggregate!r} is no aggregate; use count(), "
+                    f"aggregate({name}): {aggregate!r} is not an aggregate; use count(), "
                     "sum('column') or another aggregate of tidemark"
                 )
         require_values(list(aggregates), self.windowed.key, "aggregate")
@@ -191,14 +196,14 @@ class WindowedStream:
 
 @dataclass(frozen=True, eq=False)
 class AggregatedStream:
-    """The panes of a windowed stream, which go nowhere until ``to`` names them."""
+    """The panes of a windowed stream; ``to`` names the topic that they are published on."""
 
     dataflow: Dataflow
-    windowed: Windowed
+    windowed: WindowDefinition
     aggregation: Aggregation
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
-        """Publish the panes on topic ``<pipeline>.<name>``, late rows on ``...<name>.late``."""
+        """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``."""
         require_topic(name, "to(name)")
         for topic in output_topics(self.dataflow.name, name):
             require_topic(topic, f"to({name!r})")
@@ -209,9 +214,9 @@ class AggregatedStream:
         self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))
 
     def _require_avro(self, topic: str) -> None:
-        """Make the schemas once, which refuses names and types that Avro does not know."""
+        """Raise PipelineError if Avro does not support a name or type: build the schemas once."""
         windowed = self.windowed
-        numbered = isinstance(windowed.window, Arrival)
+        numbered = isinstance(windowed.window, ArrivalWindow)
         columns, values = windowed.node.columns, self.aggregation.types
         panes, late = window_ports(windowed.key, columns, values, numbered=numbered)
         record_schema(topic, panes)

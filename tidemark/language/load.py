@@ -1,4 +1,4 @@
-"""Find the pipeline that a module defines, the same in every process."""
+"""Load the pipeline that a module defines, the same in every process."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ def load_pipeline(path: str) -> Pipeline:
     """Return the pipeline of ``examples.game``, ``examples/game.py`` or ``module:attribute``.
 
     Raises:
-        PipelineError: no such module, or not exactly one pipeline in it; says what was found.
+        PipelineError: the module does not exist, or does not define exactly one pipeline.
     """
     module_path, _, attribute = path.partition(":")
     module = pipeline_module(module_path)
@@ -36,7 +36,7 @@ def pipeline_module(path: str) -> ModuleType:
 
 
 def _module_name(path: str) -> str:
-    """Return the dotted name of a module; a file's is relative to the working directory."""
+    """Return the dotted name of a module; that of a file is relative to the working directory."""
     if not path.endswith(".py"):
         return path
     file = Path(path)
@@ -49,7 +49,7 @@ def _module_name(path: str) -> str:
             sys.path.insert(0, str(file.resolve().parent))
         return file.stem
     if not all(part.isidentifier() for part in parts):
-        raise PipelineError(f"pipeline {path!r}: {'.'.join(parts)!r} is no name of a module")
+        raise PipelineError(f"pipeline {path!r}: {'.'.join(parts)!r} is not the name of a module")
     return ".".join(parts)
 
 
@@ -70,7 +70,7 @@ def _only_pipeline(module: ModuleType) -> Pipeline:
     found = {id(pipeline): pipeline for pipeline in _pipelines(module).values()}
     if len(found) == 1:
         return next(iter(found.values()))
-    hint = f"; name one, as {module.__name__}:NAME" if found else ""
+    hint = f"; choose one as {module.__name__}:NAME" if found else ""
     raise PipelineError(
         f"module {module.__name__!r} defines {len(found)} pipelines: {_listed(module)}{hint}"
     )

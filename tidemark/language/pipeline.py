@@ -1,7 +1,7 @@
-"""Pipelines as users write them: sources in, named results out (docs/semantics.md).
+"""Pipelines as users write them: from sources to named results (docs/semantics.md).
 
-One Python module defines a pipeline; every service, the Spark job and the tests load the same one.
-A mistake raises PipelineError where it is written, with the operator, the name and the value.
+One Python module defines a pipeline; every service, the Spark job and the tests load that module.
+A mistake raises PipelineError in the call that has it, with the operator, the name and the value.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from tidemark.errors import PipelineError
 from tidemark.language.source_options import (
     WhenSilent,
     assigner,
+    clock_waits,
     instant_ms,
     positive_ms,
     require_watermark,
-    waits,
 )
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
@@ -31,21 +31,25 @@ from tidemark.plan.physical import Plan
 
 
 class Pipeline:
-    """A dataflow from raw topics to result topics; its name leads the names of all its topics."""
+    """A dataflow from raw topics to result topics; its name is the prefix of all its topics."""
 
     def __init__(self, name: str, partitions: int = 4) -> None:
-        """Begin an empty pipeline; ``partitions`` is the number of each log's."""
+        """Start an empty pipeline; ``partitions``: the number of partitions of each log.
+
+        Raises:
+            PipelineError: the name is not legal, or the number is out of range.
+        """
         require_topic(name, "Pipeline(name)")
         whole = isinstance(partitions, int) and not isinstance(partitions, bool)
         if not whole or not 1 <= partitions <= KEY_GROUPS:
             raise PipelineError(
-                f"Pipeline(partitions): {partitions!r} is no int from 1 to {KEY_GROUPS}"
+                f"Pipeline(partitions): {partitions!r} is not an int from 1 to {KEY_GROUPS}"
             )
         self._dataflow = Dataflow(name, partitions)
 
     @property
     def name(self) -> str:
-        """The name that leads the names of all topics."""
+        """The name, the prefix of all topics."""
         return self._dataflow.name
 
     def __repr__(self) -> str:
@@ -69,20 +73,23 @@ class Pipeline:
     ) -> Stream:
         """Read a raw topic of JSON records.
 
-        ``schema``: columns and their types: str, int, float, bool, list[...].
+        ``schema``: the columns and their types: str, int, float, bool or list[...].
 
-        ``event_time``: a column that holds it, in ``unit`` (and, for ISO 8601 text without an
-        offset, ``zone``); an expression over one record that gives ms or a Datetime with a zone;
-        RECORD_TIME or INGEST_TIME.  ``watermark``: how far time has come in each partition, as
-        bounded(), monotonic(), punctuated() or from_expression() tell it.
+        ``event_time``: one of a column, in ``unit`` (with ``zone`` for ISO 8601 text without an
+        offset); an expression of one record, in ms or as a Datetime with a zone; RECORD_TIME;
+        INGEST_TIME.  ``watermark``: the progress of event time in each partition: bounded(),
+        monotonic(), punctuated() or from_expression().
 
-        ``min_time``: earlier event times are refused.  ``max_future``: how far ahead of its Kafka
-        timestamp a record may be dated.
+        ``min_time``: earlier event times become dead letters.  ``max_future``: how far the event
+        time of a record may be ahead of its Kafka timestamp.
 
-        ``idle_after``: silence after which a partition no longer holds back others.
-        ``when_silent``: whether time goes on by itself ("advance") or stands still ("wait") while
-        all partitions are silent.  ``max_drift``: how far ahead of the slowest a partition may
-        read.
+        ``idle_after``: the silence after which a partition no longer holds back the clock.
+        ``when_silent``: while all partitions are silent, time advances by itself ("advance") or
+        stands still ("wait").  ``max_drift``: how far ingest may read a partition ahead of the
+        slowest partition.
+
+        Raises:
+            PipelineError: an argument is not valid; names the argument and its value.
         """
         require_topic(topic, "source(topic)")
         what = f"source({topic!r})"
@@ -95,7 +102,7 @@ class Pipeline:
             positive_ms(idle_after, f"{what}: idle_after"),
             None if max_future is None else positive_ms(max_future, f"{what}: max_future"),
             None if min_time is None else instant_ms(min_time, f"{what}: min_time"),
-            waits(when_silent, what),
+            clock_waits(when_silent, what),
             None if max_drift is None else positive_ms(max_drift, f"{what}: max_drift"),
         )
         node = Node(columns, source=source)
@@ -103,5 +110,9 @@ class Pipeline:
         return Stream(self._dataflow, node)
 
     def plan(self) -> Plan:
-        """Compile the pipeline: its topics, its services and what each of them does."""
+        """Return the physical plan: topics, services and operators.
+
+        Raises:
+            PipelineError: the pipeline has no outputs, or two topics have the same name.
+        """
         return compile_plan(self._dataflow)

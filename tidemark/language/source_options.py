@@ -1,4 +1,4 @@
-"""What a source declares about time, checked where it is written."""
+"""Options of a source about time, checked in the call that passes them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,7 +6,12 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from tidemark.core.rows.expression import output_types, require_column, require_expression, shown
+from tidemark.core.rows.expression import (
+    expression_text,
+    output_types,
+    require_column,
+    require_expression,
+)
 from tidemark.core.rows.options import require_zone
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.time.assigners import (
@@ -30,10 +35,18 @@ WhenSilent: TypeAlias = Literal["advance", "wait"]
 def assigner(
     event_time: object, unit: str, zone: str | None, columns: Columns, what: str
 ) -> EventTime:
-    """Return the event-time assigner that the options of a source describe."""
+    """Return the event-time assigner that the options of a source describe.
+
+    ``what`` names the source in errors, here and below.
+
+    Raises:
+        PipelineError: an option is not valid, or does not fit the column's type.
+    """
     if isinstance(event_time, RecordTime | IngestTime | pl.Expr):
         if unit != "ms" or zone is not None:
-            raise PipelineError(f"{what}: unit {unit!r}, zone {zone!r}: only of a column's time")
+            raise PipelineError(
+                f"{what}: unit {unit!r} and zone {zone!r} apply to a column's event time only"
+            )
         if not isinstance(event_time, pl.Expr):
             return event_time
         _require_time(event_time, columns, f"{what}: event_time")
@@ -49,40 +62,45 @@ def assigner(
 
 
 def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None:
-    """Refuse what is no watermark over the columns of a source."""
+    """Raise PipelineError if ``watermark`` is not a watermark over the columns of a source."""
     if isinstance(watermark, Punctuated):
         name = f"{what}: watermark punctuated()"
         dtype = _one(watermark.when, columns, name)
         if dtype != pl.Boolean:
-            raise PipelineError(f"{name}: {shown(watermark.when)} gives {dtype}, not Boolean")
+            text = expression_text(watermark.when)
+            raise PipelineError(f"{name}: {text} gives {dtype}, not Boolean")
     elif isinstance(watermark, FromExpression):
         _require_time(watermark.candidate, columns, f"{what}: watermark from_expression()")
     elif not isinstance(watermark, Bounded):
         raise PipelineError(
-            f"{what}: watermark {watermark!r} is none; use bounded('2s'), monotonic(), "
+            f"{what}: watermark {watermark!r} is not a watermark; use bounded('2s'), monotonic(), "
             "punctuated() or from_expression()"
         )
 
 
 def instant_ms(value: object, what: str) -> int:
-    """Return an instant given as ISO 8601 text or datetime, with an offset."""
+    """Return the ms of an instant: ISO 8601 text or a datetime, with an offset.
+
+    Raises:
+        PipelineError: ``value`` is not such an instant.
+    """
     text = value.isoformat() if isinstance(value, datetime) else value
     if isinstance(text, str):
         times = column_times(ColumnTime("", "iso8601"), pl.Series([text]))
         if times.known[0]:
             return int(times.ms[0])
-    raise PipelineError(f"{what}: {value!r} is no instant such as '2000-01-01T00:00:00Z'")
+    raise PipelineError(f"{what}: {value!r} is not an instant such as '2000-01-01T00:00:00Z'")
 
 
 def positive_ms(value: Duration, what: str) -> int:
-    """Return a duration that must be longer than 0."""
+    """Return the ms of a duration; raise PipelineError if it is not longer than 0."""
     ms = duration_ms(value, what)
     if ms <= 0:
         raise PipelineError(f"{what}: {value!r} is not longer than 0")
     return ms
 
 
-def waits(when_silent: WhenSilent, what: str) -> bool:
+def clock_waits(when_silent: WhenSilent, what: str) -> bool:
     """Return whether the clock stands still while all sources are silent."""
     if when_silent not in ("advance", "wait"):
         raise PipelineError(f"{what}: when_silent {when_silent!r} is not 'advance' or 'wait'")
@@ -105,15 +123,16 @@ def _require_time(expression: pl.Expr, columns: Columns, what: str) -> None:
     if dtype == pl.Int64 or (isinstance(dtype, pl.Datetime) and dtype.time_zone is not None):
         return
     raise PipelineError(
-        f"{what}: {shown(expression)} gives {dtype}, not Int64 (ms) or a Datetime with a zone"
+        f"{what}: {expression_text(expression)} gives {dtype}, not Int64 (ms) or a Datetime with "
+        "a zone"
     )
 
 
 def _one(expression: object, columns: Columns, what: str) -> pl.DataType:
-    """Return the type of an expression that must make one column, of one record alone."""
+    """Return the type of an expression; raise PipelineError if it is not one row-wise column."""
     used = require_expression(expression, what)
     if used.meta.has_multiple_outputs():
-        raise PipelineError(f"{what}: {shown(used)} does not name its columns")
+        raise PipelineError(f"{what}: {expression_text(used)} does not name its columns")
     (dtype,) = output_types([used], columns, what).values()
     require_row_wise(used, columns, what)
     return dtype

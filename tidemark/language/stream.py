@@ -1,6 +1,7 @@
-"""Streams: immutable values that describe what happens to a source's rows, checked at once.
+"""Streams: immutable values that describe the stateless operators on a source's rows.
 
-Nothing is computed here but types, and expressions on a probe frame (core/rows/probe.py).
+Each call checks its arguments at once.  It computes types only, and expressions on a probe frame
+(core/rows/probe.py).
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,12 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from tidemark.core.rows.expression import output_types, require_column, require_expression, shown
+from tidemark.core.rows.expression import (
+    expression_text,
+    output_types,
+    require_column,
+    require_expression,
+)
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import (
     Apply,
@@ -21,7 +27,7 @@ from tidemark.core.rows.row_operators import (
     Select,
     WithColumns,
 )
-from tidemark.core.rows.stateless import Kind
+from tidemark.core.rows.stateless import RowOperator
 from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
 from tidemark.plan.logical import Dataflow, Node
@@ -30,7 +36,10 @@ from tidemark.plan.names import column_types, require_key, require_new_columns
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Rows of one or several sources, each with event time; operators see one row at a time."""
+    """Rows of one or several sources, with event time; operators see one row at a time.
+
+    All methods raise PipelineError if an argument is not valid.
+    """
 
     dataflow: Dataflow
     node: Node
@@ -46,7 +55,7 @@ class Stream:
         return self._then(Filter(self.node.columns, predicate, label), self.columns)
 
     def with_columns(self, *expressions: pl.Expr, **named: pl.Expr) -> "Stream":
-        """Add or replace columns by expressions, which all see the row as it was."""
+        """Add or replace columns by expressions; all of them see the row as it was before."""
         used = _aliased(expressions, named, "with_columns")
         types = self._made(used, "with_columns")
         return self._then(
@@ -54,7 +63,7 @@ class Stream:
         )
 
     def select(self, *expressions: str | pl.Expr, **named: pl.Expr) -> "Stream":
-        """Replace all columns by those of expressions; text names a column to keep."""
+        """Replace all columns by expressions; a string names a column to keep."""
         for name in expressions:
             if isinstance(name, str):
                 require_column(name, self.node.columns, "select")
@@ -64,26 +73,28 @@ class Stream:
         return self._then(Select(self.node.columns, used, types), types)
 
     def apply(self, function: RowFunction, columns: Mapping[str, Any]) -> "Stream":
-        """Add or replace ``columns`` by a Python function from a row's dict to a dict of them.
+        """Add or replace ``columns`` by a Python function of a row.
 
-        ``columns`` gives their types.  The function is called once for each row, alone, and must
-        depend on nothing else; metadata columns must be made values first (``with_columns``).
+        The function gets the row as a dict, and returns a dict of ``columns``.  ``columns`` maps
+        names to types.  The function is called once for each row and must depend on that row only.
+        It does not see metadata columns; add them as value columns first (``with_columns``).
         """
         what = f"apply({getattr(function, '__name__', function)})"
         types = self._declared(function, columns, what)
         return self._then(Apply(self.node.columns, function, types), {**self.node.columns, **types})
 
     def flat_map(self, function: RowsFunction, columns: Mapping[str, Any]) -> "Stream":
-        """Replace each row by those that a Python function makes of its dict, as dicts.
+        """Replace each row by the rows that a Python function returns for it.
 
-        The new rows have exactly the columns ``columns``, which gives their types.
+        The function gets the row as a dict, and returns an iterable of dicts with exactly the
+        columns ``columns``, which maps names to types.
         """
         what = f"flat_map({getattr(function, '__name__', function)})"
         types = self._declared(function, columns, what)
         return self._then(FlatMap(self.node.columns, function, types), types)
 
     def explode(self, column: str) -> "Stream":
-        """Make one row for each item of a list column; an empty or null list gives none."""
+        """Make one row for each item of a list column; an empty or null list gives no row."""
         require_column(column, self.node.columns, "explode")
         dtype = self.node.columns[column]
         if not isinstance(dtype, pl.List):
@@ -93,24 +104,24 @@ class Stream:
         return self._then(Explode(self.node.columns, column), {**self.node.columns, column: item})
 
     def split(self, **predicates: pl.Expr) -> dict[str, "Stream"]:
-        """Send each row to the first stream whose predicate is true; rows of none are filtered.
+        """Send each row to the first stream whose predicate is true; other rows are filtered.
 
-        ``rest=lit(True)`` as the last one takes what is left.
+        ``rest=lit(True)`` as the last predicate takes all remaining rows.
         """
         if not predicates:
-            raise PipelineError("split: no predicates; give them as name=predicate")
+            raise PipelineError("split: no predicates; pass them as name=predicate")
         branches: dict[str, Stream] = {}
         earlier = pl.lit(value=False)
         for name, predicate in predicates.items():
             label = self._checked(predicate, f"split {name}")
             mine = predicate.fill_null(value=False)
-            kind = Filter(self.node.columns, mine & ~earlier, label)
-            branches[name] = self._then(kind, self.columns)
+            operator = Filter(self.node.columns, mine & ~earlier, label)
+            branches[name] = self._then(operator, self.columns)
             earlier = earlier | mine
         return branches
 
     def union(self, *others: "Stream") -> "Stream":
-        """Join streams with the same columns; a row in several of them is several rows."""
+        """Combine streams with the same columns; a row in several streams becomes several rows."""
         if not others:
             raise PipelineError("union: no other stream")
         for other in others:
@@ -119,7 +130,7 @@ class Stream:
         return Stream(self.dataflow, Node(self.columns, parents))
 
     def key_by(self, *columns: str) -> KeyedStream:
-        """Choose the columns whose values own the state; a row with a null in them is dead."""
+        """Set the key, the columns that state is kept by; a record with a null key is dead."""
         what = f"key_by({', '.join(map(str, columns))})"
         if not columns:
             raise PipelineError("key_by: no column")
@@ -131,11 +142,11 @@ class Stream:
         return KeyedStream(self.dataflow, self.node, columns)
 
     def window(self, *window: object, **options: object) -> NoReturn:
-        """Refuse: windows are kept per key."""
+        """Raise PipelineError: windows need a key."""
         raise PipelineError(f"window({_arguments(window, options)}): no key; call key_by() first")
 
-    def _then(self, kind: Kind, columns: Mapping[str, pl.DataType]) -> "Stream":
-        return Stream(self.dataflow, Node(dict(columns), (self.node,), kind))
+    def _then(self, operator: RowOperator, columns: Mapping[str, pl.DataType]) -> "Stream":
+        return Stream(self.dataflow, Node(dict(columns), (self.node,), operator))
 
     def _made(self, expressions: tuple[pl.Expr, ...], operator: str) -> dict[str, pl.DataType]:
         types = output_types(expressions, self.node.columns, operator)
@@ -145,8 +156,8 @@ class Stream:
         return types
 
     def _checked(self, predicate: pl.Expr, operator: str) -> str:
-        """Refuse what is no predicate of one row; return what to call the filter."""
-        label = f"{operator}({shown(require_expression(predicate, operator))})"
+        """Return the filter's label; raise PipelineError if it is not one row-wise Boolean."""
+        label = f"{operator}({expression_text(require_expression(predicate, operator))})"
         types = list(output_types([predicate], self.node.columns, label).values())
         if types != [pl.Boolean()]:
             found = ", ".join(map(str, types))
@@ -158,7 +169,7 @@ class Stream:
         self, function: object, columns: Mapping[str, Any], what: str
     ) -> dict[str, pl.DataType]:
         if not callable(function):
-            raise PipelineError(f"{what}: {function!r} is no function")
+            raise PipelineError(f"{what}: {function!r} is not a function")
         return column_types(columns, f"{what} columns")
 
     def _require_same(self, other: "Stream") -> None:

@@ -11,7 +11,7 @@ from tidemark.errors import PipelineError
 
 
 def tumbling(size: Duration, offset: Duration = 0) -> Hopping:
-    """Cut time into windows of ``size`` that touch; they start at ``offset`` after 1970."""
+    """Cut time into windows of ``size`` that touch; starts are aligned to 1970 + ``offset``."""
     size_ms = _positive_ms(size, "tumbling(size)")
     return _hopping(size_ms, size_ms, offset, f"tumbling({size!r})")
 
@@ -22,64 +22,64 @@ def hopping(size: Duration, slide: Duration, offset: Duration = 0) -> Hopping:
     slide_ms = _positive_ms(slide, "hopping(slide)")
     if slide_ms > size_ms:
         raise PipelineError(
-            f"hopping(slide): {slide!r} is longer than the size {size!r}: events between two "
-            "windows would be in none"
+            f"hopping(slide): {slide!r} is longer than the size {size!r}; events between two "
+            "windows would be in no window"
         )
     return _hopping(size_ms, slide_ms, offset, f"hopping({size!r}, {slide!r})")
 
 
 def sliding(size: Duration) -> Sliding:
-    """Let a window of ``size`` end with every row of a key, and another begin just after it.
+    """Make a window that ends with every row of a key, and a window that begins just after it.
 
-    Both ends are included: the window of a row at t holds what is in ``[t - size, t]``.
+    Both ends are included: the window that ends with a row at t is ``[t - size, t]``.
     """
     return Sliding(_positive_ms(size, "sliding(size)"))
 
 
 def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
-    """Make each ``"day"``, ``"week"`` or ``"month"`` of a time zone a window.
+    """Make a window of each ``"day"``, ``"week"`` or ``"month"`` of a time zone.
 
-    Days on which the clocks change have 23 or 25 hours.
+    A day on which the clocks change has 23 or 25 hours.
     """
     return Calendar(period, zone, week_start)
 
 
 @dataclass(frozen=True)
-class SessionOf:
-    """Sessions whose gap is a value of each row; the stream that they are made on has it."""
+class DynamicGapSession:
+    """Sessions with a dynamic gap: a column or expression of each row, at most ``longest_ms``."""
 
     gap: str | pl.Expr
     longest_ms: int
 
 
-def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | SessionOf:
-    """Join events of a key that are less than ``gap`` apart.
+def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | DynamicGapSession:
+    """Make sessions: windows of the events of a key that are less than ``gap`` apart.
 
-    ``gap`` may be a column or an expression with each row's own gap, in ms: a row then lasts until
-    its time + gap.  Rows whose gap is longer than ``max_gap`` are dead letters: nobody could tell
-    how long a window may stay open.
+    ``gap`` may be a column or an expression with each row's own gap in ms (dynamic gap): the row
+    then keeps its session open until its time + gap.  A record with a gap longer than ``max_gap``
+    becomes a dead letter, so that the time a session stays open is bounded.
     """
     longest_ms = _positive_ms(max_gap, "session(max_gap)")
     if isinstance(gap, pl.Expr) or (isinstance(gap, str) and not is_duration(gap)):
-        return SessionOf(gap, longest_ms)
+        return DynamicGapSession(gap, longest_ms)
     return Session(_positive_ms(gap, "session(gap)"))
 
 
 @dataclass(frozen=True)
 class ProcessingTime:
-    """Windows over the time at which ingest recorded rows, not over that of their events."""
+    """Windows over processing time, the time at which ingest recorded rows."""
 
-    window: Hopping | Calendar | Session | SessionOf
+    window: Hopping | Calendar | Session | DynamicGapSession
 
 
-def processing_time(window: Hopping | Calendar | Session | SessionOf) -> ProcessingTime:
-    """Let windows go by the wall clock, as ingest recorded it in the log.
+def processing_time(window: Hopping | Calendar | Session | DynamicGapSession) -> ProcessingTime:
+    """Make windows over processing time, as ingest recorded it in the log.
 
-    No row is ever late, and a replay gives the same panes.
+    No row is late, and a replay gives the same panes.
     """
-    if not isinstance(window, Hopping | Calendar | Session | SessionOf):
+    if not isinstance(window, Hopping | Calendar | Session | DynamicGapSession):
         raise PipelineError(
-            f"processing_time: {window!r} is none of tumbling(), hopping(), calendar() and "
+            f"processing_time: {window!r} is not one of tumbling(), hopping(), calendar() and "
             "session()"
         )
     return ProcessingTime(window)

@@ -1,6 +1,6 @@
 """From the logical graph to the physical plan: topics, services, operators.  Frozen values only.
 
-``logical`` is what the user wrote, ``compile`` makes ``physical`` of it, ``explain`` prints that.
+``compile`` turns ``logical``, the user's graph, into ``physical``; ``explain`` prints both.
 May import: core.
 Start with: physical.py; every service, Spark and the in-process runner read a ``Plan``.
 """

@@ -18,13 +18,13 @@ from tidemark.core.operators.ports import Input
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
-from tidemark.core.rows.stateless import Keyed, StatelessGraph, Step
+from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
-from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnClose, OnFinal
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Dataflow, Node, Output, Windowed, output_topics
+from tidemark.plan.logical import Dataflow, Node, Output, WindowDefinition, output_topics
 from tidemark.plan.names import require_topic, topic_part
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 
@@ -146,16 +146,16 @@ def _graph(
     """Return the part of the logical graph that rows of one source pass."""
     steps: list[Step] = [Step(None, (), source.columns, numbers[source])]
     position: dict[Node, int] = {source: 0}
-    keyed: dict[str, Keyed] = {}
+    keyed: dict[str, KeyedOutput] = {}
     for (end, key), stream in streams.items():
         for node in end.ancestors():
             inputs = tuple(position[parent] for parent in node.parents if parent in position)
             if node in position or not inputs:
                 continue
             position[node] = len(steps)
-            steps.append(Step(node.kind, inputs, node.columns, numbers[node]))
+            steps.append(Step(node.operator, inputs, node.columns, numbers[node]))
         if end in position:
-            keyed[stream.name] = Keyed(position[end], key)
+            keyed[stream.name] = KeyedOutput(position[end], key)
     return StatelessGraph(tuple(steps), keyed)
 
 
@@ -192,14 +192,14 @@ def _operator(
     )
 
 
-def _horizon_ms(windowed: Windowed) -> int:
+def _horizon_ms(windowed: WindowDefinition) -> int:
     horizon_ms = windowed.window.longest_ms + windowed.allowed_lateness_ms
     return horizon_ms + (_RECORDED_WITHIN_MS if windowed.by_processing_time else 0)
 
 
 def _body(output: Output) -> Body:
     windowed = output.windowed
-    if isinstance(windowed.window, Arrival):
+    if isinstance(windowed.window, ArrivalWindow):
         return _arrival_body(output, windowed.window)
     common = (
         output.aggregation,
@@ -221,7 +221,7 @@ def _body(output: Output) -> Body:
     return GapFilled(body) if windowed.empty else body
 
 
-def _arrival_body(output: Output, windows: Arrival) -> Body:
+def _arrival_body(output: Output, windows: ArrivalWindow) -> Body:
     windowed = output.windowed
     trigger = windowed.trigger
     every = trigger.early if isinstance(trigger, OnClose) else trigger
@@ -251,7 +251,7 @@ def _aggregates_text(output: Output) -> str:
     return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
 
 
-def _windows_text(windowed: Windowed) -> str:
+def _windows_text(windowed: WindowDefinition) -> str:
     text = windowed.window.label
     if windowed.by_processing_time:
         text = f"processing_time({text})"

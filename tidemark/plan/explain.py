@@ -1,10 +1,10 @@
-"""A plan for people: the logical graph and the physical plan, as text and as a Mermaid diagram."""
+"""Print a plan: the logical graph and the physical plan, as text and as a Mermaid diagram."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.core.operators.ports import LATE
-from tidemark.core.rows.expression import shown
+from tidemark.core.rows.expression import expression_text
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime, RecordTime
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
@@ -14,13 +14,13 @@ from tidemark.plan.physical import Plan, PortPlan, SourcePlan
 
 @dataclass
 class _Graph:
-    """The logical graph: labels and inputs by name of a node, in topological order."""
+    """The logical graph: labels and inputs by node name, in topological order."""
 
     labels: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def add(self, node: str, label: str, inputs: Iterable[str] = ()) -> None:
-        """Add a node, or further inputs of one."""
+        """Add a node, or further inputs of an existing node."""
         self.labels.setdefault(node, label)
         self.inputs.setdefault(node, {}).update(dict.fromkeys(inputs))
 
@@ -76,7 +76,7 @@ def _logical(plan: Plan) -> _Graph:
             graph.add(f"n{step.number}", label, (f"n{steps[i].number}" for i in step.inputs))
         for name, keyed in source.graph.streams.items():
             ends.setdefault(name, []).append(f"n{steps[keyed.step].number}")
-    # After a union a node may have been met before one of its inputs.
+    # After a union, a node may have been added before one of its inputs.
     graph.labels = dict(sorted(graph.labels.items(), key=lambda item: int(item[0][1:])))
     streams = [stream for log in plan.logs for stream in log.streams]
     for index, stream in enumerate(streams):
@@ -113,15 +113,15 @@ def _time_text(source: SourcePlan) -> str:
     if isinstance(time, ColumnTime):
         return f"{time.column} ({' '.join(filter(None, (time.unit, time.zone)))})"
     if isinstance(time, ExpressionTime):
-        return shown(time.expression)
+        return expression_text(time.expression)
     return "of the record" if isinstance(time, RecordTime) else "of ingest"
 
 
 def _watermark_text(watermark: Watermark) -> str:
     if isinstance(watermark, Punctuated):
-        return f"punctuated({shown(watermark.when)})"
+        return f"punctuated({expression_text(watermark.when)})"
     if not isinstance(watermark, Bounded):
-        return f"from_expression({shown(watermark.candidate)})"
+        return f"from_expression({expression_text(watermark.candidate)})"
     delay_ms = watermark.delay_ms
     return f"bounded({duration_text(delay_ms)})" if delay_ms else "monotonic()"
 
@@ -198,6 +198,6 @@ def _mermaid_services(plan: Plan) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Write what Mermaid would read as syntax as entity codes."""
+    """Return text with the characters of Mermaid's syntax as entity codes."""
     codes = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
     return "".join(codes.get(character, character) for character in text)

@@ -1,4 +1,4 @@
-"""The logical graph of a pipeline: sources, operators and outputs, as the user wrote them."""
+"""The logical graph of a pipeline: sources, operators and outputs, as the user declared them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from typing import Literal
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.rows.expression import Columns
-from tidemark.core.rows.stateless import Kind
+from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.watermark import Watermark
-from tidemark.core.windows.arrival import Arrival
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Session, Sliding
@@ -24,7 +24,10 @@ Window = Hopping | Calendar | Sliding | Session
 
 @dataclass(frozen=True)
 class Source:
-    """A raw topic, and how its records become rows with time."""
+    """A raw topic, and how its records get event time and watermarks.
+
+    ``waits``: time stands still while all partitions are silent.
+    """
 
     topic: str
     event_time: EventTime
@@ -38,15 +41,18 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A stream: a source, or what an operator makes of others; a union has neither of both."""
+    """A stream: a source, or the output of an operator on its parents.
+
+    ``operator`` and ``source`` are both None for a union.
+    """
 
     columns: Columns
     parents: tuple["Node", ...] = ()
-    kind: Kind | None = None
+    operator: RowOperator | None = None
     source: Source | None = None
 
     def ancestors(self) -> Iterator["Node"]:
-        """Yield the nodes this one is made of and then itself, each once, parents first."""
+        """Yield the ancestors of this node and then the node, each once, parents first."""
         seen: set[Node] = set()
         pending: list[tuple[Node, bool]] = [(self, False)]
         while pending:
@@ -59,21 +65,21 @@ class Node:
                 pending.extend((parent, False) for parent in reversed(node.parents))
 
     def topics(self) -> frozenset[str]:
-        """Return the raw topics behind the stream."""
+        """Return the raw topics that feed the stream."""
         return frozenset(source.topic for source in self.sources())
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sources behind the stream."""
+        """Yield the sources that feed the stream."""
         return (node.source for node in self.ancestors() if node.source)
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed:
-    """A keyed stream in windows, and when and how their panes are published."""
+class WindowDefinition:
+    """A keyed stream in windows, with the options of ``window``."""
 
     node: Node
     key: tuple[str, ...]
-    window: Window | Arrival
+    window: Window | ArrivalWindow
     allowed_lateness_ms: int
     trigger: Trigger
     lateness: SessionLateness
@@ -84,17 +90,17 @@ class Windowed:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """A named result of the pipeline."""
+    """A named output of the pipeline: the aggregates of windows, published on its topics."""
 
     name: str
     format: Format
-    windowed: Windowed
+    windowed: WindowDefinition
     aggregation: Aggregation
 
 
 @dataclass
 class Dataflow:
-    """All that was declared of a pipeline so far, in order."""
+    """The sources and outputs of a pipeline, in the order in which they were declared."""
 
     name: str
     partitions: int
@@ -103,26 +109,26 @@ class Dataflow:
 
     @property
     def dead_letters(self) -> str:
-        """The topic of bad records."""
+        """The topic of dead letters."""
         return f"{self.name}.dead-letters"
 
     @property
     def stats(self) -> str:
-        """The topic of what services say of themselves."""
+        """The topic of the statistics of services."""
         return stats_topic(self.name)
 
     def add_source(self, node: Node) -> None:
-        """Add a source; a raw topic can be read once."""
+        """Add a source; raise PipelineError if the pipeline already reads its topic."""
         assert node.source is not None
         topic = node.source.topic
         if topic in self.topics():
             raise PipelineError(
-                f"source({topic!r}): the pipeline already has this topic; use the stream you have"
+                f"source({topic!r}): the pipeline already has this topic; use the existing stream"
             )
         self.sources.append(node)
 
     def add_output(self, output: Output) -> None:
-        """Add an output, whose topics must be new."""
+        """Add an output; raise PipelineError if one of its topics is taken."""
         taken = self.topics()
         for topic in output_topics(self.name, output.name):
             if topic in taken:
@@ -132,7 +138,7 @@ class Dataflow:
         self.outputs.append(output)
 
     def topics(self) -> set[str]:
-        """Return the topics declared so far: raw ones, those of outputs, dead letters, stats."""
+        """Return all topics so far: raw topics, topics of outputs, dead letters, stats."""
         topics = {topic for node in self.sources for topic in node.topics()}
         topics |= {self.dead_letters, self.stats}
         for output in self.outputs:

@@ -1,4 +1,4 @@
-"""Names a user chooses: columns, outputs, pipelines; and the topics made of them."""
+"""Names that users choose, of columns, outputs and pipelines; and the topics named after them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from tidemark.errors import PipelineError
 LONGEST_TOPIC = 249
 
 PANE_FIELDS = (WINDOW, *PANE_COLUMNS, END_OF_INPUT)
-"""Fields of result records, beside the key and the values."""
+"""Fields of result records, in addition to the key and the values."""
 
 LATE_FIELDS = (START, END, LATE_BY)
-"""Fields of every late record, beside the columns of its row."""
+"""Fields of every late record, in addition to the columns of its row."""
 
 KEY_TYPES = (
     pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64,
@@ -36,10 +36,14 @@ _TYPES: dict[Any, pl.DataType] = {
 
 
 def require_topic(name: object, what: str) -> str:
-    """Return a legal Kafka topic name; ``what`` names it in the error."""
+    """Return ``name`` if it is a legal Kafka topic name; ``what`` names it in the error.
+
+    Raises:
+        PipelineError: the name has illegal characters, or is too long.
+    """
     if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise PipelineError(
-            f"{what}: {name!r} is no legal topic name; use letters, digits, '.', '_' and '-'"
+            f"{what}: {name!r} is not a legal topic name; use letters, digits, '.', '_' and '-'"
         )
     if len(name) > LONGEST_TOPIC:
         raise PipelineError(f"{what}: {name!r} is longer than {LONGEST_TOPIC} characters")
@@ -47,37 +51,42 @@ def require_topic(name: object, what: str) -> str:
 
 
 def stats_topic(pipeline: str) -> str:
-    """Return the topic of what a pipeline's services say of themselves."""
+    """Return the topic of the statistics of a pipeline's services."""
     return f"{pipeline}.stats"
 
 
 def topic_part(text: str) -> str:
-    """Return text with all that is illegal in a topic name replaced by ``_``."""
+    """Return text with each character that is illegal in a topic name replaced by ``_``."""
     return re.sub(r"[^a-zA-Z0-9._-]", "_", text)
 
 
 def require_new_columns(names: Sequence[str], what: str) -> None:
-    """Refuse column names that are reserved, or none at all."""
+    """Raise PipelineError if a name is not a legal column name, or is reserved."""
     for name in names:
         if not isinstance(name, str) or not name:
-            raise PipelineError(f"{what}: {name!r} is no column name")
+            raise PipelineError(f"{what}: {name!r} is not a column name")
         if _PATTERN.fullmatch(name) or _ESCAPED.search(name):
             raise PipelineError(
-                f"{what}: column {name!r}: '*' and '^...$' mean several columns to polars, and "
-                "quotes, backslashes and control characters have no place in a name"
+                f"{what}: column {name!r}: '*' and '^...$' mean several columns to polars; quotes, "
+                "backslashes and control characters are not allowed in a name"
             )
         if name.startswith("@"):
             raise PipelineError(f"{what}: column {name!r}: names that begin with '@' are reserved")
         if name in METADATA:
             raise PipelineError(
-                f"{what}: column {name!r} is the Kafka record's; choose another name"
+                f"{what}: column {name!r} is a metadata column of the Kafka record; choose another "
+                "name"
             )
 
 
 def column_types(schema: object, what: str) -> dict[str, pl.DataType]:
-    """Return a schema of Python types as columns' types."""
+    """Return a schema of Python types as polars types.
+
+    Raises:
+        PipelineError: the schema is empty, or a name or type is not supported.
+    """
     if not isinstance(schema, Mapping) or not schema:
-        raise PipelineError(f"{what}: {schema!r} is no dict of column names and types")
+        raise PipelineError(f"{what}: {schema!r} is not a dict of column names and types")
     require_new_columns(list(schema), what)
     return {name: _type(kind, f"{what}: column {name!r}") for name, kind in schema.items()}
 
@@ -87,17 +96,20 @@ def _type(kind: object, what: str) -> pl.DataType:
         return _TYPES[kind]
     if get_origin(kind) is list:
         return pl.List(_type(get_args(kind)[0], what))
-    raise PipelineError(f"{what}: {kind!r} is no type; use str, int, float, bool or list[...]")
+    raise PipelineError(f"{what}: {kind!r} is not a type; use str, int, float, bool or list[...]")
 
 
 def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
-    """Refuse key columns that do not compare and print the same everywhere."""
+    """Raise PipelineError if a key column's type is not of KEY_TYPES, or its name is taken.
+
+    Values of these types compare and print the same everywhere.
+    """
     for name in key:
         dtype = columns[name]
         if not isinstance(dtype, KEY_TYPES):
             hint = " (0.0 and -0.0 are equal, NaN is not)" if dtype.is_float() else ""
             raise PipelineError(
-                f"{what}: column {name!r} is {dtype}, which is no type of a key{hint}; use a "
+                f"{what}: column {name!r} is {dtype}, which is not a type for keys{hint}; use a "
                 "String, an integer or a Boolean"
             )
         if name in PANE_FIELDS:
@@ -105,17 +117,17 @@ def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
 
 
 def require_late_fields_free(columns: Columns, what: str) -> None:
-    """Refuse columns that a late record could not show beside its own fields."""
+    """Raise PipelineError if a column has the name of a field of late records."""
     for name in LATE_FIELDS:
         if name in columns:
             raise PipelineError(
-                f"{what}: column {name!r} clashes with a field of every late row; rename it by "
-                f"select(), or leave it out"
+                f"{what}: column {name!r} clashes with a field of every late row; rename or drop "
+                "it with select()"
             )
 
 
 def require_values(names: Sequence[str], key: Sequence[str], what: str) -> None:
-    """Refuse names of aggregates that clash with other fields of a pane."""
+    """Raise PipelineError if an aggregate's name clashes with another field of panes."""
     require_new_columns(names, what)
     for name in names:
         if name in PANE_FIELDS:

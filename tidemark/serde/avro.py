@@ -1,7 +1,7 @@
-"""Avro single objects: two marker bytes, the schema's fingerprint, the body.
+"""Avro single-object encoding: two marker bytes, the schema's fingerprint, the body.
 
-The fingerprint (CRC-64-AVRO of the canonical schema) tells a reader at once whether it knows what
-it reads; a topic that holds anything else stops it with a StateError.
+The fingerprint (CRC-64-AVRO of the canonical schema) identifies the schema.  A reader raises
+StateError on bytes of any other schema.
 """
 
 import io
@@ -18,22 +18,22 @@ from tidemark.errors import StateError
 _MARKER = b"\xc3\x01"
 _HEADER_BYTES = len(_MARKER) + 8
 
-# What fastavro raises on bytes that are no such record.
+# What fastavro raises on bytes that are not a record of the schema.
 _DAMAGE = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
 
 
 def schema_file(name: str) -> dict[str, Any]:
-    """Return the contract in ``schemas/<name>.avsc``."""
+    """Return the schema in ``schemas/<name>.avsc``."""
     text = files("tidemark.schemas").joinpath(f"{name}.avsc").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 
 
 class AvroType:
-    """One kind of record."""
+    """Encodes and decodes the records of one schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        """``schema``: as it stands in an .avsc file."""
+        """Prepare a schema as in an .avsc file."""
         self.schema = schema
         self._parsed = fastavro.parse_schema(schema)
         crc = fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")
@@ -42,26 +42,26 @@ class AvroType:
 
     @classmethod
     def of_file(cls, name: str) -> "AvroType":
-        """Return the type that ``schemas/<name>.avsc`` describes."""
+        """Return the type of the schema in ``schemas/<name>.avsc``."""
         return cls(schema_file(name))
 
     def begin_with(self, header: bytes) -> None:
-        """Write ``header`` before each body, instead of that of a single object; read both."""
+        """Write ``header`` before each body instead of the single-object header; read both."""
         self._known = (*self._known, header)
         self.header = header
 
     def encode(self, record: dict[str, Any]) -> bytes:
-        """Return a record with its header, that of a single object unless another was given."""
+        """Return a record as bytes: the header, single-object unless replaced, and the body."""
         body = io.BytesIO()
         body.write(self.header)
         fastavro.schemaless_writer(body, self._parsed, record)
         return body.getvalue()
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """Read what ``encode`` wrote, with either header.
+        """Return the record that ``encode`` wrote, with either header.
 
         Raises:
-            StateError: the bytes are something else, or damaged.
+            StateError: the bytes have another schema, or are damaged.
         """
         name = self.schema["name"]
         header = next((known for known in self._known if data.startswith(known)), None)

@@ -1,4 +1,4 @@
-"""Pieces of keyed state as messages of a changelog topic: ``schemas/changelog.avsc``."""
+"""Pieces of keyed state as records of a changelog topic: ``schemas/changelog.avsc``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ _OPERATOR = AvroType.of_file("operator")
 
 
 class Commit(NamedTuple):
-    """A commit of a log partition: its number, its writer, and the writer of the one before it.
+    """A commit of a log partition: its number, its writer, and the writer of the commit before.
 
-    Only one of the writers that try for a number succeeds, namely the one whose name is committed
-    with the offset; so a commit, and with it every commit before, is named without doubt.
+    If several writers try for a number, only one succeeds: the writer whose name is committed with
+    the offset.  So number and writer identify a commit and, through ``previous``, all before it.
     """
 
     sequence: int = 0
@@ -35,16 +35,16 @@ class Commit(NamedTuple):
 
 
 NO_COMMIT = Commit()
-"""Before the first commit of a log partition."""
+"""The state before the first commit of a log partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Chunk ``chunk`` of what a commit changed, or of all state after it.
+    """A piece of the changes of a commit, or of a snapshot after it; its number is ``chunk``.
 
-    ``next_offset``: what the operator takes next of the log.  ``clocks``: its clock table after the
-    commit, as ``ClockTable.state`` gives it, in the last chunk.  ``continues``: the changes go on
-    in the next chunk.
+    ``next_offset``: the offset of the log that the operator reads next.  ``clocks``: in the last
+    chunk, the clock table after the commit, as ``ClockTable.state`` returns it.  ``continues``:
+    whether the changes continue in the next chunk.
     """
 
     kind: str  # DELTA | SNAPSHOT
@@ -74,10 +74,10 @@ def encode(piece: Piece) -> bytes:
 
 
 def decode(data: bytes) -> Piece:
-    """Read a piece.
+    """Return the piece in the value of a changelog record.
 
     Raises:
-        StateError: the bytes are no piece of this version, or damaged.
+        StateError: the bytes have another schema, or are damaged.
     """
     record = _PIECE.decode(data)
     clocks = record["clocks"]
@@ -94,7 +94,7 @@ def decode(data: bytes) -> Piece:
 
 
 def decode_heading(data: bytes) -> tuple[Commit, bool]:
-    """Read only of which commit a piece is, and whether it is the last one."""
+    """Return the commit of a piece, and whether it is the last piece; does not decode frames."""
     record = _PIECE.decode(data)
     return _commit(record), record["last"]
 
@@ -104,15 +104,15 @@ def _commit(record: dict[str, Any]) -> Commit:
 
 
 def encode_operator(parts: Mapping[str, str]) -> bytes:
-    """Return what an operator's state depends on as the value of a changelog record."""
+    """Return the state signature of an operator as the value of a changelog record."""
     return _OPERATOR.encode({"parts": dict(parts)})
 
 
 def decode_operator(data: bytes) -> dict[str, str]:
-    """Read what an operator's state depends on.
+    """Return the state signature of an operator.
 
     Raises:
-        StateError: the bytes are something else, or damaged.
+        StateError: the bytes have another schema, or are damaged.
     """
     parts: dict[str, str] = _OPERATOR.decode(data)["parts"]
     return parts

@@ -1,8 +1,8 @@
-"""Dead letters as messages: JSON as ``schemas/dead_letter.avsc`` describes it.
+"""Dead letters as Kafka messages: JSON as ``schemas/dead_letter.avsc`` describes it.
 
-A letter must always fit its topic, whatever the record was: keys and values are cut at
-KEPT_BYTES, and then told with their full length and hash.  The whole record is still where topic,
-partition and offset say.
+A dead letter must always fit its topic.  So keys and values are truncated at KEPT_BYTES; the letter
+then has their full length and hash.  The whole record is in the raw topic, at the letter's
+partition and offset.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from tidemark.serde.json_results import json_arrays
 from tidemark.serde.records import DeadLetter
 
 KEPT_BYTES = 256 * 2**10
+"""Maximum size of a key or value in a dead letter."""
 
 
 class DeadLetterEncoder:
@@ -47,12 +48,12 @@ class DeadLetterEncoder:
 def encode_dead_letters(
     letters: Iterable[DeadLetter],
 ) -> tuple[list[bytes | None], list[bytes]]:
-    """Return message keys, those of the raw records, and values."""
+    """Return the keys (of the raw records) and values of the messages."""
     letters = list(letters)
-    return [_cut(letter.key) for letter in letters], list(map(_value, letters))
+    return [_truncated(letter.key) for letter in letters], list(map(_value, letters))
 
 
-def _cut(raw: bytes | None) -> bytes | None:
+def _truncated(raw: bytes | None) -> bytes | None:
     return None if raw is None else raw[:KEPT_BYTES]
 
 
@@ -65,24 +66,24 @@ def _value(letter: DeadLetter) -> bytes:
             "partition": letter.partition,
             "offset": letter.offset,
             "timestamp_ms": letter.timestamp_ms if letter.timestamp_ms >= 0 else None,
-            **_shown("key", letter.key),
-            **_shown("value", letter.value),
+            **_fields("key", letter.key),
+            **_fields("value", letter.value),
         }
     )
 
 
-def _shown(name: str, raw: bytes | None) -> dict[str, Any]:
-    """Return bytes as text where they are text, else in base64."""
+def _fields(name: str, raw: bytes | None) -> dict[str, Any]:
+    """Return bytes as fields of a letter: as text if they are UTF-8, else in base64."""
     if raw is None:
         return {name: None}
     kept = raw[:KEPT_BYTES]
-    shown: dict[str, Any] = _text(name, raw, kept)
+    fields: dict[str, Any] = _text(name, raw, kept)
     if len(kept) < len(raw):
-        shown |= {
+        fields |= {
             f"{name}_length": len(raw),
             f"{name}_sha256": hashlib.sha256(raw).hexdigest(),
         }
-    return shown
+    return fields
 
 
 def _text(name: str, raw: bytes, kept: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Columns as bytes: an Arrow IPC stream in the oldest layout, which every Arrow reader knows."""
+"""Frames as bytes: an Arrow IPC stream in the oldest layout, which every Arrow reader supports."""
 
 import io
 from collections.abc import Iterable, Mapping
@@ -11,8 +11,8 @@ from tidemark.errors import StateError
 
 _LAYOUT = pl.CompatLevel.oldest()
 
-# Others are left to polars: PyArrow knows no integers of 128 bits, and forgets that texts are an
-# Enum.
+# Frames with other types are written by polars: PyArrow has no integers of 128 bits, and writes an
+# Enum as text.
 _PLAIN: frozenset[type[pl.DataType]] = frozenset(
     {
         *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
@@ -25,8 +25,8 @@ _PLAIN: frozenset[type[pl.DataType]] = frozenset(
 def encode_frame(frame: pl.DataFrame) -> bytes:
     """Return a frame as an Arrow IPC stream.
 
-    PyArrow writes what it can: polars hands a frame to another thread, and takes ten times as long
-    for twenty thousand rows.
+    PyArrow writes all types that it can.  polars uses its thread pool, which takes ten times as
+    long for twenty thousand rows.
     """
     if not _PLAIN.issuperset(map(type, frame.dtypes)):
         return _by_polars(frame)
@@ -46,10 +46,10 @@ def _by_polars(frame: pl.DataFrame) -> bytes:
 
 
 def decode_frame(data: bytes, what: str) -> pl.DataFrame:
-    """Read an Arrow IPC stream; ``what`` names it in the error.
+    """Return the frame in an Arrow IPC stream; ``what`` names it in the error.
 
     Raises:
-        StateError: the bytes are no such stream.
+        StateError: the bytes are not such a stream.
     """
     try:
         return pl.read_ipc_stream(io.BytesIO(data))
@@ -58,14 +58,18 @@ def decode_frame(data: bytes, what: str) -> pl.DataFrame:
 
 
 def encode_tables(tables: Mapping[str, pl.DataFrame]) -> list[dict[str, Any]]:
-    """Return named frames as the Avro contracts hold them."""
+    """Return named frames in the form of the Avro schemas: ``name`` and ``rows``."""
     return [{"name": name, "rows": encode_frame(frame)} for name, frame in tables.items()]
 
 
 def decode_tables(
     tables: Iterable[dict[str, Any]], what: str, wanted: frozenset[str] | None = None
 ) -> dict[str, pl.DataFrame]:
-    """Read named frames, of ``wanted`` names only if given."""
+    """Return named frames; only those in ``wanted``, if given.
+
+    Raises:
+        StateError: a frame is damaged.
+    """
     return {
         table["name"]: decode_frame(table["rows"], f"{what}, {table['name']!r}")
         for table in tables

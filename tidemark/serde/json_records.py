@@ -1,17 +1,17 @@
-"""Raw records, one JSON object each, to columns.  Strict, and never shifting a row.
+"""Decode raw records, one JSON object each, to columns.  Strict.
 
-What is a good record never depends on its neighbours: the fast path decodes a whole batch, and
-where anything in it is wrong the slow path decodes each record with the same decoder and the same
-limits.  The rules (docs/semantics.md, "Raw records"):
+Whether a record is good never depends on its neighbours.  The fast path decodes a whole batch.  If
+anything in the batch is wrong, the slow path decodes each record with the same decoder and limits.
+The rules (docs/semantics.md, "Raw records"):
 
-* blank: no value (a tombstone), or nothing but white space;
-* a byte order mark, CRLF and white space around the object are fine;
-* dead: not UTF-8 anywhere, not JSON, more than one document, no object, nested deeper than
-  MAX_NESTING, or a column with a value of another type (a bool is no int, ``1.0`` is no int, an
-  int is a float); an int beyond its column's width; a number beyond float; half of a surrogate
-  pair;
-* columns missing or null are null; members that are no columns are skipped; of members with the
-  same name the last counts.
+* blank: no value (a tombstone), or only white space;
+* a byte order mark, CRLF and white space around the object are accepted;
+* dead: not UTF-8 anywhere, not JSON, more than one document, not an object, nested deeper than
+  MAX_NESTING, or a column with a value of another type (a bool is not an int, ``1.0`` is not an
+  int, an int is a float); an int beyond its column's width; a number beyond float; half of a
+  surrogate pair;
+* missing columns are null; members that are not columns are skipped; if members have the same
+  name, the last one counts.
 
 A reason names the column, or the byte of the value, where decoding stopped.
 """
@@ -31,7 +31,7 @@ from polars.datatypes import DataTypeClass
 from tidemark.errors import PipelineError
 
 MAX_NESTING = 128
-"""Deepest nesting of a record: fixed, and far from where the interpreter's stack would end."""
+"""Maximum nesting of a record; fixed, and far below the limit of the interpreter's stack."""
 
 _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
@@ -46,26 +46,27 @@ Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
-    """A record that cannot become a row."""
+class DeadRecord:
+    """A record that cannot be decoded, by its index in the batch, with the reason."""
 
     index: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A batch taken apart by index; ``columns`` hold the records at ``good``, in order.
+class ParsedBatch:
+    """A decoded batch; all indices are positions in the batch.
 
-    ``timed``: the dead records whose only fault is a column that time does not look at; ``times``
-    holds the columns it looks at.
+    ``columns``: the value columns of the records at ``good``, in order.  ``dead_with_time``: the
+    dead records whose only fault is a column that is not a time column; ``times``: their time
+    columns.
     """
 
     good: Indices
     columns: pl.DataFrame
-    dead: Sequence[Dead]
+    dead: Sequence[DeadRecord]
     blank: Sequence[int]
-    timed: Indices
+    dead_with_time: Indices
     times: pl.DataFrame
 
 
@@ -73,25 +74,25 @@ class JsonRecords:
     """The decoder of one source."""
 
     def __init__(self, schema: Mapping[str, pl.DataType], time_columns: Sequence[str] = ()) -> None:
-        """Decode the columns of ``schema``; keep ``time_columns`` even of records that are dead."""
+        """Decode the columns of ``schema``; ``time_columns`` of dead records too, if possible."""
         self._schema = dict(schema)
         self._decode = _decoder(self._schema).decode
         self._time_schema = {name: self._schema[name] for name in time_columns}
         self._decode_times = _decoder(self._time_schema).decode if time_columns else None
 
-    def parse(self, values: Sequence[bytes | None]) -> Parsed:
-        """Take a batch of record values apart."""
+    def parse(self, values: Sequence[bytes | None]) -> ParsedBatch:
+        """Decode a batch of record values."""
         rows = self._all_good(values)
         if rows is not None:
-            nothing = np.empty(0, np.intp)
+            no_index = np.empty(0, np.intp)
             columns = _columns(rows, self._schema)
-            return Parsed(
-                np.arange(len(rows)), columns, (), (), nothing, _columns([], self._time_schema)
+            return ParsedBatch(
+                np.arange(len(rows)), columns, (), (), no_index, _columns([], self._time_schema)
             )
         return self._one_by_one(values)
 
     def _all_good(self, values: Sequence[bytes | None]) -> list[Any] | None:
-        """Decode all records, or nothing if any is blank or dead."""
+        """Return all records decoded, or None if any is blank or dead."""
         try:
             present = cast(Sequence[bytes], values)  # where one is None, join raises TypeError
             text = b"\n".join(present)
@@ -104,8 +105,8 @@ class JsonRecords:
         except (TypeError, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             return None
 
-    def _one_by_one(self, values: Sequence[bytes | None]) -> Parsed:
-        good, rows, timed, times = [], [], [], []
+    def _one_by_one(self, values: Sequence[bytes | None]) -> ParsedBatch:
+        good, rows, dead_with_time, times = [], [], [], []
         dead, blank = [], []
         for index, value in enumerate(values):
             if value is None or not (text := _without_bom(value)).strip():
@@ -115,16 +116,16 @@ class JsonRecords:
                 rows.append(self._record(text))
                 good.append(index)
             except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-                dead.append(Dead(index, _reason(error, text)))
+                dead.append(DeadRecord(index, _reason(error, text)))
                 if (time := self._times(error, text)) is not None:
-                    timed.append(index)
+                    dead_with_time.append(index)
                     times.append(time)
-        return Parsed(
+        return ParsedBatch(
             np.array(good, np.intp),
             _columns(rows, self._schema),
             dead,
             blank,
-            np.array(timed, np.intp),
+            np.array(dead_with_time, np.intp),
             _columns(times, self._time_schema),
         )
 
@@ -135,7 +136,7 @@ class JsonRecords:
         return self._decode(text)
 
     def _times(self, error: Exception, text: bytes) -> Any:
-        """Return the time columns of a record whose only fault is another column, else None."""
+        """Return the time columns of a record whose only fault is another column; else None."""
         if self._decode_times is None or not isinstance(error, msgspec.ValidationError):
             return None
         try:
@@ -154,12 +155,12 @@ def _columns(rows: list[Any], schema: Mapping[str, pl.DataType]) -> pl.DataFrame
 
 
 def _without_bom(value: bytes) -> bytes:
-    # Blanks, not nothing: byte positions in reasons stay those of the record.
+    # Replaced by spaces, so that byte positions in reasons stay those of the record.
     return b"   " + value[3:] if value.startswith(_BOM) else value
 
 
 def _nested_too_deep(text: bytes) -> bool:
-    """Tell whether brackets nest deeper than MAX_NESTING; cheap for all but suspects."""
+    """Return whether brackets nest deeper than MAX_NESTING; cheap if there are few brackets."""
     if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
         return False
     steps = _STEPS[np.frombuffer(_STRING.sub(b"", text), np.uint8)]
@@ -167,13 +168,13 @@ def _nested_too_deep(text: bytes) -> bool:
 
 
 def _plain(values: list[Any], dtype: pl.DataType) -> list[Any]:
-    """Turn nested structs into what polars takes; other values are as they are."""
+    """Return values with nested structs as dicts, which polars needs; other values unchanged."""
     nested: list[Any] = msgspec.to_builtins(values) if dtype.is_nested() else values
     return nested
 
 
 def instance(dtype: DataTypeClass | pl.DataType) -> pl.DataType:
-    """Return a column type as a value: polars takes ``pl.Int64`` for ``pl.Int64()``."""
+    """Return a column type as an instance: polars accepts ``pl.Int64`` for ``pl.Int64()``."""
     return dtype if isinstance(dtype, pl.DataType) else dtype()
 
 
@@ -182,7 +183,7 @@ def _decoder(schema: Mapping[str, pl.DataType]) -> msgspec.json.Decoder[Any]:
 
 
 def _record_type(schema: Mapping[str, pl.DataType]) -> Any:
-    """Return a struct type with fields f0, f1, ... under the columns' own names."""
+    """Return a msgspec struct type with fields f0, f1, ... that are encoded by column name."""
     fields = {f"f{n}": (name, dtype) for n, (name, dtype) in enumerate(schema.items())}
     return msgspec.defstruct(
         "Record",
@@ -207,7 +208,7 @@ _SCALARS: tuple[tuple[type[pl.DataType], Any], ...] = (
 
 
 def _type(dtype: pl.DataType, name: str) -> Any:
-    """Return the msgspec type that holds exactly the values of a column type."""
+    """Return the msgspec type that accepts exactly the values of a column type."""
     if isinstance(dtype, pl.List):
         item = _type(instance(dtype.inner), name)
         return list[item | None]  # type: ignore[valid-type]  # a type made at run time
@@ -216,11 +217,11 @@ def _type(dtype: pl.DataType, name: str) -> Any:
     for known, type_ in _SCALARS:
         if dtype == known:
             return type_
-    raise PipelineError(f"column {name!r}: a JSON record holds no {dtype}")
+    raise PipelineError(f"column {name!r}: type {dtype} cannot be read from a JSON record")
 
 
 def _reason(error: Exception, text: bytes) -> str:
-    """Say in a few stable words what is wrong, and where."""
+    """Return a short, stable reason: what is wrong, and where."""
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8 (byte {error.start})"
     if isinstance(error, RecursionError):
@@ -231,7 +232,7 @@ def _reason(error: Exception, text: bytes) -> str:
         return f"column {where[1]}: {_fault(message)}" if where else _fault(message)
     malformed = _BYTE.match(message)
     if malformed is None:
-        # The decoder calls half a surrogate pair at the end of a string truncated, too.
+        # The decoder reports half a surrogate pair at the end of a string as truncated, too.
         half = text.rstrip().endswith(b"}") and _HALF_PAIR.search(text)
         fault = "half a surrogate pair" if half else "ends too early"
         return f"not JSON: {fault} (byte {half.start() if half else len(text)})"

@@ -1,4 +1,4 @@
-"""Raw records as they come from a partition, and what becomes of those that are no rows."""
+"""Raw records of a partition, dead letters, and counts of records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,16 @@ import numpy.typing as npt
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]] | None
 
 NO_TIMESTAMP = -1
-"""A record without a Kafka timestamp."""
+"""The timestamp of a record without a Kafka timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
     """Consecutive records of one raw partition, as columns.
 
-    ``offsets`` grow but may have gaps; ``next_offset`` ends what was read, behind records only the
-    broker sees.  ``received_at_ms`` is the wall clock of reading: used for INGEST_TIME alone.
+    ``offsets`` ascend and may have gaps.  ``next_offset``: where reading continues, after records
+    that only the broker sees, such as markers of transactions.  ``received_at_ms``: the wall clock
+    when the records were read; only INGEST_TIME uses it.
     """
 
     topic: str
@@ -40,7 +41,7 @@ class RecordBatch:
         values: Sequence[bytes | None],
         received_at_ms: int,
     ) -> "RecordBatch":
-        """Return values alone: without keys, headers and Kafka timestamps, offsets without gaps."""
+        """Return a batch of values only, without keys, headers and timestamps; without gaps."""
         count = len(values)
         return cls(
             topic=topic,
@@ -56,11 +57,11 @@ class RecordBatch:
 
     @property
     def source(self) -> str:
-        """Name the raw partition as segments do."""
+        """The raw partition as segments name it: topic/partition."""
         return f"{self.topic}/{self.partition}"
 
     def timestamp_column(self) -> npt.NDArray[np.int64]:
-        """Return all timestamps; costs a call per record."""
+        """Return all timestamps, Int64; makes one call per record."""
         return np.fromiter(self.timestamps, np.int64, len(self))
 
     def __len__(self) -> int:
@@ -69,7 +70,11 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that became no row, and why; ``stage`` is where: parse, event time, an operator."""
+    """A record that became no row, with the reason.
+
+    ``stage``: where it failed: "parse", "event time", "watermark", a metadata column, the label of
+    an operator, or "log".
+    """
 
     reason: str
     stage: str
@@ -83,7 +88,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of records: ``records`` = passed + filtered + dead + blank, always."""
+    """Counts of records by outcome; always ``records`` = passed + filtered + dead + blank."""
 
     records: int = 0
     passed: int = 0

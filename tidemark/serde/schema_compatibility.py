@@ -1,8 +1,8 @@
-"""Whether readers with one Avro schema can read what was written with another.
+"""Check whether readers with one Avro schema can read records written with another.
 
-The rules are those of the Avro specification, "Schema Resolution".  A change of results is safe if
-both directions work: consumers that know the old schema go on reading, and those that know the new
-one read what is there.
+The rules are those of the Avro specification, "Schema Resolution".  A change of a schema is safe if
+both directions work: consumers with the old schema read new records, and consumers with the new
+schema read old records.
 """
 
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ _PROMOTED = {
 }
 
 
-def breaks(old: Schema, new: Schema) -> list[str]:
-    """Return what a change breaks, and for whom; nothing where it is safe."""
+def breaking_changes(old: Schema, new: Schema) -> list[str]:
+    """Return what a change breaks, and for which readers; empty if the change is safe."""
     return [
-        *(f"readers of the new schema: {fault}" for fault in faults(new, old, "")),
-        *(f"readers of the old schema: {fault}" for fault in faults(old, new, "")),
+        *(f"readers of the new schema: {fault}" for fault in resolution_errors(new, old, "")),
+        *(f"readers of the old schema: {fault}" for fault in resolution_errors(old, new, "")),
     ]
 
 
-def faults(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
-    """Yield where a reader cannot read what a writer writes; ``at``: the field both are of."""
+def resolution_errors(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
+    """Yield the places where a reader cannot read a writer's records; ``at``: the field so far."""
     if isinstance(writer, list):
         for branch in writer:
-            yield from faults(reader, branch, at)
+            yield from resolution_errors(reader, branch, at)
     elif isinstance(reader, list):
-        if all(any(faults(branch, writer, at)) for branch in reader):
+        if all(any(resolution_errors(branch, writer, at)) for branch in reader):
             yield f"{at or 'the record'}: {_shown(writer)} is none of {_shown(reader)}"
     elif _kind(reader) != _kind(writer):
         if _kind(reader) not in _PROMOTED.get(_kind(writer), ()):
@@ -43,13 +43,13 @@ def faults(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
 
 
 def _inside(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
-    """Compare two schemas of one kind."""
+    """Compare two schemas of the same type."""
     kind = _kind(reader)
     if kind == "record":
         yield from _fields(reader, writer, at)
     elif kind in ("array", "map"):
         name = "items" if kind == "array" else "values"
-        yield from faults(reader[name], writer[name], f"{at}[]")
+        yield from resolution_errors(reader[name], writer[name], f"{at}[]")
     elif kind == "enum":
         unknown = sorted(set(writer["symbols"]) - set(reader["symbols"]))
         if unknown and "default" not in reader:
@@ -63,7 +63,7 @@ def _fields(reader: Schema, writer: Schema, at: str) -> Iterator[str]:
     for field in reader["fields"]:
         name = f"{at}.{field['name']}" if at else field["name"]
         if field["name"] in written:
-            yield from faults(field["type"], written[field["name"]]["type"], name)
+            yield from resolution_errors(field["type"], written[field["name"]]["type"], name)
         elif "default" not in field:
             yield f"{name} is missing and has no default"
 

@@ -1,4 +1,4 @@
-"""Segments as messages of a log topic: ``schemas/segment.avsc``."""
+"""Segments as records of a log topic: ``schemas/segment.avsc``."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -11,11 +11,11 @@ from tidemark.serde.frames import decode_tables, encode_tables
 
 _SEGMENT = AvroType.of_file("segment")
 
-MOST_TOGETHER = 1024
-"""Segments, or ..."""
+MAX_BATCH_SEGMENTS = 1024
+"""Maximum segments of a batch of segments ..."""
 
-_TOGETHER_BYTES = 16 * 2**20
-"""... bytes of them, that operators take at once: more cost memory and save little."""
+_MAX_BATCH_BYTES = 16 * 2**20
+"""... or its size in bytes: larger batches take more memory and save little time."""
 
 
 def encode_segment(segment: Segment) -> bytes:
@@ -33,45 +33,45 @@ def encode_segment(segment: Segment) -> bytes:
 
 
 def as_record(data: bytes) -> dict[str, Any]:
-    """Return a segment as a record of its schema, its columns untouched.
+    """Return a segment as an Avro record, its frames not decoded.
 
     Raises:
-        StateError: the bytes are no segment of this version, or damaged.
+        StateError: the bytes have another schema, or are damaged.
     """
     return _SEGMENT.decode(data)
 
 
 def from_record(record: dict[str, Any]) -> bytes:
-    """Return the value of a log record again."""
+    """Return the value of a log record; the inverse of ``as_record``."""
     return _SEGMENT.encode(record)
 
 
-def together(
-    values: Iterable[tuple[int, bytes]], most: Callable[[], int] = lambda: MOST_TOGETHER
+def in_batches(
+    values: Iterable[tuple[int, bytes]], most: Callable[[], int] = lambda: MAX_BATCH_SEGMENTS
 ) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield values of log records with their offsets, as many at once as operators should take.
+    """Yield log records, as offset and value, in batches of segments for operators.
 
-    ``most``: asked each time, if fewer may be needed.
+    ``most``: returns the maximum segments of the next batch; it is called for each record.
     """
-    found: list[tuple[int, bytes]] = []
+    batch: list[tuple[int, bytes]] = []
     size_bytes = 0
     for offset, value in values:
-        found.append((offset, value))
+        batch.append((offset, value))
         size_bytes += len(value)
-        if size_bytes >= _TOGETHER_BYTES or len(found) >= most():
-            yield found
-            found, size_bytes = [], 0
-    if found:
-        yield found
+        if size_bytes >= _MAX_BATCH_BYTES or len(batch) >= most():
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
 
 
 def segment_at(
     log: object, offset: int, data: bytes, streams: Iterable[str] | None = None
 ) -> Segment:
-    """Read the segment at an offset of a log partition, as ``decode_segment`` does.
+    """Return the segment at an offset of a log partition, as ``decode_segment`` does.
 
     Raises:
-        StateError: names both too.
+        StateError: as ``decode_segment``, with log and offset.
     """
     try:
         return decode_segment(data, streams)
@@ -80,10 +80,10 @@ def segment_at(
 
 
 def decode_segment(data: bytes, streams: Iterable[str] | None = None) -> Segment:
-    """Read a segment; of the rows only those of ``streams``, if given.
+    """Return a segment; only the rows of ``streams``, if given.
 
     Raises:
-        StateError: the bytes are no segment of this version, or damaged.
+        StateError: the bytes have another schema, or are damaged.
     """
     record = _SEGMENT.decode(data)
     wanted = None if streams is None else frozenset(streams)

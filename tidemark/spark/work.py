@@ -21,7 +21,7 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.service.batch_sizer import Portion
 from tidemark.runtime.service.command import keep_freed_memory
-from tidemark.serde.segments import MOST_TOGETHER, encode_segment, segment_at, together
+from tidemark.serde.segments import MAX_BATCH_SEGMENTS, encode_segment, in_batches, segment_at
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.progress import CUTTING, Address, Pulse
 from tidemark.spark.read.segment_rows import PIECES, Batches, Piece, batch_of, pieces_of
@@ -157,9 +157,9 @@ def in_portions(
     They are so few that the work on them, until the next are asked for, takes a small part of the
     timeout: a transaction is committed between portions, never within one.
     """
-    portion = Portion(MOST_TOGETHER, transaction_timeout_ms)
+    portion = Portion(MAX_BATCH_SEGMENTS, transaction_timeout_ms)
     values = ((piece.offset, piece.value) for piece in pieces)
-    for found in together(values, lambda: portion.size):
+    for found in in_batches(values, lambda: portion.size):
         begin_s = monotonic()
         yield found
         portion.took(len(found), monotonic() - begin_s)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.aggregating import BY, COLUMNS, expected, frame, merged, row_lists, shown
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.aggregates.custom import Custom, OverFrame
+from tidemark.core.aggregates.custom import Custom, FrameFunction
 from tidemark.errors import PipelineError
 
 
@@ -59,7 +59,7 @@ AGGREGATION = Aggregation(
     {
         "span": Custom(("int",), pl.String(), Span()),
         "texts": Custom(("text",), pl.List(pl.String()), Texts()),
-        "trail": OverFrame(("text", "int"), pl.String(), trail),
+        "trail": FrameFunction(("text", "int"), pl.String(), trail),
     },
     COLUMNS,
 )
@@ -158,14 +158,14 @@ def test_a_result_that_depends_on_order_or_grouping_is_refused():
     [
         (
             Custom(("nope",), pl.String(), Span()),
-            r'x=custom\(Span\): no column "nope"; there are int',
+            r'x=custom\(Span\): no column "nope"; the columns are int',
         ),
         (Custom(("text",), pl.String(), Span()), r"x=custom\(Span\): add, merge: KeyError: 'int'"),
         (
             Custom(("int",), pl.String(), Unwritable()),
             r"x=custom\(Unwritable\): add, merge: TypeError: Obj",
         ),
-        (OverFrame(("nope",), pl.String(), trail), r'x=apply_frame\(trail\): no column "nope"'),
+        (FrameFunction(("nope",), pl.String(), trail), r'x=apply_frame\(trail\): no column "nope"'),
     ],
 )
 def test_aggregates_that_cannot_work_are_named(kind, message):
@@ -181,11 +181,11 @@ def test_aggregates_that_cannot_work_are_named(kind, message):
             r"x=custom\(Wrong\): result: TypeError: .*7 is a int",
         ),
         (
-            OverFrame(("int",), pl.String(), len),
+            FrameFunction(("int",), pl.String(), len),
             r"x=apply_frame\(len\): result: TypeError: .*is a int",
         ),
         (
-            OverFrame(("int",), pl.String(), lambda rows: rows["y"]),
+            FrameFunction(("int",), pl.String(), lambda rows: rows["y"]),
             r"x=apply_frame\(<lambda>\): function:",
         ),
     ],
@@ -200,7 +200,7 @@ def test_a_function_that_fails_is_named_with_what_it_raised(kind, message):
 
 def test_the_frame_holds_the_columns_asked_for_by_event_time():
     seen = []
-    kind = OverFrame(("int",), pl.Float64(), lambda rows: seen.append(rows))
+    kind = FrameFunction(("int",), pl.Float64(), lambda rows: seen.append(rows))
     aggregation = Aggregation({"x": kind}, COLUMNS)
     rows = frame([{"int": 1, "@event_time": 9}, {"int": 2, "@event_time": 3}])
 

@@ -287,11 +287,11 @@ def test_a_column_that_does_not_suit_is_named(aggregate, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: aggregates.quantile("x", 1.5), r'quantile\("x"\): 1.5 is not between 0 and 1'),
+        (lambda: aggregates.quantile("x", 1.5), r'quantile\("x"\): q 1.5 is not between 0 and 1'),
         (lambda: aggregates.quantile("x", math.nan), "nan is not between 0 and 1"),
         (lambda: aggregates.quantile("x", "half"), "'half' is not between 0 and 1"),  # type: ignore[arg-type]  # the mistake under test
-        (lambda: aggregates.top_k("x", 0), r'top_k\("x", 0\): k must be a whole number from 1'),
-        (lambda: aggregates.top_k("x", 2.0, by="y"), "k must be a whole number from 1 on, got 2.0"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: aggregates.top_k("x", 0), r'top_k\("x", 0\): k 0 is not an integer from 1'),
+        (lambda: aggregates.top_k("x", 2.0, by="y"), "k 2.0 is not an integer from 1 on"),  # type: ignore[arg-type]  # the mistake under test
     ],
 )
 def test_numbers_out_of_range_are_mistakes(make, message):

@@ -111,13 +111,13 @@ def test_no_early_pane_follows_the_close():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: every(), "takes one of rows, event_time and processing_time"),
-        (lambda: every(rows=1, event_time=1), "takes one of"),
-        (lambda: every(rows=0), "every(rows): 0 is no positive integer"),
-        (lambda: every(rows=True), "every(rows): True is no positive integer"),
+        (lambda: every(), "pass exactly one of rows, event_time and processing_time"),
+        (lambda: every(rows=1, event_time=1), "pass exactly one of"),
+        (lambda: every(rows=0), "every(rows): 0 is not a positive integer"),
+        (lambda: every(rows=True), "every(rows): True is not a positive integer"),
         (lambda: every(event_time="0s"), "every(event_time): '0s' is not longer than 0"),
         (lambda: every(processing_time=-1), "every(processing_time): -1 is not longer than 0"),
-        (lambda: on_close(on_final()), "is none of every(...)"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: on_close(on_final()), "is not every(...)"),  # type: ignore[arg-type]  # the mistake under test
     ],
 )
 def test_a_trigger_that_means_nothing_is_refused(build, message):

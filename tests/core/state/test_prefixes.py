@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidemark.core.aggregates import constructors as agg
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.state.prefixes import grouped, prefixes, stretches
+from tidemark.core.state.prefixes import merge_groups, merged_ranges, prefixes
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ def test_running_aggregates_are_those_of_all_rows_so_far(groups):
         {"n": values, "at": small, "day": small},
         schema={"n": pl.Int64, "at": pl.Int64, "day": pl.Int32},
     ).with_columns(pl.col("at").cast(pl.Datetime("ms")), pl.col("day").cast(pl.Date))
-    singles = EACH.singles(rows)
-    made = EACH.values(prefixes(EACH, singles, number))
+    row_partials = EACH.row_partials(rows)
+    made = EACH.values(prefixes(EACH, row_partials, number))
     first = np.searchsorted(number, number)
     for place in range(rows.height):
-        so_far = singles[int(first[place]) : place + 1]
+        so_far = row_partials[int(first[place]) : place + 1]
         merged = EACH.combine([so_far.with_columns(g=0)], ("g",))
         assert EACH.values(merged).row(0) == made.row(place)
 
@@ -90,21 +90,23 @@ def test_running_aggregates_are_those_of_all_rows_so_far(groups):
 def test_running_forms_are_used_and_only_where_they_hold():
     """An extreme of floats skips NaN, which a running one does not."""
     group = np.array([0, 0])
-    whole = EACH.singles(pl.DataFrame({"n": [1, 2], "at": [1, 2], "day": [1, 2]}))
+    whole = EACH.row_partials(pl.DataFrame({"n": [1, 2], "at": [1, 2], "day": [1, 2]}))
     assert EACH.running(whole, group) is not None
     floats = Aggregation({"greatest": agg.max("n")}, {"n": pl.Float64()})
-    assert floats.running(floats.singles(pl.DataFrame({"n": [float("nan"), 1.0]})), group) is None
+    assert (
+        floats.running(floats.row_partials(pl.DataFrame({"n": [float("nan"), 1.0]})), group) is None
+    )
 
 
 @given(GROUPS)
 def test_groups_are_merged_whole(groups):
     number = np.repeat(np.arange(len(groups)), [len(texts) for texts in groups])
-    made = grouped(SPELT, lines([text for texts in groups for text in texts]), number)
+    made = merge_groups(SPELT, lines([text for texts in groups for text in texts]), number)
     assert SPELT.values(made)["all"].to_list() == ["".join(texts) for texts in groups]
 
 
 @given(st.text("abcdef", max_size=40), st.integers(1, 20))
 def test_stretches_are_all_lines_of_a_length(text, length):
     begin = np.arange(max(len(text) - length + 1, 0))
-    made = stretches(SPELT, lines(list(text)), begin, length)
+    made = merged_ranges(SPELT, lines(list(text)), begin, length)
     assert SPELT.values(made)["all"].to_list() == [text[n : n + length] for n in begin]

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.time.watermark import (
-    Dated,
+    QuarantineInput,
     bounded,
     delay_ms,
-    future,
+    is_quarantined,
     largest_of,
     monotonic,
     watermark_of,
@@ -70,8 +70,8 @@ def quarantined(
     known = np.array([time is not None for time in times], np.bool_)
     ms = np.array([time or 0 for time in times], np.int64)
     counts = known if marked is None else known & np.array(marked, np.bool_)
-    dated = Dated(ms, known, ms, counts, np.array(timestamps, np.int64))
-    made: list[bool] = future(dated, largest_ms, 10).tolist()
+    dated = QuarantineInput(ms, known, ms, counts, np.array(timestamps, np.int64))
+    made: list[bool] = is_quarantined(dated, largest_ms, 10).tolist()
     return made
 
 

@@ -90,9 +90,9 @@ def test_times_beyond_all_events_have_bounds_too():
     ("made", "message"),
     [
         (lambda: Calendar("year", "UTC"), "'year' is not one of day, week, month"),
-        (lambda: Calendar("day", "Berlin"), "zone 'Berlin' is no time zone such as"),
-        (lambda: Calendar("day", None), "zone None is no time zone"),  # type: ignore[arg-type]  # the mistake under test
-        (lambda: Calendar("day", ""), "zone '' is no time zone"),
+        (lambda: Calendar("day", "Berlin"), "zone 'Berlin' is not a time zone such as"),
+        (lambda: Calendar("day", None), "zone None is not a time zone"),  # type: ignore[arg-type]  # the mistake under test
+        (lambda: Calendar("day", ""), "zone '' is not a time zone"),
         (lambda: Calendar("week", "UTC", "Monday"), "week_start 'Monday' is not one of monday"),
     ],
 )

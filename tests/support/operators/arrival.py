@@ -11,17 +11,17 @@ from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
 from tidemark.core.windows.arrival import (
     CLOSES,
-    ArrivalWindows,
-    Count,
-    Delta,
-    Global,
-    Punctuation,
-    Steps,
+    ArrivalWindowKind,
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
 )
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 
-class Marking(Punctuation):
+class Marking(PunctuationWindow):
     """Marks the rows that the oracle marks, as ingest would have."""
 
     __slots__ = ()
@@ -32,12 +32,12 @@ class Marking(Punctuation):
 
 
 def operator(spec, every, topics):
-    windows: dict[str, ArrivalWindows] = {
-        "count": Count(spec.size, spec.slide),
-        "delta": Delta("value", spec.threshold, floats=False),
+    windows: dict[str, ArrivalWindowKind] = {
+        "count": CountWindow(spec.size, spec.slide),
+        "delta": DeltaWindow("value", spec.threshold, floats=False),
         "punctuation": Marking("value % 3"),
-        "global": Global(),
-        "steps": Steps(spec.size),
+        "global": GlobalWindow(),
+        "steps": StepWindow(spec.size),
     }
     kind = DiscardingArrival if spec.discarding else ArrivalAggregate
     body = kind(windows[spec.kind], AGGREGATION, ("key",), COLUMNS, every)

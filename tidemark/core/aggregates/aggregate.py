@@ -1,13 +1,13 @@
-"""Aggregates: how rows become partials, partials merge, and a merged partial becomes values.
+"""Aggregates: rows become partials, partials merge, and a merged partial becomes values.
 
-Each row is first a partial of its own, so that rows and partials merge by the same code, in any
-order and grouping.  Columns of a partial frame:
+Each row starts as a partial of its own.  So rows and partials merge by the same code, in any order
+and grouping.  Columns of a frame of partials:
 
-1. the columns it is grouped by
-2. ROWS: rows folded, Int64
-3. per aggregate ``<name>.<part>``.  Limbs (exact_sum.py; of sums and of sums of squares) and
-   counters are Int64 and only there if some row needs them: an absent column means zero.  All
-   other parts are always there.
+1. the columns that the rows are grouped by
+2. ROWS: the number of rows folded, Int64
+3. per aggregate, its parts: columns named ``<name>.<part>``.  Limbs (exact_sum.py; of sums and of
+   sums of squares) and counters are Int64.  They are present only if some row needs them: an
+   absent column means zero.  All other parts are always present.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,203 +26,229 @@ from tidemark.core.time.segment import ARRIVAL, ROW_COLUMNS, SOURCE
 from tidemark.errors import PipelineError
 
 ROWS = "@rows"
-"""Int64 partial column: rows folded; becomes a pane's revision."""
+"""Int64 partial column: the number of rows folded.  It becomes the pane's revision."""
 
 Columns = Mapping[str, pl.DataType]
-"""Value columns of rows, with their types."""
+"""Value columns of rows by name, with their types."""
 
-Marks = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]
 
 LIMB, SQUARE = "limb", "square"
-"""Parts that hold limbs, numbered: of a sum, and of a sum of squares."""
+"""Prefixes of the parts that hold limbs, numbered: of a sum, and of a sum of squares."""
 
 
-class Kind(Protocol):
-    """One aggregate; a frozen value.  Partial columns are named ``<name>.<part>``."""
+class AggregateFunction(Protocol):
+    """One aggregate of an operator, such as ``sum("amount")``; a frozen value.
+
+    ``name`` is the name that the user gives the aggregate; partial columns are ``<name>.<part>``.
+    """
 
     def type(self, name: str, columns: Columns, /) -> pl.DataType:
-        """Return the type of the values; PipelineError if the columns do not allow it."""
+        """Return the type of the values.
+
+        Raises:
+            PipelineError: a column is missing, or its type does not suit the aggregate.
+        """
 
     def parts(self, name: str, rows: pl.DataFrame, /) -> list[pl.Series]:
-        """Turn every row into a partial of its own."""
+        """Return the partial columns of rows, each row as a partial of its own."""
 
     def merge(self, name: str, present: Sequence[str], /) -> list[pl.Expr]:
-        """Merge a group of partials; ``present`` are the partial columns of their frame."""
+        """Return expressions that merge a group of partials.
+
+        ``present``: the partial columns of their frame.
+        """
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns, /) -> pl.Series:
-        """Return the value of each merged partial."""
+        """Return the value of each merged partial.
+
+        The type is that of ``type``, or a wider type if an exact sum does not fit it.
+        """
 
 
 @runtime_checkable
-class Settling(Protocol):
-    """An aggregate whose parts can be made smaller once they are merged."""
+class CompactingFunction(Protocol):
+    """An aggregate whose parts can be made smaller after a merge."""
 
-    def settle(self, name: str, partials: pl.DataFrame, /) -> list[pl.Series]:
-        """Return the parts that change."""
+    def compact(self, name: str, partials: pl.DataFrame, /) -> list[pl.Series]:
+        """Return the parts that change, in their smaller form."""
 
 
 @runtime_checkable
-class Running(Protocol):
-    """An aggregate whose parts of some columns can be merged with all before them in one pass."""
+class RunningFunction(Protocol):
+    """An aggregate that can compute running merges of a run of partials in one pass."""
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs, /) -> list[pl.Series] | None:
-        """Merge each partial with those of its run before it; None for such columns."""
+        """Merge each partial with those before it in its run; None if the types do not allow it."""
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The named aggregates of one operator, over rows with the given value columns."""
+    """The named aggregates of one operator, over rows with the value columns ``columns``.
 
-    aggregates: Mapping[str, Kind]
+    Raises:
+        PipelineError: there are no aggregates, or a column does not suit its aggregate.
+    """
+
+    aggregates: Mapping[str, AggregateFunction]
     columns: Columns
 
     def __post_init__(self) -> None:
         if not self.aggregates:
-            raise PipelineError("aggregate() has no aggregates: give at least one, as name=count()")
+            raise PipelineError("aggregate(): no aggregates; pass at least one, as name=count()")
         self.types  # noqa: B018 - raises where a column does not suit its aggregate
 
     @cached_property
     def types(self) -> dict[str, pl.DataType]:
-        """Types of the value columns, in order."""
-        return {name: kind.type(name, self.columns) for name, kind in self.aggregates.items()}
+        """The types of the value columns of panes, in order."""
+        return {
+            name: function.type(name, self.columns) for name, function in self.aggregates.items()
+        }
 
     @property
     def by_arrival(self) -> bool:
-        """Whether some aggregate needs to know in which order rows arrived: ARRIVAL."""
-        return any(getattr(kind, "by_arrival", False) for kind in self.aggregates.values())
+        """Whether some aggregate needs the order of arrival: the column ARRIVAL."""
+        return any(getattr(function, "by_arrival", False) for function in self.aggregates.values())
 
     def partials(
         self, rows: pl.DataFrame, by: Sequence[str], others: Sequence[pl.DataFrame] = ()
     ) -> pl.DataFrame:
-        """Fold rows into one partial per group of ``by``: ``by``, ROWS, partial columns.
+        """Fold rows, and merge ``others``, into one partial per group of ``by``.
 
-        ``others`` are partials to merge with them.  Groups come in no particular order.
+        Returns the columns ``by``, ROWS and the partial columns; groups are in no defined order.
         """
-        return self.combine([self._singles(rows, by), *others], by)
+        return self.combine([self._row_partials(rows, by), *others], by)
 
-    def singles(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return each row as a partial of its own, in order: ROWS, partial columns."""
-        return self._settled(self._singles(rows, ()))
+    def row_partials(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return each row as a partial of its own, in order: ROWS and the partial columns."""
+        return self._compacted(self._row_partials(rows, ()))
 
-    def _singles(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    def _row_partials(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         columns = [rows[column] for column in by]
         columns.append(pl.Series(ROWS, np.ones(rows.height, np.int64)))
-        for name, kind in self.aggregates.items():
-            columns += kind.parts(name, rows)
+        for name, function in self.aggregates.items():
+            columns += function.parts(name, rows)
         return pl.DataFrame(columns)
 
     def running(self, partials: pl.DataFrame, group: Numbers) -> pl.DataFrame | None:
-        """Merge each partial with those of its group before it, where one pass can do that.
+        """Merge each partial with those before it in its group; None if one pass cannot do that.
 
-        Groups lie behind each other, numbered from 0.
+        ``group``: the group of each partial.  Groups are contiguous and numbered from 0.
         """
         if len(self._running) < len(self.aggregates):
             return None
         runs = Runs(group)
         columns = [runs.sums(partials[ROWS])]
-        for name, kind in self._running:
-            of_kind = kind.running(name, partials, runs)
-            if of_kind is None:
+        for name, function in self._running:
+            merged = function.running(name, partials, runs)
+            if merged is None:
                 return None
-            columns += of_kind
-        return self._settled(pl.DataFrame(columns))
+            columns += merged
+        return self._compacted(pl.DataFrame(columns))
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """Merge partials (whose partial columns may differ) into one per group of ``by``.
+        """Merge frames of partials into one partial per group of ``by``.
 
-        Takes at least one frame; groups come in no particular order.
+        ``partials``: at least one frame; their partial columns may differ.  Groups are in no
+        defined order.
         """
         frame = partials[0] if len(partials) == 1 else pl.concat(partials, how="diagonal")
         return self._merged(frame, by)
 
     def values(self, partials: pl.DataFrame) -> pl.DataFrame:
-        """Round once: the value columns of each partial, in the order of ``types``.
+        """Return the value columns of partials, in the order of ``types``, each rounded once.
 
-        A sum of integers beyond Int64 makes its column Int128, one of decimals beyond 38 digits
-        makes it String: exact, whatever the size.
+        Sums are exact at any size: a sum of integers beyond Int64 makes its column Int128, and a
+        sum of decimals beyond 38 digits makes its column String.
         """
         return pl.DataFrame(
             [
-                kind.value(name, partials, self.columns).alias(name)
-                for name, kind in self.aggregates.items()
+                function.value(name, partials, self.columns).alias(name)
+                for name, function in self.aggregates.items()
             ]
         )
 
     def empty(self, by: Columns) -> pl.DataFrame:
-        """Return partials of no group."""
+        """Return a frame of partials without any group, with the columns ``by``."""
         schema = {**ROW_COLUMNS, SOURCE: pl.String(), ARRIVAL: pl.Int64(), **self.columns, **by}
         return self.partials(pl.DataFrame(schema=schema), list(by))
 
-    def with_nothing(self, partials: pl.DataFrame) -> pl.DataFrame:
-        """Complete partials some of which are of no row and have null for all their parts."""
+    def with_empty_groups(self, partials: pl.DataFrame) -> pl.DataFrame:
+        """Fill in partials without rows, all of whose parts are null, as partials of zero rows."""
         whole = pl.concat([self.empty({}), partials], how="diagonal")
         lists = [name for name, dtype in whole.schema.items() if isinstance(dtype, pl.List)]
-        none = [pl.col(name).fill_null(pl.lit([], whole.schema[name])) for name in lists]
-        return whole.with_columns(pl.col(ROWS).fill_null(0), *none)
+        empty_lists = [pl.col(name).fill_null(pl.lit([], whole.schema[name])) for name in lists]
+        return whole.with_columns(pl.col(ROWS).fill_null(0), *empty_lists)
 
     def _merged(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         assert frame.height <= exact_sum.MAX_ROWS, f"{frame.height} rows at once"
         merges = [pl.col(ROWS).sum()]
         present = [column for column in frame.columns if column not in by]
-        for name, kind in self.aggregates.items():
-            merges += kind.merge(name, present)
+        for name, function in self.aggregates.items():
+            merges += function.merge(name, present)
         if frame.height <= 1:
             return frame
-        return self._settled(frame.group_by(by).agg(merges))
+        return self._compacted(frame.group_by(by).agg(merges))
 
-    def _settled(self, partials: pl.DataFrame) -> pl.DataFrame:
-        """Make parts small again that grew in a merge."""
+    def _compacted(self, partials: pl.DataFrame) -> pl.DataFrame:
+        """Return partials whose parts are small again after a merge."""
         for name, part in self._limbed(partials.columns):
             partials = _carried(name, partials, part)
-        for name, kind in self._settling:
-            partials = partials.with_columns(kind.settle(name, partials))
+        for name, function in self._compacting:
+            partials = partials.with_columns(function.compact(name, partials))
         return partials
 
     def _limbed(self, present: Iterable[str]) -> list[tuple[str, str]]:
-        """Return which aggregates have limbs, of a sum or of a sum of squares."""
+        """Return the aggregates that have limbs, with the kind of limbs: LIMB or SQUARE."""
         found = {}
         for column in present:
             name, _, part = column.rpartition(".")
-            kind = part.rstrip("0123456789")
-            if kind in (LIMB, SQUARE) and name in self.aggregates:
-                found[name, kind] = True
+            prefix = part.rstrip("0123456789")
+            if prefix in (LIMB, SQUARE) and name in self.aggregates:
+                found[name, prefix] = True
         return list(found)
 
     @cached_property
-    def _running(self) -> list[tuple[str, Running]]:
-        """Aggregates with a running form; asked once, like those that settle."""
-        return [(name, kind) for name, kind in self.aggregates.items() if isinstance(kind, Running)]
+    def _running(self) -> list[tuple[str, RunningFunction]]:
+        """The aggregates with a running form; cached, as ``_compacting`` is."""
+        return [
+            (name, function)
+            for name, function in self.aggregates.items()
+            if isinstance(function, RunningFunction)
+        ]
 
     @cached_property
-    def _settling(self) -> list[tuple[str, Settling]]:
-        """Aggregates that settle; asked once, since it takes longer than to merge a few lines."""
+    def _compacting(self) -> list[tuple[str, CompactingFunction]]:
+        """The aggregates that compact; cached, since the check takes longer than a small merge."""
         return [
-            (name, kind) for name, kind in self.aggregates.items() if isinstance(kind, Settling)
+            (name, function)
+            for name, function in self.aggregates.items()
+            if isinstance(function, CompactingFunction)
         ]
 
 
 def parts_of(name: str, columns: Iterable[str]) -> list[str]:
-    """Return those partial columns that belong to one aggregate."""
+    """Return the partial columns that belong to the aggregate ``name``."""
     return [column for column in columns if column.rpartition(".")[0] == name]
 
 
 def additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
-    """Merge an aggregate all of whose parts are limbs and counters."""
+    """Return the merge of an aggregate whose parts are all limbs and counters: sums."""
     return [pl.col(column).sum() for column in parts_of(name, present)]
 
 
 def running_additive(name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
-    """Merge each partial of such an aggregate with those of its run before it."""
+    """Return running sums of the parts of such an aggregate, by run."""
     return [runs.sums(partials[column]) for column in parts_of(name, partials.columns)]
 
 
 def limb_columns(name: str, limbs: exact_sum.Limbs, part: str = LIMB) -> list[pl.Series]:
-    """Name the limbs of an aggregate as columns of a partial."""
+    """Return the limbs of an aggregate as partial columns, Int64."""
     return [pl.Series(f"{name}.{part}{k}", limb) for k, limb in sorted(limbs.items())]
 
 
 def limbs_of(name: str, partials: pl.DataFrame, part: str = LIMB) -> exact_sum.Limbs:
-    """Return the limbs of an aggregate that a frame of partials has."""
+    """Return the limbs of an aggregate in a frame of partials; the inverse of ``limb_columns``."""
     prefix = f"{name}.{part}"
     return {
         int(column.removeprefix(prefix)): without_nulls(partials[column]).to_numpy()
@@ -231,13 +257,13 @@ def limbs_of(name: str, partials: pl.DataFrame, part: str = LIMB) -> exact_sum.L
     }
 
 
-def counter_column(name: str, part: str, marks: Marks) -> list[pl.Series]:
-    """Make a counter of the rows that are marked; none where no row is."""
+def counter_column(name: str, part: str, marks: Mask) -> list[pl.Series]:
+    """Return a counter of the marked rows as a partial column; no column if no row is marked."""
     return [pl.Series(f"{name}.{part}", marks.astype(np.int64))] if marks.any() else []
 
 
 def counter_of(name: str, part: str, partials: pl.DataFrame) -> exact_sum.Integers:
-    """Return a counter of an aggregate: zeros where the frame does not have it."""
+    """Return a counter of an aggregate; zeros if the frame does not have the column."""
     column = f"{name}.{part}"
     if column in partials.columns:
         return without_nulls(partials[column]).to_numpy()

@@ -1,6 +1,6 @@
 """Aggregates that count or choose: count, min, max, first, last.
 
-Nulls are skipped, as in SQL; where all values are null, so is the result.  See docs/semantics.md,
+Nulls are skipped, as in SQL.  If all values are null, the result is null.  See docs/semantics.md,
 "Aggregates".
 """
 
@@ -24,124 +24,131 @@ from tidemark.core.time.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_
 from tidemark.errors import PipelineError
 
 NULLS = "nulls"
-"""Counter part: rows whose value was null."""
+"""Counter part: the number of rows whose value is null."""
 
 
 @dataclass(frozen=True)
-class OfColumn:
-    """What the aggregates of a column share: its name, and how to complain about it."""
+class ColumnFunction:
+    """Base of the aggregates of one column: the column's name, its type, and the error messages."""
 
     column: str
 
     @property
-    def word(self) -> str:
-        """The function that users write."""
+    def function_name(self) -> str:
+        """The name of the function that users write."""
         return type(self).__name__.lower()
 
     def __str__(self) -> str:
-        return f'{self.word}("{self.column}")'
+        return f'{self.function_name}("{self.column}")'
 
     def input_type(self, name: str, columns: Columns, column: str | None = None) -> pl.DataType:
-        """Return the type of the column, or of another one that the aggregate needs."""
+        """Return the type of the aggregate's column, or of ``column`` if given.
+
+        Raises:
+            PipelineError: ``column`` is not a column of the stream.
+        """
         column = self.column if column is None else column
         if not isinstance(column, str):
             given = type(column).__name__
-            raise PipelineError(f"{name}={self.word}(...) takes the name of a column, not {given}")
+            raise PipelineError(
+                f"{name}={self.function_name}(...) takes the name of a column, not {given}"
+            )
         if column not in columns:
             known = ", ".join(columns)
-            raise PipelineError(f'{name}={self}: no column "{column}"; there are {known}')
+            raise PipelineError(f'{name}={self}: no column "{column}"; the columns are {known}')
         return columns[column]
 
     def unsuitable(
         self, name: str, columns: Columns, needs: str, column: str | None = None
     ) -> PipelineError:
-        """Say that a column's type cannot be aggregated so."""
+        """Return the error for a column whose type does not suit the aggregate."""
         column = self.column if column is None else column
         return PipelineError(
-            f'{name}={self}: column "{column}" is {columns[column]}, but {self.word} needs {needs}'
+            f'{name}={self}: column "{column}" is {columns[column]}, '
+            f"but {self.function_name} needs {needs}"
         )
 
 
 @dataclass(frozen=True)
 class Count:
-    """Rows."""
+    """The number of rows.  No parts: ROWS is the count."""
 
     def __str__(self) -> str:
         return "count()"
 
     def type(self, _name: str, _columns: Columns) -> pl.DataType:
-        """Int64."""
+        """Return Int64."""
         return pl.Int64()
 
     def parts(self, _name: str, _rows: pl.DataFrame) -> list[pl.Series]:
-        """Nothing: ROWS counts already."""
+        """Return no parts."""
         return []
 
     def merge(self, _name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Nothing."""
+        """Return no parts."""
         return []
 
     def running(self, _name: str, _partials: pl.DataFrame, _runs: Runs) -> list[pl.Series]:
-        """Nothing."""
+        """Return no parts."""
         return []
 
     def value(self, _name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Rows folded."""
+        """Return the number of rows folded."""
         return partials[ROWS]
 
 
 @dataclass(frozen=True)
-class CountValues(OfColumn):
-    """Values that are not null.  Part: ``nulls``."""
+class CountValues(ColumnFunction):
+    """The number of values that are not null.  Part: ``nulls``."""
 
     @property
-    def word(self) -> str:
-        """The function that users write."""
+    def function_name(self) -> str:
+        """The name of the function that users write."""
         return "count"
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """Int64."""
+        """Return Int64."""
         self.input_type(name, columns)
         return pl.Int64()
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Mark nulls, which are rarer than values."""
+        """Count nulls rather than values, because nulls are rarer."""
         return null_counter(name, rows[self.column])
 
     def merge(self, name: str, present: Sequence[str]) -> list[pl.Expr]:
-        """Add up."""
+        """Add up the counters."""
         return additive(name, present)
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
-        """Add up, row by row."""
+        """Return running sums of the counters."""
         return running_additive(name, partials, runs)
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Rows folded that were not null."""
+        """Return the number of rows folded whose value is not null."""
         return pl.Series(values_counted(name, partials))
 
 
 def null_counter(name: str, values: pl.Series) -> list[pl.Series]:
-    """Make the part ``nulls``; none where there is no null."""
+    """Return the part ``nulls``; no column if no value is null."""
     if not values.null_count():
         return []
     return counter_column(name, NULLS, values.is_null().to_numpy())
 
 
 def values_counted(name: str, partials: pl.DataFrame) -> exact_sum.Integers:
-    """Count the values that are not null, for aggregates with the part ``nulls``."""
+    """Return the number of values that are not null, for aggregates with the part ``nulls``."""
     return partials[ROWS].to_numpy() - counter_of(name, NULLS, partials)
 
 
 @dataclass(frozen=True)
-class _Extreme(OfColumn):
+class _Extreme(ColumnFunction):
     """The least or greatest value.  One part, named like the function.
 
-    NaN counts only where there is nothing else; text is compared by code points.
+    NaN is the result only if all values are NaN.  Text is compared by code points.
     """
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """That of the column."""
+        """Return the column's type."""
         found = self.input_type(name, columns)
         simple = (pl.String, pl.Boolean, pl.Decimal)
         if not (found.is_numeric() or found.is_temporal() or found in simple):
@@ -149,12 +156,12 @@ class _Extreme(OfColumn):
         return found
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Take the value itself."""
-        return [rows[self.column].alias(f"{name}.{self.word}")]
+        """Return the values themselves."""
+        return [rows[self.column].alias(f"{name}.{self.function_name}")]
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series] | None:
-        """Take the extreme so far; of whole numbers up to 64 bits and of times only."""
-        part = partials[f"{name}.{self.word}"]
+        """Return the running extreme; only of integers up to 64 bits and of times."""
+        part = partials[f"{name}.{self.function_name}"]
         whole = part.dtype.is_integer() and part.dtype not in (pl.Int128, pl.UInt128)
         if not (whole or part.dtype.is_temporal()):
             return None
@@ -164,8 +171,8 @@ class _Extreme(OfColumn):
         raise NotImplementedError
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Return the extreme; one bit pattern for zeros and one for NaNs, whichever came."""
-        found = partials[f"{name}.{self.word}"]
+        """Return the extreme, with one bit pattern for all zeros and one for all NaNs."""
+        found = partials[f"{name}.{self.function_name}"]
         if not found.dtype.is_float():
             return found
         value = pl.col(found.name).fill_nan(float("nan"))
@@ -177,7 +184,7 @@ class Min(_Extreme):
     """The least value."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Take the least."""
+        """Return the least value of a group."""
         return [pl.col(f"{name}.min").min()]
 
     def _so_far(self, part: pl.Series, runs: Runs) -> pl.Series:
@@ -188,7 +195,7 @@ class Max(_Extreme):
     """The greatest value."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Take the greatest."""
+        """Return the greatest value of a group."""
         return [pl.col(f"{name}.max").max()]
 
     def _so_far(self, part: pl.Series, runs: Runs) -> pl.Series:
@@ -198,84 +205,84 @@ class Max(_Extreme):
 RowOrder = Literal["event_time", "arrival"]
 
 ORDER = {"time": EVENT_TIME, "source": SOURCE, "offset": OFFSET, "sub_row": SUB_ROW}
-"""What rows are ordered by, as fields of a struct, and the columns that hold it."""
+"""The order of rows by event time: fields of a struct, and the row columns that hold them."""
 
 ARRIVAL_ORDER = {"arrival": ARRIVAL, "sub_row": SUB_ROW}
-"""The same of the order of the log."""
+"""The order of rows by arrival, that is by their place in the log."""
 
 
 @dataclass(frozen=True)
-class InOrder(OfColumn):
-    """What hangs on the order of rows: of their event times, or of their arrival."""
+class OrderedFunction(ColumnFunction):
+    """Base of the aggregates that depend on the order of rows: by event time, or by arrival."""
 
     order: RowOrder = "event_time"
 
     def __post_init__(self) -> None:
         if self.order not in get_args(RowOrder):
             raise PipelineError(
-                f'{self.word}("{self.column}"): order {self.order!r} is not one of '
+                f'{self.function_name}("{self.column}"): order {self.order!r} is not one of '
                 f"{get_args(RowOrder)}"
             )
 
     def __str__(self) -> str:
         order = "" if self.order == "event_time" else f', order="{self.order}"'
-        return f'{self.word}("{self.column}"{order})'
+        return f'{self.function_name}("{self.column}"{order})'
 
     @property
     def by_arrival(self) -> bool:
-        """Whether rows need an ARRIVAL column."""
+        """Whether rows need the column ARRIVAL."""
         return self.order == "arrival"
 
     @property
     def fields(self) -> dict[str, str]:
-        """What rows are ordered by."""
+        """The fields that rows are ordered by, with their row columns."""
         return ARRIVAL_ORDER if self.by_arrival else ORDER
 
 
-def placed(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
-    """Return what rows are ordered by, as fields of a struct; the source as text."""
+def order_columns(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:
+    """Return the columns that rows are ordered by, named by field; the source as String."""
     fields = pl.DataFrame({field: rows[column] for field, column in order.items()})
     if "source" in order and fields["source"].dtype != pl.String:
         fields = fields.with_columns(pl.col("source").cast(pl.String))
     return fields
 
 
-class _Choice(InOrder):
+class _FirstOrLast(OrderedFunction):
     """The value of the first or last row.
 
-    One part, named like the function: a struct of the value and what it is ordered by.
+    One part, named like the function: a struct of the order's fields and ``value``.
     """
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """That of the column; any."""
+        """Return the column's type, which may be any."""
         return self.input_type(name, columns)
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Take the value with its place in the order of rows."""
-        fields = placed(rows, self.fields).with_columns(rows[self.column].alias("value"))
-        return [fields.to_struct(f"{name}.{self.word}")]
+        """Return each value with the fields that order its row."""
+        fields = order_columns(rows, self.fields).with_columns(rows[self.column].alias("value"))
+        return [fields.to_struct(f"{name}.{self.function_name}")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the chosen value."""
-        return partials[f"{name}.{self.word}"].struct.field("value")
+        return partials[f"{name}.{self.function_name}"].struct.field("value")
 
     def _ordered(self, part: pl.Expr, null_rank: pl.Expr) -> pl.Expr:
         return part.sort_by(null_rank, *(part.struct.field(field) for field in self.fields))
 
 
-class First(_Choice):
+class First(_FirstOrLast):
     """The first value that is not null."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Take the first; rows with null rank last."""
+        """Return the first value of a group; null values come last."""
         part = pl.col(f"{name}.first")
         return [self._ordered(part, part.struct.field("value").is_null()).first()]
 
 
-class Last(_Choice):
+class Last(_FirstOrLast):
     """The last value that is not null."""
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Take the last; rows with null rank first."""
+        """Return the last value of a group; null values come first."""
         part = pl.col(f"{name}.last")
         return [self._ordered(part, part.struct.field("value").is_not_null()).last()]

@@ -1,12 +1,12 @@
-"""Aggregates written in Python by users: slow, a call per row, where columns will not do.
+"""Aggregates that users write in Python, for what columns cannot do.  Slow: one call per row.
 
-``Custom`` folds rows into a state that is a JSON value, and merges states; it holds one state per
-partial.  ``OverFrame`` holds all rows and calls a function with a frame of them.  See
+``Custom`` folds rows into a state, a JSON value, and merges states; a partial holds one state.
+``FrameFunction`` keeps all rows and calls a function with a frame of them.  See
 docs/semantics.md, "Custom aggregates".
 
-Nothing tells in which order rows are added and states merged, so a result that hangs on it would
-hang on the cuts.  An aggregate is tried on probe rows, as stateless operators are (``core/probe``),
-when the pipeline is built.
+The order in which rows are added and states are merged is not defined.  A result that depends on
+that order would depend on the cuts.  So an aggregate is tried on probe rows when the pipeline is
+built, as stateless operators are (``core/rows/probe.py``).
 """
 
 import json
@@ -18,8 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import placed
-from tidemark.core.aggregates.lists import in_place, one_each, strung
+from tidemark.core.aggregates.basic import order_columns
+from tidemark.core.aggregates.lists import concatenated, in_row_order, single_item_lists
 from tidemark.core.rows.expression import first_line
 from tidemark.core.rows.probe import probe_frame
 from tidemark.core.rows.python_value import conform
@@ -29,42 +29,46 @@ RowValues = dict[str, Any]
 
 _VALUE = "value"
 _CHUNK = 6
-"""Probe rows that are folded together."""
+"""Number of probe rows that are folded together."""
 
 
 @runtime_checkable
 class Aggregate(Protocol):
-    """An aggregate in Python.  A state is a JSON value; ``add`` and ``merge`` return the new one.
+    """An aggregate in Python.  A state is a JSON value; ``add`` and ``merge`` return a new state.
 
-    The result must not depend on the order of rows, nor on which of them are added to one state.
+    The result must not depend on the order of rows, nor on how rows are grouped into states.
     """
 
     def init(self) -> Any:
-        """Return the state of no rows."""
+        """Return the state of zero rows."""
 
     def add(self, state: Any, row: RowValues, /) -> Any:
-        """Take one more row, given as a dict of columns."""
+        """Return the state with one more row, a dict of columns."""
 
     def merge(self, state: Any, other: Any, /) -> Any:
-        """Join the states of two sets of rows."""
+        """Return the state of two sets of rows together."""
 
     def result(self, state: Any, /) -> Any:
-        """Return the value of a pane; None for null."""
+        """Return the value for a pane; None means null."""
 
 
 @dataclass(frozen=True)
-class _InPython:
-    """What both kinds share: the columns they see, and the type of their value."""
+class _PythonFunction:
+    """Base of both kinds: the columns they see, and the type of their value."""
 
     of_columns: tuple[str, ...]
     value_type: pl.DataType
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """As declared."""
+        """Return the declared type.
+
+        Raises:
+            PipelineError: a column is not in the stream.
+        """
         for column in self.of_columns:
             if column not in columns:
                 known = ", ".join(columns)
-                raise PipelineError(f'{name}={self}: no column "{column}"; there are {known}')
+                raise PipelineError(f'{name}={self}: no column "{column}"; the columns are {known}')
         return self.value_type
 
     def _column(self, name: str, values: Iterable[Any]) -> pl.Series:
@@ -76,7 +80,7 @@ class _InPython:
         return pl.Series(name, checked, self.value_type)
 
     def _called(self, name: str, what: str, call: Callable[[], Any]) -> Any:
-        """Call a user's function, and say which one it was that raised."""
+        """Call a user's function; name it in a PipelineError if it raises."""
         try:
             return call()
         except Exception as error:  # whatever a user's function may raise
@@ -85,8 +89,8 @@ class _InPython:
 
 
 @dataclass(frozen=True)
-class Custom(_InPython):
-    """A user's aggregate.  Parts: ``rows``, not yet added, and ``states``, as JSON; both lists."""
+class Custom(_PythonFunction):
+    """A user's aggregate.  Parts, both lists: ``rows`` not yet added, and ``states`` as JSON."""
 
     aggregate: Aggregate
 
@@ -94,23 +98,27 @@ class Custom(_InPython):
         return f"custom({type(self.aggregate).__name__})"
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """As declared; refuses an aggregate whose result depends on order."""
+        """Return the declared type; try the aggregate on probe rows.
+
+        Raises:
+            PipelineError: a column is not in the stream, or the result depends on order.
+        """
         declared = super().type(name, columns)
         self._require_orderless(name, {column: columns[column] for column in self.of_columns})
         return declared
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Keep the row until partials are merged."""
+        """Return each row as a list of one, and no states."""
         row = rows.select(self.of_columns).to_struct()
         states = pl.Series([None] * rows.height, dtype=pl.String)
-        return [one_each(row, f"{name}.rows"), one_each(states, f"{name}.states")]
+        return [single_item_lists(row, f"{name}.rows"), single_item_lists(states, f"{name}.states")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """String them together."""
-        return [strung(f"{name}.rows"), strung(f"{name}.states")]
+        """Concatenate the lists."""
+        return [concatenated(f"{name}.rows"), concatenated(f"{name}.states")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
-        """Add the rows and merge the states: one is left."""
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+        """Add the rows and merge the states, so that one state is left."""
         states = [[text] for text in self._states(name, partials)]
         rows = partials[f"{name}.rows"]
         return [
@@ -119,7 +127,7 @@ class Custom(_InPython):
         ]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Ask for the results."""
+        """Return the result of each state."""
         return self._column(
             name, (self._result(name, text) for text in self._states(name, partials))
         )
@@ -138,12 +146,12 @@ class Custom(_InPython):
         return self._called(name, "result", lambda: self.aggregate.result(json.loads(state)))
 
     def _require_orderless(self, name: str, columns: Columns) -> None:
-        """Refuse an aggregate whose result tells the order or the grouping of rows."""
+        """Raise PipelineError if the result depends on the order or grouping of probe rows."""
         for nulls in (False, True):
             rows = self._good(name, probe_frame(columns, nulls=nulls).rows(named=True))
             for start in range(0, len(rows), _CHUNK):
                 chunk = rows[start : start + _CHUNK]
-                results = [self._result(name, state) for state in self._ways(chunk)]
+                results = [self._result(name, state) for state in self._all_orders(chunk)]
                 if len(set(map(repr, results))) > 1:
                     raise PipelineError(
                         f"{name}={self}: the result depends on the order of rows or on how they "
@@ -152,14 +160,14 @@ class Custom(_InPython):
                     )
 
     def _good(self, name: str, rows: Sequence[RowValues]) -> list[RowValues]:
-        """Leave out the rows that the aggregate does not take even alone; it must take some."""
+        """Return the rows that the aggregate accepts on their own; raise if there are none."""
         good = [row for row in rows if _takes(self.aggregate, row)]
         if not good:
             self._result(name, self._folded(name, rows[:1], []))
         return good
 
-    def _ways(self, rows: list[RowValues]) -> Iterator[str]:
-        """Fold rows as they come, backwards, in two parts in either order, and one by one."""
+    def _all_orders(self, rows: list[RowValues]) -> Iterator[str]:
+        """Yield states of the same rows: in order, reversed, as two halves, and one by one."""
         half = len(rows) // 2
         alone = [_fold(self.aggregate, [row], []) for row in rows]
         parts = [_fold(self.aggregate, part, []) for part in (rows[:half], rows[half:])]
@@ -172,7 +180,7 @@ class Custom(_InPython):
 
 
 def _fold(aggregate: Aggregate, rows: Sequence[RowValues], states: Sequence[str]) -> str:
-    """Add rows to the merged states; the outcome as JSON."""
+    """Merge the states, add the rows, and return the state as JSON."""
     merged = json.loads(states[0]) if states else aggregate.init()
     for text in states[1:]:
         merged = aggregate.merge(merged, json.loads(text))
@@ -190,8 +198,8 @@ def _takes(aggregate: Aggregate, row: RowValues) -> bool:
 
 
 @dataclass(frozen=True)
-class OverFrame(_InPython):
-    """A function of the frame of a window's rows.  Part: ``rows``, structs of place and row."""
+class FrameFunction(_PythonFunction):
+    """A function of the frame of a window's rows.  Part: ``rows``, structs of order and row."""
 
     function: Callable[[pl.DataFrame], Any]
 
@@ -199,19 +207,21 @@ class OverFrame(_InPython):
         return f"apply_frame({getattr(self.function, '__name__', 'function')})"
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Keep the row with its place."""
+        """Return each row with the fields that order it, as a list of one."""
         row = rows.select(self.of_columns).to_struct("row")
-        return [one_each(placed(rows).with_columns(row).to_struct(), f"{name}.rows")]
+        return [
+            single_item_lists(order_columns(rows).with_columns(row).to_struct(), f"{name}.rows")
+        ]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """String them together."""
-        return [strung(f"{name}.rows")]
+        """Concatenate the lists."""
+        return [concatenated(f"{name}.rows")]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Call the function with the rows of each pane, by (event time, source, ...)."""
+        """Call the function with the rows of each pane, ordered by event time, source, offset."""
         lists = partials[f"{name}.rows"]
-        _, placed_rows = in_place(lists)
-        rows = placed_rows["row"].struct.unnest()
+        _, ordered = in_row_order(lists)
+        rows = ordered["row"].struct.unnest()
         lengths = lists.list.len().fill_null(0).to_list()
         return self._column(name, self._results(name, rows, lengths))
 

@@ -2,11 +2,13 @@
 
 A value's hash (``stable_hash``) chooses a register by its first 12 bits; a register keeps the
 highest *rank*, the place of the first set bit among the other 52.  Registers merge by maximum, so
-order, repeats and cuts cannot show.  The estimate is Ertl's improved raw estimator (O. Ertl, "New
-cardinality estimation algorithms for HyperLogLog sketches", 2017): no bias and no tables from one
-value to 2**63.  Its standard error is 1.04 / sqrt(4096), about 1.6 %.
+the result does not depend on order, repeats or cuts.
 
-Part: ``registers``, a list of the registers that some value chose, as index * 64 + rank.
+The estimate is Ertl's improved raw estimator (O. Ertl, "New cardinality estimation algorithms for
+HyperLogLog sketches", 2017): no bias and no tables from one value to 2**63.  Its standard error is
+1.04 / sqrt(4096), about 1.6 %.
+
+Part: ``registers``, a list of the registers that are set, each as index * 64 + rank, UInt32.
 """
 
 from collections.abc import Sequence
@@ -18,65 +20,71 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
 from tidemark.core.aggregates.exact_sum import Floats, Integers, Words
-from tidemark.core.aggregates.lists import CountDistinct, flattened, one_each, relisted, strung
+from tidemark.core.aggregates.lists import (
+    CountDistinct,
+    concatenated,
+    flattened,
+    single_item_lists,
+    unflattened,
+)
 from tidemark.core.aggregates.stable_hash import stable_hashes
 
 _INDEX_BITS = 12
 _REGISTERS = 2**_INDEX_BITS
 _REST_BITS = 64 - _INDEX_BITS
 _RANKS = 64
-"""More than the highest rank, 53."""
+"""A power of two above the highest rank, 53."""
 
 _REGISTER_BITS = _INDEX_BITS + 6
 
 _HALF_OF_LOG2_E = 0.7213475204444817
 _STEPS = 64
-"""Terms of the two series; they stop changing long before."""
+"""Terms computed of the two series, which converge long before."""
 
 _BLOCK = 4_096
-"""Sketches that are counted at once."""
+"""Number of sketches estimated at once."""
 
 
 @dataclass(frozen=True)
 class ApproximateCountDistinct(CountDistinct):
-    """About how many different values there are that are not null."""
+    """An estimate of the number of distinct values that are not null."""
 
     def __str__(self) -> str:
         return f'count_distinct("{self.column}", approximate=True)'
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Take the register that the value chooses."""
+        """Return the register that each value sets, as a list of one; null gives an empty list."""
         values = rows[self.column]
         known = values.is_not_null()
         registers = np.zeros(values.len(), np.uint32)
         registers[known.to_numpy()] = _registers(stable_hashes(values.drop_nulls()))
-        held = pl.Series(registers)
+        column = pl.Series(registers)
         if not known.all():
-            held = pl.select(pl.when(known).then(held)).to_series()
-        return [one_each(held, f"{name}.registers")]
+            column = pl.select(pl.when(known).then(column)).to_series()
+        return [single_item_lists(column, f"{name}.registers")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """String them together."""
-        return [strung(f"{name}.registers")]
+        """Concatenate the lists."""
+        return [concatenated(f"{name}.registers")]
 
-    def settle(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
-        """Keep the highest rank of each register."""
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+        """Return the registers with the highest rank of each index."""
         lists = partials[f"{name}.registers"]
         index, flat = flattened(lists)
         ordered = np.sort(index << _REGISTER_BITS | flat.to_numpy().astype(np.int64))
         highest = ordered[_last_of_each(ordered // _RANKS)]
         registers = pl.Series(lists.name, (highest & (2**_REGISTER_BITS - 1)).astype(np.uint32))
-        return [relisted(highest >> _REGISTER_BITS, registers, lists.len())]
+        return [unflattened(highest >> _REGISTER_BITS, registers, lists.len())]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Estimate."""
+        """Return the estimates, Int64."""
         lists = partials[f"{name}.registers"]
         blocks = [_estimates(lists[at : at + _BLOCK]) for at in range(0, len(lists), _BLOCK)]
         return pl.Series(np.concatenate([np.zeros(0, np.int64), *blocks]))
 
 
 def _last_of_each(ordered: Integers) -> npt.NDArray[np.bool_]:
-    """Mark the last of equal numbers that follow each other."""
+    """Return a mask of the last number in each run of equal numbers."""
     last = np.ones(ordered.size, np.bool_)
     last[:-1] = ordered[1:] != ordered[:-1]
     return last
@@ -92,7 +100,7 @@ def _registers(hashes: Words) -> npt.NDArray[np.uint32]:
 
 
 def _estimates(lists: pl.Series) -> Integers:
-    """Estimate from how many registers have each rank."""
+    """Return Ertl's estimate of each sketch, from the number of registers with each rank."""
     index, registers = flattened(lists)
     place = index * _RANKS + registers.to_numpy() % _RANKS
     ranks = np.bincount(place, minlength=len(lists) * _RANKS).reshape(-1, _RANKS).T
@@ -108,7 +116,7 @@ def _estimates(lists: pl.Series) -> Integers:
 
 
 def _empty(share: Floats) -> Floats:
-    """Sum up share**(2**k) * 2**(k-1), from the share of registers that no value chose."""
+    """Return Ertl's sigma of ``share``, the share of registers that are empty."""
     total, weight = share, 1.0
     for _ in range(_STEPS):
         share = share * share
@@ -118,7 +126,7 @@ def _empty(share: Floats) -> Floats:
 
 
 def _full(share: Floats) -> Floats:
-    """Do the like for the share of registers with the highest rank."""
+    """Return Ertl's tau of ``1 - share``; ``share``: of the registers with the highest rank."""
     share = 1.0 - share
     total, weight = 1.0 - share, 1.0
     for _ in range(_STEPS):

@@ -1,8 +1,8 @@
-"""Exact squares: numbers squared into integer limbs, for sums of squares without any rounding.
+"""Exact squares: numbers squared into integer limbs, for sums of squares without rounding.
 
-Limbs are as in ``exact_sum``: limb k weighs 2**(32 k) units and is below 2**32 in size when cut.
-The unit of a square is that of the number, squared: 1 for integers, the last digit's square for
-decimals, 2**-2148 for floats.
+Limbs are as in ``exact_sum``: limb k weighs 2**(32 k) units, and its absolute value is below 2**32
+before sums.  The unit of a square is the square of the number's unit: 1 for integers, the square of
+the last digit's unit for decimals, 2**-2148 for floats.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,16 +27,16 @@ _MASK = np.uint64(2**32 - 1)
 
 
 def of_integers(values: pl.Series) -> Limbs:
-    """Square integers of any width up to 64 bits, without nulls."""
+    """Return the squares of integers of at most 64 bits, without nulls."""
     if values.dtype == pl.UInt64:
         return _limbs(_square(_digits(values.to_numpy())))
     numbers = values.to_numpy().astype(np.int64, copy=False)
-    # The size of the least integer does not fit Int64, but wraps to the right bits.
+    # The absolute value of the least Int64 does not fit, but wraps to the right bits.
     return _limbs(_square(_digits(np.abs(numbers).view(np.uint64))))
 
 
 def of_decimals(values: pl.Series) -> Limbs:
-    """Square decimals, without nulls, counted in units of their last digit."""
+    """Return the squares of decimals, without nulls, in squared units of their last digit."""
     low, high = (np.ascontiguousarray(half).view(np.uint64) for half in decimal_halves(values))
     negative = high >> np.uint64(63) > 0
     flipped = np.where(negative, ~low + np.uint64(1), low)
@@ -46,7 +46,7 @@ def of_decimals(values: pl.Series) -> Limbs:
 
 
 def of_floats(values: Floats) -> Limbs:
-    """Square finite doubles: 106 bits, which touch at most five limbs."""
+    """Return the squares of finite doubles: 106 bits each, in at most five limbs."""
     return blockwise(values, _of_block)
 
 
@@ -72,7 +72,7 @@ def _digits(words: Words) -> list[Words]:
 
 
 def _square(digits: Sequence[Words]) -> list[Words]:
-    """Multiply numbers, given in digits of 32 bits, lowest first, with themselves."""
+    """Return the squares of numbers, as digits of 32 bits, lowest digit first."""
     used = [k for k, digit in enumerate(digits) if digit.any()]
     columns = [np.zeros_like(digits[0]) for _ in range(2 * len(digits))]
     for i in used:
@@ -93,9 +93,9 @@ def _carried(columns: Iterable[Words]) -> Iterable[Words]:
 
 
 def _shifted(digits: Sequence[Words], shift: Words) -> list[Words]:
-    """Multiply by 2**shift, shift < 32: one digit more."""
-    none = np.zeros_like(digits[0])
-    pairs = zip([none, *digits], [*digits, none], strict=True)
+    """Return the numbers times 2**shift, shift < 32, with one digit more."""
+    zero = np.zeros_like(digits[0])
+    pairs = zip([zero, *digits], [*digits, zero], strict=True)
     return [(high << shift) & _MASK | low >> (_BITS - shift) for low, high in pairs]
 
 

@@ -1,13 +1,13 @@
-"""Exact sums: numbers cut into integer limbs that add in any order, rounded once at the end.
+"""Exact sums: numbers split into integer limbs, which add in any order; totals are rounded once.
 
-A number is a sum of signed integers ("limbs"): limb k weighs 2**(32 k) units.  The unit of integers
-is 1, of decimals their last digit, of floats 2**-1074, of which every finite double is a multiple.
-Integers add exactly in any order, so limbs may be summed by anyone, by columns.
+A number is a sum of signed integers ("limbs"): limb k weighs 2**(32 k) units.  The unit is 1 for
+integers, the last digit for decimals, and 2**-1074 for floats: every finite double is a multiple of
+it.  Integers add exactly in any order, so limbs are summed column by column, by any engine.
 
-Bounds: a limb is below 2**32 in size when cut, and at most 2**31 after ``carried``.  A frame has at
-most MAX_ROWS = 2**30 rows, so a sum of limbs stays below 2**62 and Int64 never overflows.  Carried
-limbs are balanced (-2**31 <= limb < 2**31): a small negative total stays small, where limbs without
-sign would spread it over all higher ones.
+Bounds: the absolute value of a limb is below 2**32 when a number is split, and at most 2**31 after
+``carried``.  A frame has at most MAX_ROWS = 2**30 rows, so a sum of limbs stays below 2**62 and
+Int64 never overflows.  Carried limbs are balanced (-2**31 <= limb < 2**31), so a small negative
+total stays in few limbs; unsigned limbs would spread it over all higher ones.
 
 Limbs that are zero in every row are left out.  See docs/semantics.md, "Aggregates".
 """
@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Limbs = Mapping[int, Integers]
-"""Limbs by position, each a column; positions left out are zero."""
+"""Limbs by position k, each a column; a missing position means zero."""
 
 MAX_ROWS = 2**30
 
@@ -35,11 +35,11 @@ _MASK = 2**_BITS - 1
 _HALF = 2 ** (_BITS - 1)
 
 _BLOCK_ROWS = 4096
-"""Floats are cut in blocks whose intermediate columns stay in the cache: twice as fast."""
+"""Rows of a block of floats: its intermediate columns stay in the cache, which is twice as fast."""
 
 
 def of_integers(values: pl.Series) -> Limbs:
-    """Cut integers of any width up to 64 bits, without nulls."""
+    """Return the limbs of integers of at most 64 bits, without nulls."""
     if values.dtype == pl.UInt64:
         unsigned = values.to_numpy()
         return _present({k: _signed(unsigned >> (32 * k) & _MASK) for k in (0, 1)})
@@ -53,7 +53,7 @@ def _of_int64(numbers: Integers) -> Limbs:
 
 
 def of_decimals(values: pl.Series) -> Limbs:
-    """Cut decimals, without nulls, counted in units of their last digit."""
+    """Return the limbs of decimals, without nulls, in units of their last digit."""
     low, high = decimal_halves(values)
     if (high == low >> 63).all():
         return _of_int64(low)
@@ -62,7 +62,7 @@ def of_decimals(values: pl.Series) -> Limbs:
 
 
 def decimal_halves(values: pl.Series) -> tuple[Integers, Integers]:
-    """Return decimals, without nulls, as their low and high 64 bits."""
+    """Return the low and the high 64 bits of decimals, without nulls."""
     array = values.to_arrow()
     halves = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
     low, high = halves[array.offset : array.offset + len(array)].T
@@ -70,12 +70,12 @@ def decimal_halves(values: pl.Series) -> tuple[Integers, Integers]:
 
 
 def of_floats(values: Floats) -> Limbs:
-    """Cut finite doubles, each into the at most three limbs that its 53 bits touch."""
+    """Return the limbs of finite doubles; the 53 bits of each touch at most three limbs."""
     return blockwise(values, _of_block)
 
 
 def blockwise(values: Floats, cut: Callable[[Floats], Limbs]) -> Limbs:
-    """Cut doubles in blocks that stay in the cache."""
+    """Return the limbs of doubles, split by ``cut`` in blocks that stay in the cache."""
     starts = range(0, len(values), _BLOCK_ROWS)
     blocks = [cut(values[start : start + _BLOCK_ROWS]) for start in starts]
     limbs: dict[int, Integers] = {}
@@ -109,7 +109,7 @@ def _of_block(values: Floats) -> Limbs:
 
 
 def carried(limbs: Limbs) -> Limbs:
-    """Move what exceeds a limb into the next one, so that limbs are small enough to be summed."""
+    """Return balanced limbs: what exceeds a limb is carried into the next one."""
     if all(_is_balanced(limb) for limb in limbs.values()):
         return limbs
     balanced: dict[int, Integers] = {}
@@ -129,7 +129,7 @@ def carried(limbs: Limbs) -> Limbs:
 
 
 def exact(limbs: Limbs, height: int) -> list[int]:
-    """Return each total as a Python integer: slow, for the few that fit nothing else."""
+    """Return each total as a Python integer: slow, for the few totals that fit no column type."""
     totals = [0] * height
     for position, limb in limbs.items():
         totals = [
@@ -140,7 +140,7 @@ def exact(limbs: Limbs, height: int) -> list[int]:
 
 
 def int64_totals(limbs: Limbs, height: int) -> Integers | None:
-    """Return totals as Int64, or None where one of them does not fit."""
+    """Return totals as Int64, or None if one of them does not fit."""
     if limbs.keys() <= {0}:
         return limbs.get(0, np.zeros(height, np.int64))
     digits, carry = _floor_carried(_matrix(limbs, height, 0, max(1, *limbs)))
@@ -152,7 +152,7 @@ def int64_totals(limbs: Limbs, height: int) -> Integers | None:
 
 
 def decimal_totals(limbs: Limbs, height: int) -> Integers | None:
-    """Return totals as rows of two Int64, low half first; None where one might exceed 2**97."""
+    """Return totals as rows of two Int64, low half first; None if one may exceed 2**97."""
     if any(position > 2 for position in limbs):
         return None
     digits, _ = _floor_carried(_matrix(limbs, height, 0, 3))
@@ -160,7 +160,7 @@ def decimal_totals(limbs: Limbs, height: int) -> Integers | None:
 
 
 def rounded(limbs: Limbs, height: int) -> Floats:
-    """Round float totals to the nearest double, half to even, as ``math.fsum`` does."""
+    """Return float totals rounded to the nearest double, half to even, as ``math.fsum`` does."""
     if not limbs:
         return np.zeros(height)
     lowest = min(limbs) - 3  # three zero limbs below, so that a leading limb always has successors
@@ -183,7 +183,7 @@ def rounded(limbs: Limbs, height: int) -> Floats:
 
 
 def _nearest(leading: Words, rest: npt.NDArray[np.bool_]) -> Floats:
-    """Round 64 leading bits, of which the first is set, to 53; ``rest``: nonzero bits follow."""
+    """Return 64 leading bits, the first set, rounded to 53; ``rest``: a nonzero bit follows."""
     kept, dropped = leading >> 11, leading & 0x7FF
     up = (dropped > 0x400) | ((dropped == 0x400) & (rest | (kept & 1 > 0)))
     nearest: Words = kept + up
@@ -191,7 +191,7 @@ def _nearest(leading: Words, rest: npt.NDArray[np.bool_]) -> Floats:
 
 
 def _floor_carried(matrix: Integers) -> tuple[Integers, Integers]:
-    """Carry upward until all limbs are in [0, 2**32); what leaves the top is -1 for negatives."""
+    """Return limbs in [0, 2**32), and the carry out of the top limb: -1 for negative totals."""
     digits = np.empty_like(matrix)
     carry = np.zeros(matrix.shape[1], np.int64)
     for position, limb in enumerate(matrix):

@@ -1,8 +1,8 @@
 """Aggregates that hold values: count_distinct and collect.
 
-One part: a list of what is held, of a row one element or none.  Merging strings lists together in
-any order; what order matters is restored when a pane is built.  State grows with what is held:
-different values for count_distinct, all values for collect.  See docs/semantics.md, "Aggregates".
+One part: a list of values, of one element or none for a row.  A merge concatenates lists in any
+order; ``collect`` restores the order when a pane is built.  State grows with the values kept:
+distinct values for count_distinct, all values for collect.  See docs/semantics.md, "Aggregates".
 """
 
 from collections.abc import Sequence
@@ -14,38 +14,44 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.aggregates.aggregate import Columns
-from tidemark.core.aggregates.basic import ARRIVAL_ORDER, ORDER, InOrder, OfColumn, placed
+from tidemark.core.aggregates.basic import (
+    ARRIVAL_ORDER,
+    ORDER,
+    ColumnFunction,
+    OrderedFunction,
+    order_columns,
+)
 
 Numbers = npt.NDArray[np.int64]
 
 LIST = "@list"
-"""Column of flattened lists: the index of the list."""
+"""Int64 column beside flattened lists: the index of each element's list."""
 
 
-def one_each(held: pl.Series, name: str) -> pl.Series:
-    """Make a list of each value; of null, an empty one."""
-    lists = held.reshape((held.len(), 1)).arr.to_list().alias(name)
-    return lists.list.drop_nulls() if held.null_count() else lists
+def single_item_lists(values: pl.Series, name: str) -> pl.Series:
+    """Return a list of one for each value; an empty list for null."""
+    lists = values.reshape((values.len(), 1)).arr.to_list().alias(name)
+    return lists.list.drop_nulls() if values.null_count() else lists
 
 
-def strung(column: str) -> pl.Expr:
-    """Merge the lists of a group into one.
+def concatenated(column: str) -> pl.Expr:
+    """Return an expression that concatenates the lists of a group.
 
-    Nothing more is done to structs inside ``group_by``: sorting or filtering them there after an
-    explode has crashed polars 2.1.  ``settle`` does it to flat columns.
+    It does nothing more to structs inside ``group_by``: polars 2.1 crashed when they were sorted
+    or filtered there after an explode.  ``compact`` sorts and filters flat columns instead.
     """
     return pl.col(column).explode(empty_as_null=False, keep_nulls=False)
 
 
 def flattened(lists: pl.Series) -> tuple[Numbers, pl.Series]:
-    """Return all elements, and of each the index of its list; null is an empty one."""
+    """Return the index of each element's list, and all elements; a null list is empty."""
     lengths = lists.list.len().fill_null(0).to_numpy()
     flat = lists.explode(empty_as_null=False, keep_nulls=False)
     return np.repeat(np.arange(lengths.size), lengths), flat
 
 
-def relisted(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
-    """Undo ``flattened``: elements of a list follow each other, and lists are in order."""
+def unflattened(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
+    """Return the lists that ``flattened`` took apart; ``index`` must ascend."""
     bounds = pa.array(np.searchsorted(index, np.arange(height + 1)))
     array = elements.to_arrow(compat_level=pl.CompatLevel.oldest())
     lists = pl.from_arrow(pa.LargeListArray.from_arrays(bounds, array))
@@ -53,87 +59,90 @@ def relisted(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
     return lists.cast(pl.List(elements.dtype)).alias(elements.name)
 
 
-def structs(fields: pl.DataFrame, held: pl.Series) -> pl.Series:
-    """Make a struct of each row of ``fields``; null where ``held`` is null."""
-    made = fields.to_struct()
-    if not held.null_count():
-        return made
-    return pl.select(pl.when(held.is_not_null()).then(made)).to_series()
+def structs(fields: pl.DataFrame, values: pl.Series) -> pl.Series:
+    """Return a struct of each row of ``fields``; null where ``values`` is null."""
+    rows = fields.to_struct()
+    if not values.null_count():
+        return rows
+    return pl.select(pl.when(values.is_not_null()).then(rows)).to_series()
 
 
 def is_scalar(found: pl.DataType) -> bool:
-    """Whether values compare and hash by themselves: numbers, texts, Booleans, times."""
+    """Whether a type is scalar, so that values compare and hash: number, text, Boolean or time."""
     return found.is_numeric() or found.is_temporal() or found in (pl.String, pl.Boolean)
 
 
 @dataclass(frozen=True)
-class CountDistinct(OfColumn):
-    """Different values that are not null.  Part: ``values``, each once.
+class CountDistinct(ColumnFunction):
+    """The number of distinct values that are not null.  Part: ``values``, each once.
 
     0.0 and -0.0 are one value, and so are all NaNs.
     """
 
     @property
-    def word(self) -> str:
-        """The function that users write."""
+    def function_name(self) -> str:
+        """The name of the function that users write."""
         return "count_distinct"
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """Int64."""
+        """Return Int64."""
         if not is_scalar(self.input_type(name, columns)):
             raise self.unsuitable(name, columns, "numbers, strings, Booleans or times")
         return pl.Int64()
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Take the value itself."""
-        return [one_each(rows[self.column], f"{name}.values")]
+        """Return each value as a list of one."""
+        return [single_item_lists(rows[self.column], f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Keep each value once."""
-        return [strung(f"{name}.values").unique()]
+        """Concatenate the lists, each value once."""
+        return [concatenated(f"{name}.values").unique()]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Count them."""
+        """Return the number of values."""
         return partials[f"{name}.values"].list.len().fill_null(0).cast(pl.Int64)
 
 
-class Collect(InOrder):
-    """All values that are not null, as a list.  Part: ``values``, structs with what orders them."""
+class Collect(OrderedFunction):
+    """All values that are not null, as a list.  Part: ``values``, structs of order and value."""
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """A list of the column's type; any."""
+        """Return a list of the column's type, which may be any."""
         return pl.List(self.input_type(name, columns))
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Take the value with its place."""
-        held = rows[self.column]
-        fields = placed(rows, self.fields).with_columns(held.alias("value"))
-        return [one_each(structs(fields, held), f"{name}.values")]
+        """Return each value with the fields that order its row, as a list of one."""
+        values = rows[self.column]
+        fields = order_columns(rows, self.fields).with_columns(values.alias("value"))
+        return [single_item_lists(structs(fields, values), f"{name}.values")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """String them together."""
-        return [strung(f"{name}.values")]
+        """Concatenate the lists."""
+        return [concatenated(f"{name}.values")]
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
-        """Put the values in order."""
-        index, held = in_place(partials[f"{name}.values"])
-        values = held["value"].cast(columns[self.column])
-        return relisted(index, values, partials.height)
+        """Return the values in order."""
+        index, ordered = in_row_order(partials[f"{name}.values"])
+        values = ordered["value"].cast(columns[self.column])
+        return unflattened(index, values, partials.height)
 
 
-def in_place(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
-    """Flatten lists of structs that begin with what orders them, and sort each list by that."""
-    index, held = flattened(lists)
-    fields = held.struct.unnest()
+def in_row_order(lists: pl.Series) -> tuple[Numbers, pl.DataFrame]:
+    """Flatten lists of structs that begin with the fields of an order, and sort each list by it.
+
+    Returns the index of each element's list, and the elements as columns.
+    """
+    index, values = flattened(lists)
+    fields = values.struct.unnest()
     order = ARRIVAL_ORDER if "arrival" in fields.columns else ORDER
     ordered = fields.with_columns(pl.Series(LIST, index)).sort(LIST, *order)
     return ordered[LIST].to_numpy(), ordered
 
 
-def tallied(lists: pl.Series) -> pl.Series:
-    """Add up the counts of each value in lists of structs of value and count; sort by value."""
+def summed_counts(lists: pl.Series) -> pl.Series:
+    """Return lists of structs of value and count, with counts added up, sorted by value."""
     index, flat = flattened(lists)
     counted = flat.struct.unnest().with_columns(pl.Series(LIST, index))
     totals = counted.group_by(LIST, "value").agg(pl.col("count").sum()).sort(LIST, "value")
     tally = totals.select("value", "count").to_struct(lists.name)
-    return relisted(totals[LIST].to_numpy(), tally, lists.len())
+    return unflattened(totals[LIST].to_numpy(), tally, lists.len())

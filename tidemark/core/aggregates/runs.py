@@ -1,8 +1,9 @@
-"""Running sums and extremes of groups of lines that lie behind each other.
+"""Running sums and extremes of runs of lines: a run is a group of contiguous lines.
 
-In NumPy: polars takes ten times as long where groups are many and small.  An extreme of each line
-and the 1, 2, 4 ... before it is the same pass again, so the longest group decides how many there
-are: their number is logarithmic, and no pass goes beyond the begin of a group.
+NumPy computes them, because polars takes ten times as long if runs are many and small.  Extremes
+double their reach in each pass: each line is merged with the line 1, 2, 4 ... before it, never
+beyond the begin of its run.  So the number of passes is logarithmic in the length of the longest
+run.
 """
 
 from typing import Any
@@ -16,19 +17,19 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Runs:
-    """Groups, numbered from 0 in the order in which they lie."""
+    """Runs of lines, numbered from 0 in order."""
 
     def __init__(self, group: Numbers) -> None:
-        """``group``: of each line, the number of its group."""
+        """Find the bounds of runs; ``group``: for each line, the number of its run."""
         place = np.arange(group.size)
         self.first = np.searchsorted(group, group)
         self.rank = place - self.first
         self._longest = int(self.rank.max(initial=-1)) + 1
 
     def sums(self, numbers: pl.Series) -> pl.Series:
-        """Return for each line the sum of its group so far; null counts as 0.
+        """Return for each line the sum of its run so far, Int64; null counts as 0.
 
-        Whatever the sum of all groups is, only one group's must fit 64 bits.
+        The sum of each run must fit 64 bits; the sum of all runs may overflow.
         """
         values = numbers.cast(pl.Int64).fill_null(0) if numbers.null_count() else numbers
         return pl.Series(numbers.name, self._sums(values.to_numpy()))
@@ -39,15 +40,15 @@ class Runs:
         return sums
 
     def highest(self, values: pl.Series) -> pl.Series:
-        """Return for each line the greatest whole number or time of its group so far, if any."""
+        """Return for each line the greatest integer or time of its run so far, or null."""
         return self._extreme(values, np.maximum, least=True)
 
     def lowest(self, values: pl.Series) -> pl.Series:
-        """Return for each line the least whole number or time of its group so far, if any."""
+        """Return for each line the least integer or time of its run so far, or null."""
         return self._extreme(values, np.minimum, least=False)
 
     def _extreme(self, values: pl.Series, of_two: np.ufunc, *, least: bool) -> pl.Series:
-        """``least``: whether the least value stands for null, which takes nothing away."""
+        """Return running extremes; ``least``: null is replaced by the least value of the type."""
         found = values if values.dtype.is_integer() else values.to_physical()
         if values.null_count():
             bounds = np.iinfo(found.head(0).to_numpy().dtype)

@@ -1,9 +1,10 @@
-"""A 64-bit hash of values that never changes: what sketches remember must mean the same for ever.
+"""A 64-bit hash of values that never changes, because sketches in stored state depend on it.
 
 Canonical bytes are hashed: integers, times and Booleans as 64-bit integers, floats as the bits of
 a double (one zero, one NaN), decimals as their 128 bits, texts as UTF-8 in words of eight bytes,
-padded with zeros.  Each word is mixed with its position, the mixed words add up (wrapping, so in
-any order) and the total is mixed with the length.  Nobody is kept from making values that collide.
+padded with zeros.  Each word is mixed with its position, the mixed words are added (wrapping, so
+order does not matter), and the total is mixed with the length.  The hash is not keyed: it does not
+resist values that are chosen to collide.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ _WORD = 8
 
 
 def stable_hashes(values: pl.Series) -> Words:
-    """Hash values without nulls: numbers, texts, Booleans or times."""
+    """Return the hashes of values without nulls: numbers, texts, Booleans or times."""
     if values.dtype == pl.String:
         return _of_texts(values)
     if values.dtype.is_decimal():
@@ -36,7 +37,10 @@ def stable_hashes(values: pl.Series) -> Words:
 
 
 def mixed(words: Words) -> Words:
-    """Let every bit of a word change about half the bits of the result, one to one."""
+    """Return words mixed one to one: each input bit changes about half the output bits.
+
+    The finalizer is that of SplitMix64.
+    """
     words = (words ^ words >> np.uint64(30)) * _FIRST
     words = (words ^ words >> np.uint64(27)) * _SECOND
     return words ^ words >> np.uint64(31)
@@ -66,7 +70,7 @@ def _of_texts(texts: pl.Series) -> Words:
 
 
 def _read(data: object, at: npt.NDArray[np.int64]) -> Words:
-    """Read words at any byte; beyond the end there are zeros."""
+    """Return the words of eight bytes at byte positions; bytes beyond the end are zero."""
     text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)  # type: ignore[call-overload]
     padded = np.concatenate((text, np.zeros(_WORD, np.uint8)))
     every = np.ndarray((padded.size - _WORD + 1,), np.dtype("<u8"), padded.data, 0, (1,))

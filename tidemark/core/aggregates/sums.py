@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidemark.core.aggregates import exact_sum
 from tidemark.core.aggregates.aggregate import (
     Columns,
-    Marks,
+    Mask,
     additive,
     counter_column,
     counter_of,
@@ -24,7 +24,7 @@ from tidemark.core.aggregates.aggregate import (
     limbs_of,
     running_additive,
 )
-from tidemark.core.aggregates.basic import OfColumn, null_counter, values_counted
+from tidemark.core.aggregates.basic import ColumnFunction, null_counter, values_counted
 from tidemark.core.aggregates.runs import Runs
 from tidemark.core.columns import without_nulls
 
@@ -32,11 +32,11 @@ _PLUS_INF, _MINUS_INF, _NAN = "plus_inf", "minus_inf", "nan"
 _DIGITS = 38
 
 
-class Total(OfColumn):
-    """What sum, mean and variance share: their parts."""
+class AdditiveFunction(ColumnFunction):
+    """Base of sum, mean and variance: functions whose parts add up."""
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Cut each value into limbs; set nulls, infinities and NaN apart."""
+        """Return the limbs of each value; nulls, infinities and NaN are counted apart."""
         values = rows[self.column]
         nulls = null_counter(name, values)
         if values.dtype == pl.Boolean:
@@ -48,15 +48,15 @@ class Total(OfColumn):
         return nulls + limb_columns(name, of(values))
 
     def merge(self, name: str, present: Sequence[str]) -> list[pl.Expr]:
-        """Add up."""
+        """Add up the parts."""
         return additive(name, present)
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
-        """Add up, row by row."""
+        """Return running sums of the parts."""
         return running_additive(name, partials, runs)
 
     def total_type(self, name: str, columns: Columns) -> pl.DataType:
-        """Return the type that values are added up as."""
+        """Return the type of the total: Decimal of the column's scale, Float64 or Int64."""
         found = self.input_type(name, columns)
         if isinstance(found, pl.Decimal):
             return pl.Decimal(_DIGITS, found.scale)
@@ -67,15 +67,15 @@ class Total(OfColumn):
         raise self.unsuitable(name, columns, "numbers or Booleans")
 
 
-class Sum(Total):
-    """The exact sum; of Booleans, how many are true."""
+class Sum(AdditiveFunction):
+    """The exact sum; of Booleans, the number that are true."""
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """Int64 for integers and Booleans, Float64, or Decimal of the column's scale."""
+        """Return Int64 for integers and Booleans, Float64, or Decimal of the column's scale."""
         return self.total_type(name, columns)
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
-        """Return the sum, rounded once if of floats."""
+        """Return the sums; sums of floats are rounded once."""
         limbs = limbs_of(name, partials)
         total_type = self.total_type(name, columns)
         if isinstance(total_type, pl.Float64):
@@ -88,19 +88,19 @@ class Sum(Total):
         return _null_if_none(totals, name, partials)
 
 
-class Mean(Total):
+class Mean(AdditiveFunction):
     """The exact sum divided by the number of values.
 
-    Of floats, the sum is rounded before it is divided, as ``statistics.fmean`` does.
+    For floats, the sum is rounded before it is divided, as ``statistics.fmean`` does.
     """
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """Float64."""
+        """Return Float64."""
         self.total_type(name, columns)
         return pl.Float64()
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
-        """Return the mean."""
+        """Return the means."""
         limbs = limbs_of(name, partials)
         number = np.maximum(values_counted(name, partials), 1)
         total_type = self.total_type(name, columns)
@@ -126,13 +126,13 @@ def _float_parts(name: str, values: exact_sum.Floats) -> list[pl.Series]:
 
 
 def finite_only(values: exact_sum.Floats) -> exact_sum.Floats:
-    """Put zero in place of infinities and NaN."""
+    """Return values with zero in place of infinities and NaN."""
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, 0.0)
 
 
-def infinities(name: str, partials: pl.DataFrame) -> Marks:
-    """Tell which partials hold infinities or NaN."""
+def infinities(name: str, partials: pl.DataFrame) -> Mask:
+    """Return a mask of the partials that hold infinities or NaN."""
     apart = (_PLUS_INF, _MINUS_INF, _NAN)
     marks = [counter_of(name, part, partials) > 0 for part in apart]
     return marks[0] | marks[1] | marks[2]
@@ -141,7 +141,7 @@ def infinities(name: str, partials: pl.DataFrame) -> Marks:
 def _with_infinities(
     finite: exact_sum.Floats, name: str, partials: pl.DataFrame
 ) -> exact_sum.Floats:
-    """Put in what was set apart: NaN beats infinities, and so do infinities of both signs."""
+    """Return values with infinities and NaN; NaN, or infinities of both signs, give NaN."""
     plus, minus, nan = (
         counter_of(name, part, partials) > 0 for part in (_PLUS_INF, _MINUS_INF, _NAN)
     )
@@ -171,7 +171,7 @@ def _decimal_totals(limbs: exact_sum.Limbs, height: int, scale: int) -> pl.Serie
 
 
 def _float_means(limbs: exact_sum.Limbs, number: exact_sum.Integers) -> exact_sum.Floats:
-    """Divide rounded totals; where the total exceeds all doubles, the mean still does not."""
+    """Return means from rounded totals; from exact ones if a total exceeds all doubles."""
     totals = exact_sum.rounded(limbs, len(number))
     means = totals / number
     beyond = np.isinf(totals)
@@ -182,12 +182,12 @@ def _float_means(limbs: exact_sum.Limbs, number: exact_sum.Integers) -> exact_su
 
 
 def _quotients(limbs: exact_sum.Limbs, number: exact_sum.Integers, unit: int) -> exact_sum.Floats:
-    """Divide totals by ``number * unit``, rounding once."""
+    """Return totals divided by ``number * unit``, rounded once."""
     totals = exact_sum.int64_totals(limbs, len(number))
     if totals is not None and _are_doubles(totals) and number.max(initial=1) * unit <= 2**53:
         return totals / (number * unit)
     exact = exact_sum.exact(limbs, len(number))
-    # Division of Python integers rounds correctly, whatever their size.
+    # Division of Python integers rounds correctly at any size.
     return np.array([total / (n * unit) for total, n in zip(exact, number.tolist(), strict=True)])
 
 
@@ -196,7 +196,7 @@ def _are_doubles(totals: exact_sum.Integers) -> bool:
 
 
 def _null_if_none(totals: pl.Series, name: str, partials: pl.DataFrame) -> pl.Series:
-    """Make null what has no value but nulls."""
+    """Return totals, null for partials whose values are all null."""
     some = values_counted(name, partials) > 0
     if some.all():
         return totals

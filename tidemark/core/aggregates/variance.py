@@ -1,8 +1,8 @@
 """Variance and standard deviation, exact until they are rounded once.
 
-Parts, all additive: those of a sum (``aggregate_sums``), and limbs of the sum of squares.  With
-n values, s their sum and q the sum of their squares, the variance is (n q - s s) / (n d), where d
-is n - 1 of a sample and n of a whole population.  See docs/semantics.md, "Aggregates".
+Parts, all additive: those of a sum (``sums``), and the limbs of the sum of squares.  For n values
+with sum s and sum of squares q, the variance is (n q - s s) / (n d).  The divisor d is n - 1 for a
+sample and n for a population.  See docs/semantics.md, "Aggregates".
 """
 
 import math
@@ -21,51 +21,51 @@ from tidemark.core.aggregates.aggregate import (
 )
 from tidemark.core.aggregates.basic import values_counted
 from tidemark.core.aggregates.exact_sum import Floats, Integers, Limbs
-from tidemark.core.aggregates.sums import Total, finite_only, infinities
+from tidemark.core.aggregates.sums import AdditiveFunction, finite_only, infinities
 from tidemark.core.columns import without_nulls
 
 _SAFE = 2**53
-"""Integers up to this size are doubles, and their quotient is rounded once."""
+"""Integers up to this size are exact as doubles, so their quotient is rounded once."""
 
 
 @dataclass(frozen=True)
-class Variance(Total):
-    """The mean square of the distance from the mean; null of a sample of one.
+class Variance(AdditiveFunction):
+    """The mean squared distance from the mean; null for a sample of one value.
 
-    ``correction`` is taken from the number of values: 1 of a sample, 0 of a whole population.
+    ``correction`` is subtracted from the number of values: 1 for a sample, 0 for a population.
     """
 
     correction: int = 1
 
     def __str__(self) -> str:
-        return f'{self.word}("{self.column}"{"" if self.correction else ", sample=False"})'
+        return f'{self.function_name}("{self.column}"{"" if self.correction else ", sample=False"})'
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
-        """Float64."""
+        """Return Float64."""
         self.total_type(name, columns)
         return pl.Float64()
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
-        """Cut each value and its square into limbs."""
+        """Return the limbs of each value and of its square."""
         return [
             *super().parts(name, rows),
             *limb_columns(name, _squares(rows[self.column]), SQUARE),
         ]
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
-        """Divide, and round once."""
+        """Return the variances, divided and rounded once; NaN where a value is not finite."""
         n = values_counted(name, partials)
         divisor = n - self.correction
         found = np.full(n.size, np.nan)
         some = divisor > 0
-        spreads = _Spreads(
+        moments = _Moments(
             _where(limbs_of(name, partials), some),
             _where(limbs_of(name, partials, SQUARE), some),
             n[some],
             divisor[some],
             self._units(name, columns),
         )
-        found[some] = self._rounded(spreads)
+        found[some] = self._rounded(moments)
         found[infinities(name, partials)] = np.nan
         values = pl.Series(found)
         if some.all():
@@ -73,29 +73,29 @@ class Variance(Total):
         return pl.select(pl.when(pl.Series(some)).then(values)).to_series()
 
     def _units(self, name: str, columns: Columns) -> tuple[int, int]:
-        """Return what the value of a unit of squares is: numerator and denominator."""
+        """Return the unit of the squares as a fraction: numerator and denominator."""
         total_type = self.total_type(name, columns)
         if isinstance(total_type, pl.Decimal):
             return 1, int(10 ** (2 * total_type.scale))
         return 1, 2**-exact_squares.FLOAT_SQUARE_UNIT if total_type.is_float() else 1
 
-    def _rounded(self, spreads: "_Spreads") -> Floats:
-        small = spreads.small()
+    def _rounded(self, moments: "_Moments") -> Floats:
+        small = moments.small()
         if small is not None:
             return small
-        return np.array([_quotient(over, under) for over, under in spreads.exact()], np.float64)
+        return np.array([_quotient(over, under) for over, under in moments.exact()], np.float64)
 
 
 class StdDev(Variance):
     """The square root of the variance, rounded once."""
 
-    def _rounded(self, spreads: "_Spreads") -> Floats:
-        return np.array([_square_root(over, under) for over, under in spreads.exact()], np.float64)
+    def _rounded(self, moments: "_Moments") -> Floats:
+        return np.array([_square_root(over, under) for over, under in moments.exact()], np.float64)
 
 
 @dataclass(frozen=True)
-class _Spreads:
-    """Sums, sums of squares, and by what they are divided."""
+class _Moments:
+    """Sums and sums of squares of partials, with the numbers that the variance divides by."""
 
     sums: Limbs
     squares: Limbs
@@ -104,7 +104,7 @@ class _Spreads:
     units: tuple[int, int]
 
     def small(self) -> Floats | None:
-        """Return variances of small integers, without a Python integer; else None."""
+        """Return variances computed in columns, or None if a number is too large for that."""
         sums = exact_sum.int64_totals(self.sums, self.n.size)
         squares = exact_sum.int64_totals(self.squares, self.n.size)
         if self.units != (1, 1) or sums is None or squares is None or not self.n.size:
@@ -116,7 +116,7 @@ class _Spreads:
         return small
 
     def exact(self) -> Iterator[tuple[int, int]]:
-        """Yield each variance as a fraction."""
+        """Yield each variance as a fraction of Python integers."""
         height = self.n.size
         sums, squares = exact_sum.exact(self.sums, height), exact_sum.exact(self.squares, height)
         numbers = zip(sums, squares, self.n.tolist(), self.divisor.tolist(), strict=True)
@@ -141,7 +141,7 @@ def _where(limbs: Limbs, some: np.ndarray) -> Limbs:
 
 
 def _quotient(over: int, under: int) -> float:
-    """Divide, rounding once; infinite beyond all doubles."""
+    """Return the quotient, rounded once; infinity if it exceeds all doubles."""
     try:
         return over / under
     except OverflowError:
@@ -149,10 +149,10 @@ def _quotient(over: int, under: int) -> float:
 
 
 def _square_root(over: int, under: int) -> float:
-    """Return the root of a fraction, rounded once.
+    """Return the square root of a fraction, rounded once.
 
-    The root of over * 4**k / under is cut to an integer of at least 64 bits, and made odd where
-    something was cut off: then the one division by 2**k rounds as the root itself would.
+    The root of over * 4**k / under is truncated to an integer of at least 64 bits, and made odd if
+    it is not exact.  Then the one division by 2**k rounds as the exact root would.
     """
     if not over:
         return 0.0

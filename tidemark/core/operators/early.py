@@ -273,7 +273,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         """Replace what panes hold by what tallies say was not shown; nothing, where no line is."""
         panes = part.select(*self._by, REVISION, TIMING)
         found = self._joined(panes, lines.drop(TOTAL, SHOWN, HIGHEST))
-        return self.inner.aggregation.with_nothing(found)
+        return self.inner.aggregation.with_empty_groups(found)
 
     def _pairs(self, counts: pl.DataFrame, state: EarlyState) -> pl.DataFrame:
         """Number the keys and windows of counts, and tell what is known of each."""

@@ -1,7 +1,7 @@
-"""Expressions over a stream's columns: which names they use, and what columns they make.
+"""Expressions over a stream's columns: the names they use, and the columns they make.
 
-A stream shows an expression its own value columns.  The metadata columns of the Kafka record are
-shown only to an expression that names them, so ``pl.all()`` means the value columns.
+An expression sees the value columns of its stream.  It sees a metadata column of the Kafka record
+only if it names that column, so ``pl.all()`` means the value columns.
 """
 
 import difflib
@@ -19,16 +19,16 @@ METADATA: dict[str, pl.DataType] = {
     "_headers": pl.List(pl.Struct({"name": pl.String(), "value": pl.String()})),
     "_topic": pl.String(),
 }
-"""Columns of the Kafka record itself: ``_timestamp`` in ms, key and header values as UTF-8."""
+"""Metadata columns, from the Kafka record: ``_timestamp`` in ms, key and header values as UTF-8."""
 
-# Types whose values mean nothing outside the frame or process that made them.
+# Types whose values have no meaning outside the frame or process that made them.
 _UNSTABLE = (pl.Categorical, pl.Enum, pl.Object, pl.Null, pl.Unknown)
 
 Columns = Mapping[str, pl.DataType]
 
 
-def shown(expression: pl.Expr, limit: int = 100) -> str:
-    """Return an expression as a short text for errors and plans."""
+def expression_text(expression: pl.Expr, limit: int = 100) -> str:
+    """Return an expression as text of at most ``limit`` characters, for errors and plans."""
     text = " ".join(str(expression).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -40,14 +40,18 @@ def metadata_used(expressions: Iterable[pl.Expr]) -> tuple[str, ...]:
 
 
 def visible(expressions: Sequence[pl.Expr], columns: Columns) -> dict[str, pl.DataType]:
-    """Return the columns that expressions may look at."""
+    """Return the columns that expressions see: the value columns, and metadata that they name."""
     return {**columns, **{name: METADATA[name] for name in metadata_used(expressions)}}
 
 
 def require_column(name: object, columns: Columns, what: str) -> None:
-    """Raise PipelineError where a stream has no such column; ``what`` names the operator."""
+    """Check that a stream has the column ``name``; ``what`` names the operator in the error.
+
+    Raises:
+        PipelineError: ``name`` is not a string, or not a column of the stream.
+    """
     if not isinstance(name, str):
-        raise PipelineError(f"{what}: {name!r} is no column name")
+        raise PipelineError(f"{what}: {name!r} is not a column name")
     if name in columns:
         return
     close = difflib.get_close_matches(name, columns, n=2, cutoff=0.6)
@@ -58,7 +62,11 @@ def require_column(name: object, columns: Columns, what: str) -> None:
 
 
 def require_expression(value: object, what: str) -> pl.Expr:
-    """Return ``value`` as an expression; raise PipelineError where it is none."""
+    """Return ``value`` if it is an expression; ``what`` names the operator in the error.
+
+    Raises:
+        PipelineError: ``value`` is not an expression.
+    """
     if isinstance(value, pl.Expr):
         return value
     raise PipelineError(
@@ -69,10 +77,11 @@ def require_expression(value: object, what: str) -> pl.Expr:
 def output_types(
     expressions: Sequence[pl.Expr], columns: Columns, what: str
 ) -> dict[str, pl.DataType]:
-    """Return the columns that expressions make, from types alone: no value is looked at.
+    """Return the columns that expressions make, with types; computed from types alone.
 
     Raises:
-        PipelineError: an unknown column, or types that do not fit.
+        PipelineError: a column is unknown, the types do not fit, or a result type is not stable
+            across processes, such as Categorical.
     """
     seen = visible(expressions, columns)
     for expression in expressions:
@@ -91,17 +100,17 @@ def output_types(
     return dict(schema)
 
 
-def evaluated(
+def evaluate(
     expressions: Sequence[pl.Expr], names: Sequence[str], rows: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the columns ``names`` that expressions make, one row per row: literals are repeated.
+    """Return the columns ``names`` that expressions make, as many rows as ``rows`` has.
 
-    ``rows`` holds what is ``visible``.
+    Literals are repeated.  ``rows`` holds the ``visible`` columns.
     """
     return rows.with_columns(expressions).select(names)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the part of an error's text that says what is wrong."""
+    """Return the first line of an error's text, at most 300 characters; its class if empty."""
     text = str(error).strip()
     return text.splitlines()[0][:300] if text else type(error).__name__

@@ -1,15 +1,15 @@
 """From a row's key to its log partition: key -> bytes -> murmur2 -> key group -> partition.
 
-The bytes of a key are stable, so that a key finds its partition in every version and language:
+The bytes of a key are stable, so a key has the same partition in every version and language:
 
 * one text column: its UTF-8 bytes, as a Java or console producer would key the record;
 * one column of another type: the value's JSON text (``42``);
 * several columns: their JSON array (``["a",42]``), without white space;
-* null: in a key of one column, no bytes at all; in an array, ``null``.
+* null: empty bytes in a key of one column; ``null`` in an array.
 
--0.0 is the same key as 0.0.  The hash is Kafka's own (murmur2, as its Java producer computes it);
-its positive part modulo KEY_GROUPS is the key group, and the group modulo the partitions the
-partition: where the partitions divide KEY_GROUPS that is the partition a Java producer would take.
+-0.0 is the same key as 0.0.  The hash is murmur2 as Kafka's Java producer computes it.  Its
+positive part modulo KEY_GROUPS is the key group.  The key group modulo the number of partitions is
+the partition.  If that number divides KEY_GROUPS, a Java producer takes the same partition.
 """
 
 import json
@@ -23,20 +23,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 KEY_GROUPS = 128
-"""Groups that keyed state is counted, moved and replayed by; fixed for ever."""
+"""Key groups, the unit in which keyed state is counted, moved and replayed; never changes."""
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_LONG_KEY = 256  # bytes: longer keys are rare and hashed one by one
+_LONG_KEY = 256  # bytes; longer keys are rare and are hashed one by one
 
 Hashes = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
 
 def murmur2(key: bytes) -> int:
-    """Return Kafka's hash of one key as a signed 32-bit number, as Java prints it."""
+    """Return Kafka's murmur2 hash of one key as a signed 32-bit integer, as Java has it."""
     h = _SEED ^ len(key)
     whole = len(key) & ~3
     for at in range(0, whole, 4):
@@ -51,7 +51,7 @@ def murmur2(key: bytes) -> int:
 
 
 def murmur2_all(keys: Sequence[bytes]) -> Hashes:
-    """Return the hashes of many keys, unsigned: the same bits as ``murmur2``."""
+    """Return the hashes of many keys, UInt32: the same bits as ``murmur2``."""
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     hashes = np.empty(len(keys), np.uint32)
     short = np.flatnonzero(lengths <= _LONG_KEY)
@@ -62,9 +62,9 @@ def murmur2_all(keys: Sequence[bytes]) -> Hashes:
 
 
 def _hash_words(keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> Hashes:
-    """Hash word by word across all keys that are long enough to have that word."""
+    """Return hashes, computed word by word across all keys that have that word."""
     count = int(lengths.max(initial=0)) // 4 + 1
-    padded = np.array(keys, f"S{count * 4}")  # NumPy pads with the zero bytes that murmur2 wants
+    padded = np.array(keys, f"S{count * 4}")  # NumPy pads with zero bytes, as murmur2 needs
     words = padded.view(np.uint32).reshape(len(keys), count).astype(np.uint32, copy=False)
     m, r24 = np.uint32(_M), np.uint32(24)
     h = np.uint32(_SEED) ^ lengths.astype(np.uint32)
@@ -80,21 +80,21 @@ def _hash_words(keys: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> Hashes
 
 
 def key_groups(rows: pl.DataFrame, key: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """Return the key group of each row; each different key is hashed once."""
-    unique, index = different_keys(rows, key)
+    """Return the key group of each row, UInt8; each distinct key is hashed once."""
+    unique, index = distinct_keys(rows, key)
     groups = (murmur2_all(key_bytes(unique, key)) & np.uint32(0x7FFFFFFF)) % KEY_GROUPS
     of_rows: npt.NDArray[np.uint8] = groups.astype(np.uint8)[index]
     return of_rows
 
 
 def partitions_of(rows: pl.DataFrame, key: Sequence[str], partitions: int) -> npt.NDArray[np.int16]:
-    """Return the log partition of each row."""
+    """Return the log partition of each row, Int16."""
     of_rows: npt.NDArray[np.int16] = key_groups(rows, key).astype(np.int16) % partitions
     return of_rows
 
 
 def key_bytes(rows: pl.DataFrame, key: Sequence[str]) -> list[bytes]:
-    """Return the bytes that each row's key is hashed by."""
+    """Return the bytes of each row's key, the input of the hash."""
     first = rows[key[0]]
     if len(key) == 1 and (first.dtype in (pl.String, pl.Boolean) or first.dtype.is_integer()):
         of_rows: list[bytes] = first.cast(pl.String).fill_null("").cast(pl.Binary).to_list()
@@ -112,14 +112,14 @@ def _canonical(column: pl.Series) -> list[Any]:
     )
 
 
-def different_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Places]:
-    """Return the different keys, and for each row the place of its own."""
+def distinct_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Places]:
+    """Return the distinct keys, and for each row the position of its key among them."""
     index = np.zeros(rows.height, np.int64)
     for name in key:
         codes, size = _encoded(rows[name].to_arrow())
         index = index * size + codes
         if name is not key[0]:
-            # Close the gaps, so that products stay small however many columns follow.
+            # Renumber without gaps, so that products stay small for any number of columns.
             index = _encoded(pa.array(index))[0].astype(np.int64)
     first = np.zeros(int(index.max(initial=-1)) + 1, np.int64)
     first[index[::-1]] = np.arange(rows.height)[::-1]
@@ -128,9 +128,10 @@ def different_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame
 
 
 def _encoded(values: pa.Array) -> tuple[npt.NDArray[np.int32], int]:
-    """Return each value's place in a dictionary, and how many it has.
+    """Return each value's position in a dictionary, and the size of the dictionary.
 
-    Arrow would import pandas, where that is installed, for its own way to numpy: half a second.
+    The positions go through polars: Arrow's own conversion to NumPy imports pandas if it is
+    installed, which takes half a second.
     """
     encoded = pc.dictionary_encode(values, null_encoding="encode")
     return pl.Series(encoded.indices).to_numpy(), len(encoded.dictionary)

@@ -1,4 +1,4 @@
-"""Checks of options that several words of the language take."""
+"""Checks of options that several functions of the language take."""
 
 import polars as pl
 
@@ -6,15 +6,15 @@ from tidemark.errors import PipelineError
 
 
 def require_boolean(value: object, what: str) -> None:
-    """Refuse what is no Boolean; ``what`` is the word with its option."""
+    """Raise PipelineError if ``value`` is not a Boolean; ``what`` names function and option."""
     if not isinstance(value, bool):
         raise PipelineError(f"{what}: {value!r} is not True or False")
 
 
 def require_zone(zone: object, what: str) -> None:
-    """Refuse what names no time zone, as "", which polars takes for UTC."""
+    """Raise PipelineError if ``zone`` is not a time zone; "" is not, although polars takes UTC."""
     if not isinstance(zone, str) or not zone or not _is_known(zone):
-        raise PipelineError(f"{what}: zone {zone!r} is no time zone such as 'Europe/Berlin'")
+        raise PipelineError(f"{what}: zone {zone!r} is not a time zone such as 'Europe/Berlin'")
 
 
 def _is_known(zone: str) -> bool:

@@ -1,12 +1,12 @@
-"""Row functions: operators without state may look at one row only.
+"""Check that an expression is row-wise: each result depends on one row only.
 
 See docs/semantics.md, "Stateless operators".
 
-An expression that looks at other rows would give results that depend on how ingest cut the topic
-into batches.  Types do not tell: polars' own word (``is_row_separable``) is trusted where it says
-no, but it says yes to ``a - a.mean()``.  So every expression is tried on a probe frame: as a whole,
-twice, cut in two and in small pieces, and reversed, and must agree to the bit.  A row on which an
-expression raises is left out: it may be a bad row, and becomes a dead letter at run time.
+If an expression looks at other rows, its results depend on how ingest cuts the topic into batches.
+Types do not show that.  polars' ``is_row_separable`` is trusted if it returns false, but it returns
+true for ``a - a.mean()``.  So every expression is tried on a probe frame: whole, again, cut in two,
+in small batches, and reversed.  All results must agree to the bit.  A row on which an expression
+raises is left out: it may be a bad row, which becomes a dead letter at run time.
 """
 
 import itertools
@@ -18,15 +18,17 @@ import polars as pl
 
 from tidemark.core.rows.expression import (
     Columns,
-    evaluated,
+    evaluate,
+    expression_text,
     first_line,
     output_types,
-    shown,
     visible,
 )
 from tidemark.errors import PipelineError
 
 ROWS = 72
+"""Rows of the probe frame."""
+
 _STRIDES = (1, 5, 7, 11, 13, 17, 19, 23, 25, 29, 31, 35)  # coprime to ROWS: other pairs per column
 
 _TEXTS = (
@@ -45,14 +47,20 @@ _FLOATS = (
 _BOOLEANS = (True, False, False, True, True)
 _LENGTHS = (2, 0, 1, 3, 2)
 
-_PIECES = (1, 2, 1, 3, 5)
+_BATCH_ROWS = (1, 2, 1, 3, 5)
 
 FAILURES = (Exception, pl.exceptions.PanicException)
+"""What an expression of a user may raise: anything, a panic of polars too."""
 
 
 def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
-    """Raise PipelineError where an expression looks at other rows, or differs between two runs."""
-    if _says_no(expression):
+    """Check an expression on probe frames; ``what`` names the operator in the error.
+
+    Raises:
+        PipelineError: it looks at other rows, differs between two runs, or changes the number of
+            rows.
+    """
+    if _is_known_to_mix_rows(expression):
         raise _looks_at_other_rows(expression, what)
     schema = visible([expression], columns)
     names = list(output_types([expression], columns, what))
@@ -62,9 +70,9 @@ def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
 
 
 def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> pl.DataFrame:
-    """Return ROWS rows of varied values, always the same: repeated ones, extremes, nulls.
+    """Return ROWS rows of varied values, always the same: repeated values, extremes, nulls.
 
-    ``words``: further values, as texts; those an expression compares with.
+    ``words``: further values, as texts, such as those that an expression compares with.
     """
     series = []
     for index, (name, dtype) in enumerate(columns.items()):
@@ -114,22 +122,22 @@ def _instance(dtype: Any) -> pl.DataType:
 
 
 def _whole(words: Sequence[str]) -> list[int]:
-    """Return the words that are numbers, and their neighbours, for comparisons to go both ways."""
+    """Return the words that are integers, and their neighbours, so comparisons go both ways."""
     numbers = [int(word) for word in words if re.fullmatch(r"-?[0-9]{1,15}", word)]
     return [near for number in numbers for near in (number, number + 1, number - 1)]
 
 
 def _words(expression: pl.Expr) -> list[str]:
-    """Return texts and numbers that occur in an expression, so that the probe meets them."""
+    """Return the texts and numbers in an expression, so that the probe frame contains them."""
     text = str(expression)
     texts = re.findall(r'"([^"\\]*)"', text)
     return list(dict.fromkeys(texts + re.findall(r"-?\b[0-9]+\b", text)))[:24]
 
 
-def _says_no(expression: pl.Expr) -> bool:
+def _is_known_to_mix_rows(expression: pl.Expr) -> bool:
     try:
         return not expression.meta.is_row_separable()
-    except FAILURES:  # it cannot tell without a schema, as for Python functions
+    except FAILURES:  # it needs a schema, as for Python functions
         return False
 
 
@@ -141,7 +149,7 @@ def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what:
     expected: list[str] = []
     for parts, reverse in _arrangements(good):
         try:
-            results = [evaluated([expression], names, part) for part in parts]
+            results = [evaluate([expression], names, part) for part in parts]
         except FAILURES as error:  # although each row alone is good
             raise _looks_at_other_rows(expression, what) from error
         lines = [line for result in results for line in _bits(result)]
@@ -151,9 +159,9 @@ def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what:
 
 
 def _without_bad_rows(rows: pl.DataFrame, expression: pl.Expr, what: str) -> pl.DataFrame:
-    """Drop the rows on which an expression raises even alone."""
+    """Return the rows without those on which an expression raises alone."""
     try:
-        made = rows.select(expression).height
+        height = rows.select(expression).height
     except FAILURES:  # a bad row may raise anything, a polars panic too
         if rows.height <= 1:
             return rows.clear()
@@ -161,52 +169,60 @@ def _without_bad_rows(rows: pl.DataFrame, expression: pl.Expr, what: str) -> pl.
         return pl.concat(
             [_without_bad_rows(part, expression, what) for part in (rows[:half], rows[half:])]
         )
-    if made not in (rows.height, 1):
+    if height not in (rows.height, 1):
+        text = expression_text(expression)
         raise PipelineError(
-            f"{what}: {shown(expression)} made {made} rows of {rows.height}; only flat_map and "
-            "explode change the number of rows"
+            f"{what}: {text} made {height} rows of {rows.height}; only flat_map and explode change "
+            "the number of rows"
         )
     return rows
 
 
 def _arrangements(rows: pl.DataFrame) -> Iterator[tuple[list[pl.DataFrame], bool]]:
-    """Yield the probe as whole, again, cut in two, in small pieces, and reversed."""
+    """Yield the probe frame whole, again, cut in two, in small batches, and reversed.
+
+    The flag says whether the rows are reversed.
+    """
     yield [rows], False
     yield [rows], False
     for cut in sorted({1, rows.height // 3, rows.height // 2, rows.height - 1} - {0, rows.height}):
         yield [rows[:cut], rows[cut:]], False
-    yield _pieces(rows), False
+    yield _small_batches(rows), False
     yield [rows.reverse()], True
 
 
-def _pieces(rows: pl.DataFrame) -> list[pl.DataFrame]:
-    pieces: list[pl.DataFrame] = []
+def _small_batches(rows: pl.DataFrame) -> list[pl.DataFrame]:
+    batches: list[pl.DataFrame] = []
     start = 0
-    for length in itertools.cycle(_PIECES):
+    for length in itertools.cycle(_BATCH_ROWS):
         if start >= rows.height:
-            return pieces
-        pieces.append(rows[start : start + length])
+            return batches
+        batches.append(rows[start : start + length])
         start += length
-    return pieces
+    return batches
 
 
 def _bits(result: pl.DataFrame) -> list[str]:
-    """Return each row so that equal text means equal bits: -0.0 is not 0.0, NaN is NaN."""
+    """Return each row as text, equal if the bits are equal: -0.0 is not 0.0, NaN is NaN."""
     return [repr(row) for row in result.select(pl.all().to_physical()).rows()]
 
 
 def _refuse_wrong_type(row: pl.DataFrame, expression: pl.Expr, what: str) -> None:
-    """Tell a Python function of a wrong ``return_dtype`` from one that no probe row suits."""
+    """Raise PipelineError if a Python function's ``return_dtype`` is wrong.
+
+    Other errors mean that no probe row suits the function; they are ignored.
+    """
     try:
         row.select(expression)
     except pl.exceptions.SchemaError as error:
-        raise PipelineError(f"{what}: {shown(expression)}: {first_line(error)}") from error
+        text = expression_text(expression)
+        raise PipelineError(f"{what}: {text}: {first_line(error)}") from error
     except FAILURES:
         return
 
 
 def _looks_at_other_rows(expression: pl.Expr, what: str) -> PipelineError:
     return PipelineError(
-        f"{what}: {shown(expression)} looks at other rows, or differs between two runs; a "
-        "stateless operator sees one row at a time, so use a window's aggregate instead"
+        f"{what}: {expression_text(expression)} looks at other rows, or differs between two runs; "
+        "a stateless operator sees one row at a time, so use a window's aggregate instead"
     )

@@ -1,6 +1,6 @@
-"""Values from Python functions of a user: exactly of the type a column has, or refused.
+"""Values that a user's Python functions return: of exactly the column's type, or refused.
 
-Nothing is converted but int to float; a bool is no int, text is no number.
+The only conversion is int to float.  A bool is not an int, and text is not a number.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from tidemark.core.rows.expression import Columns
 
 
 def conform(row: object, types: Columns) -> tuple[Any, ...]:
-    """Return a row's values in the order of ``types``.
+    """Return a row's values in the order of ``types``; None is a value of every type.
 
     Raises:
-        TypeError: not a dict of just these columns, or a value of another type; null is of all.
-        OverflowError: an integer that does not fit.
+        TypeError: the row is not a dict of exactly these columns, or a value has another type.
+        OverflowError: an integer does not fit 64 bits.
     """
     if not isinstance(row, Mapping):
-        raise TypeError(f"gave a {type(row).__name__}, not a dict of columns")
+        raise TypeError(f"returned a {type(row).__name__}, not a dict of columns")
     if row.keys() != types.keys():
         missing = [name for name in types if name not in row]
         unknown = [name for name in row if name not in types]

@@ -1,8 +1,8 @@
-"""What the steps of a stateless graph do with rows: filter, compute, call Python, explode.
+"""The operators of a stateless graph: filter, compute columns, call Python, explode.
 
-Each is a frozen value and a function of one row; ``columns`` are the value columns it is given.
-Where a Python function fails on a row, that row is reported; where an expression does, ``run``
-raises, since polars does not say for which row.
+Each operator is a frozen value and a function of one row; ``columns`` are its input value columns.
+If a Python function fails on a row, the operator reports that row.  If an expression fails, ``run``
+raises, because polars does not say for which row.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,16 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.rows.expression import Columns, evaluated, first_line, shown
+from tidemark.core.rows.expression import Columns, evaluate, expression_text, first_line
 from tidemark.core.rows.python_value import conform
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, item_counts, row_bytes, too_large
-from tidemark.core.rows.stateless import RECORD, Made, carried, with_metadata
+from tidemark.core.rows.stateless import RECORD, StepOutput, non_value_columns, with_metadata
 
 RowFunction = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""A Python function of one row, given and giving a dict of columns."""
+"""A Python function from a row to a row, both dicts of columns."""
 
 RowsFunction = Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]]
-"""A Python function of one row that gives any number of rows."""
+"""A Python function from a row to any number of rows, all dicts of columns."""
 
 _KEEP = "@keep"
 
@@ -38,10 +38,10 @@ class Filter:
         """The predicate."""
         return (self.predicate,)
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Filter the rows."""
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Return the rows for which the predicate is true."""
         keep = _results(rows, self.columns, [self.predicate.alias(_KEEP)], {_KEEP: pl.Boolean()})
-        return Made(rows.filter(keep[_KEEP]))
+        return StepOutput(rows.filter(keep[_KEEP]))
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,13 @@ class WithColumns:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"with_columns({_assigned(self.expressions)})"
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Compute the columns."""
-        return Made(rows.with_columns(_results(rows, self.columns, self.expressions, self.types)))
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Return the rows with the columns added or replaced."""
+        values = _results(rows, self.columns, self.expressions, self.types)
+        return StepOutput(rows.with_columns(values))
 
 
 @dataclass(frozen=True)
@@ -72,34 +73,34 @@ class Select:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"select({_assigned(self.expressions)})"
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Compute the columns."""
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Return the rows with only these value columns."""
         values = _results(rows, self.columns, self.expressions, self.types)
-        return Made(carried(rows, self.columns).hstack(values))
+        return StepOutput(non_value_columns(rows, self.columns).hstack(values))
 
 
 @dataclass(frozen=True)
 class Explode:
-    """One row per item of a list column; an empty or null list gives none."""
+    """Make one row per item of a list column; an empty or null list gives no row."""
 
     columns: Columns
     column: str
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"explode({self.column})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """None."""
+        """No expressions."""
         return ()
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Repeat each row for the items of its list, where there is room for that."""
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Return each row once per item; report rows that would exceed MAX_RECORD_BYTES."""
         items = rows[self.column]
         others = row_bytes((rows[n] for n in self.columns if n != self.column), rows.height)
         sizes = others * item_counts(items) + row_bytes([items], rows.height)
@@ -109,7 +110,7 @@ class Explode:
             large = zip(rows[RECORD].filter(~fits), sizes[~fits].tolist(), strict=True)
             bad = [(record, too_large(size)) for record, size in large]
             rows = rows.filter(fits)
-        return Made(rows.explode(self.column, empty_as_null=False, keep_nulls=False), bad)
+        return StepOutput(rows.explode(self.column, empty_as_null=False, keep_nulls=False), bad)
 
 
 @dataclass(frozen=True)
@@ -122,16 +123,16 @@ class Apply:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"apply({_name(self.function)})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """None: the function is given the value columns."""
+        """No expressions: the function gets the value columns."""
         return ()
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Call the function for every row."""
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Call the function on every row; report the rows on which it fails."""
         good, results, bad = [], [], []
         for position, (record, row) in enumerate(_python_rows(rows, self.columns)):
             try:
@@ -140,12 +141,12 @@ class Apply:
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
                 bad.append((record, _reason(error)))
         values = pl.DataFrame(results, schema=dict(self.types), orient="row")
-        return Made(rows[good].with_columns(values), bad)
+        return StepOutput(rows[good].with_columns(values), bad)
 
 
 @dataclass(frozen=True)
 class FlatMap:
-    """Replace each row by those a Python function makes of it, with the columns ``types``."""
+    """Replace each row by the rows that a Python function returns, with the columns ``types``."""
 
     columns: Columns
     function: RowsFunction
@@ -153,16 +154,16 @@ class FlatMap:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
         return f"flat_map({_name(self.function)})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """None: the function is given the value columns."""
+        """No expressions: the function gets the value columns."""
         return ()
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Call the function for every row; a failure drops all that it made of the row."""
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Call the function on every row; a row on which it fails gives no rows and is reported."""
         origins: list[int] = []
         results: list[tuple[Any, ...]] = []
         bad = []
@@ -175,30 +176,34 @@ class FlatMap:
             results.extend(fresh)
             origins.extend([position] * len(fresh))
         values = pl.DataFrame(results, schema=dict(self.types), orient="row")
-        return Made(carried(rows, self.columns)[origins].hstack(values), bad)
+        return StepOutput(non_value_columns(rows, self.columns)[origins].hstack(values), bad)
 
 
 def _results(
     rows: pl.DataFrame, columns: Columns, expressions: Iterable[pl.Expr], types: Columns
 ) -> pl.DataFrame:
-    """Return the columns ``types`` that expressions make; raise where the types differ."""
+    """Return the columns ``types`` that expressions make.
+
+    Raises:
+        TypeError: a column has another type.
+    """
     used = list(expressions)
     seen = with_metadata(rows, columns, used)
-    made = evaluated(used, list(types), seen)
+    values = evaluate(used, list(types), seen)
     for name, dtype in types.items():
-        if made.schema[name] != dtype:
-            raise TypeError(f"column {name!r} became {made.schema[name]}, not {dtype}")
-    return made
+        if values.schema[name] != dtype:
+            raise TypeError(f"column {name!r} became {values.schema[name]}, not {dtype}")
+    return values
 
 
 def _python_rows(rows: pl.DataFrame, columns: Columns) -> Iterable[tuple[int, dict[str, Any]]]:
     return zip(rows[RECORD], rows.select(*columns).iter_rows(named=True), strict=True)
 
 
-def _items(made: object) -> Iterable[object]:
-    if isinstance(made, Mapping | str | bytes) or not isinstance(made, Iterable):
-        raise TypeError(f"gave a {type(made).__name__}, not an iterable of dicts")
-    return made
+def _items(rows: object) -> Iterable[object]:
+    if isinstance(rows, Mapping | str | bytes) or not isinstance(rows, Iterable):
+        raise TypeError(f"returned a {type(rows).__name__}, not an iterable of dicts")
+    return rows
 
 
 def _reason(error: Exception) -> str:
@@ -210,4 +215,4 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _assigned(expressions: Iterable[pl.Expr]) -> str:
-    return ", ".join(shown(expression) for expression in expressions)
+    return ", ".join(expression_text(expression) for expression in expressions)

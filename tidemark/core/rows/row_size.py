@@ -1,9 +1,9 @@
-"""How much room the rows of one record take: a function of their values alone.
+"""The size of rows in bytes, a function of their values alone.
 
-A text takes its UTF-8 bytes, a list or struct what is in it, all else eight, and so does null.
-What a record may take is bounded, so that a segment that holds nothing else still fits a message of
-the log, and no record can fill the memory by being multiplied.  See docs/semantics.md, "Raw
-records".
+A text counts its UTF-8 bytes, a list or struct the sum of its items, any other value and null eight
+bytes.  The size of the rows of one record is bounded by MAX_RECORD_BYTES.  So a segment of one
+record fits a message of the log, and a record that is multiplied cannot fill the memory.  See
+docs/semantics.md, "Raw records".
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ import polars as pl
 from tidemark.core.columns import without_nulls
 
 MAX_RECORD_BYTES = 4 * 2**20
-"""Most that all rows of a record may take, in all streams together."""
+"""Maximum size of all rows of a record, in all streams together."""
 
 _VALUE_BYTES = 8
 
@@ -23,23 +23,23 @@ Sizes = npt.NDArray[np.int64]
 
 
 def too_large(size_bytes: int) -> str:
-    """Return the reason of a record that takes too much."""
+    """Return the dead-letter reason of a record whose rows exceed MAX_RECORD_BYTES."""
     return f"rows of {size_bytes:,} bytes, at most {MAX_RECORD_BYTES:,} are possible"
 
 
 def row_bytes(columns: Iterable[pl.Series], height: int) -> Sizes:
-    """Return what each of ``height`` rows takes."""
+    """Return the size of each of ``height`` rows in bytes."""
     sizes = np.zeros(height, np.int64)
     for column in columns:
-        taken = _value_bytes(column)
+        column_sizes = _value_bytes(column)
         if column.null_count():
-            taken = np.where(column.is_null().to_numpy(), _VALUE_BYTES, taken)
-        sizes += taken
+            column_sizes = np.where(column.is_null().to_numpy(), _VALUE_BYTES, column_sizes)
+        sizes += column_sizes
     return sizes
 
 
 def _value_bytes(column: pl.Series) -> Sizes | int:
-    """Return what values take that are not null."""
+    """Return the sizes of a column's values; the sizes of nulls are undefined."""
     dtype = column.dtype
     if isinstance(dtype, pl.String):
         texts: Sizes = without_nulls(column.str.len_bytes()).to_numpy().astype(np.int64)
@@ -47,9 +47,9 @@ def _value_bytes(column: pl.Series) -> Sizes | int:
     if isinstance(dtype, pl.List):
         ends = item_counts(column).cumsum()
         items = column.explode(empty_as_null=False, keep_nulls=False)
-        taken = np.concatenate(([0], row_bytes([items], len(items)).cumsum()))
-        taken = np.concatenate(([0], taken[ends]))
-        return taken[1:] - taken[:-1]
+        totals = np.concatenate(([0], row_bytes([items], len(items)).cumsum()))
+        totals = np.concatenate(([0], totals[ends]))
+        return totals[1:] - totals[:-1]
     if isinstance(dtype, pl.Struct):
         return row_bytes((column.struct.field(field.name) for field in dtype.fields), len(column))
     return _VALUE_BYTES

@@ -1,25 +1,26 @@
 """The values of one row-wise expression, and the rows on which it fails.
 
-Evaluated on all rows at once; only where that raises are the guilty rows looked for.
+The expression is evaluated on all rows at once.  If that raises, the rows are split until the
+failing rows are found.
 """
 
 import polars as pl
 
-from tidemark.core.rows.expression import evaluated, first_line
+from tidemark.core.rows.expression import evaluate, first_line
 from tidemark.core.rows.probe import FAILURES
 
 _VALUE = "@value"
-_PIECES = 8
+_BATCHES = 8
 
 
 def row_values(
     expression: pl.Expr, rows: pl.DataFrame, dtype: pl.DataType
 ) -> tuple[pl.Series, dict[int, str]]:
-    """Return the value of each row, null where the expression fails, and why it failed by row."""
+    """Return the value of each row, null where the expression fails, and the error text by row."""
     faults: dict[int, str] = {}
-    pieces = _values(expression.alias(_VALUE), rows, 0, faults)
+    parts = _values(expression.alias(_VALUE), rows, 0, faults)
     empty = pl.Series(_VALUE, [], dtype)
-    return pl.concat([empty, *(piece.cast(dtype) for piece in pieces)]), faults
+    return pl.concat([empty, *(part.cast(dtype) for part in parts)]), faults
 
 
 def _values(
@@ -28,14 +29,14 @@ def _values(
     if rows.is_empty():
         return []
     try:
-        return [evaluated([expression], [_VALUE], rows)[_VALUE]]
+        return [evaluate([expression], [_VALUE], rows)[_VALUE]]
     except FAILURES as error:  # a user's expression may raise anything
         if rows.height == 1:
             faults[first] = first_line(error)
             return [pl.Series(_VALUE, [None])]
-    size = -(-rows.height // _PIECES)
+    size = -(-rows.height // _BATCHES)
     return [
-        piece
+        part
         for begin in range(0, rows.height, size)
-        for piece in _values(expression, rows[begin : begin + size], first + begin, faults)
+        for part in _values(expression, rows[begin : begin + size], first + begin, faults)
     ]

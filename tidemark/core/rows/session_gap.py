@@ -1,7 +1,7 @@
-"""The step before sessions whose gap is a value of the row: docs/semantics.md, "Sessions".
+"""The step before dynamic-gap sessions, whose gap is a value of the row.
 
-A row whose gap is null, not positive or longer than the longest allowed opens no session.  It must
-not vanish, so its record dies at ingest, with the reason.
+See docs/semantics.md, "Sessions".  A row whose gap is null, not positive or longer than the maximum
+opens no session.  Its record becomes a dead letter with the reason, so no row is lost silently.
 """
 
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.core.rows.expression import Columns, evaluated, shown
-from tidemark.core.rows.stateless import RECORD, Made, with_metadata
+from tidemark.core.rows.expression import Columns, evaluate, expression_text
+from tidemark.core.rows.stateless import RECORD, StepOutput, with_metadata
 from tidemark.core.time.duration import duration_text
 
 GAP_COLUMN = "session_gap_ms"
-"""The column that holds a gap which is no column of the stream already."""
+"""Name of the column for a gap that is an expression."""
 
 
 @dataclass(frozen=True)
 class SessionGap:
-    """Keep each row's gap, Int64 milliseconds, as a column; find the rows that have none."""
+    """Add each row's gap as a column, Int64 ms; report the rows without a valid gap."""
 
     columns: Columns
     gap: pl.Expr
@@ -28,23 +28,23 @@ class SessionGap:
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
-        return f"session({shown(self.gap)})"
+        """The name in errors and plans."""
+        return f"session({expression_text(self.gap)})"
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
         """The gap."""
         return (self.gap,)
 
-    def run(self, rows: pl.DataFrame) -> Made:
-        """Compute the gaps."""
+    def run(self, rows: pl.DataFrame) -> StepOutput:
+        """Return the rows with a valid gap; report the others with the reason."""
         seen = with_metadata(rows, self.columns, [self.gap])
-        gaps = evaluated([self.gap.alias(self.column)], [self.column], seen)
-        made = rows.with_columns(gaps)
+        gaps = evaluate([self.gap.alias(self.column)], [self.column], seen)
+        with_gaps = rows.with_columns(gaps)
         fits = gaps[self.column].is_between(1, self.longest_ms).fill_null(value=False)
         if fits.all():
-            return Made(made)
-        return Made(made.filter(fits), list(self._bad(made.filter(~fits))))
+            return StepOutput(with_gaps)
+        return StepOutput(with_gaps.filter(fits), list(self._bad(with_gaps.filter(~fits))))
 
     def _bad(self, rows: pl.DataFrame) -> Iterator[tuple[int, str]]:
         for record, gap_ms in rows.select(RECORD, self.column).iter_rows():

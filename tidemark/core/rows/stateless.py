@@ -1,18 +1,18 @@
 """The stateless operators of one source: records in, the rows of every keyed stream out.
 
-A graph is a list of steps in topological order; step 0 is the source.  Rules, which
-docs/semantics.md, "Stateless operators", states:
+A graph is a list of steps in topological order; step 0 is the source.  The rules are those of
+docs/semantics.md, "Stateless operators":
 
-1. Every step is a function of one row, so cutting the input changes nothing.  A step is evaluated
-   on all rows at once; only where that raises are the guilty rows looked for.
-2. A record is atomic: if a row of it raises in any step, or reaches a keyed stream with a null in
-   its key, the record dies.  It gives no row to any stream and one reason, that of the first step
-   in order of the graph.  So does one whose rows take more room than MAX_RECORD_BYTES.
-3. Rows keep the order of their records; the rows of one record are ordered by branch of a union,
-   then by position in what a flat_map or explode made.  SUB_ROW numbers them within a stream.
-4. A record that neither dies nor gives a row was filtered.
+1. Every step is a function of one row, so the cuts of the input change nothing.  A step is
+   evaluated on all rows at once; if that raises, the rows are split until the bad rows are found.
+2. A record is atomic.  The record is dead if one of its rows raises in any step, if a row reaches a
+   keyed stream with a null in its key, or if its rows exceed MAX_RECORD_BYTES.  A dead record gives
+   no row to any stream, and one reason: that of the first step in order of the graph.
+3. Rows keep the order of their records.  The rows of one record are ordered by branch of a union,
+   then by position in the output of a flat_map or explode.  SUB_ROW numbers them within a stream.
+4. A record that is not dead and gives no row is filtered.
 
-Integers wrap silently where an expression overflows 64 bits: that is polars' arithmetic.
+Integers wrap silently if an expression overflows 64 bits: that is polars' arithmetic.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,8 @@ from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes, too_large
 from tidemark.core.time.segment import ROW_COLUMNS, SUB_ROW
 
-RECORD = "@record"  # position of a row's record in the input frame
+RECORD = "@record"
+"""Int64 column of rows: the position of the row's record in the input frame."""
 
 DEAD_COLUMNS: dict[str, pl.DataType] = {
     "record": pl.Int64(),
@@ -38,30 +39,32 @@ DEAD_COLUMNS: dict[str, pl.DataType] = {
 
 NULL_KEY = "null key"
 
-_PIECES = 8  # finds one bad row in few runs, and a batch of bad rows in little more than one a row
+_BATCHES = 8
+"""Batches that a failing batch is split into: finds one bad row in few runs."""
 
 
-class Kind(Protocol):
-    """What a step does with rows; a frozen value."""
+class RowOperator(Protocol):
+    """The operator of a step, such as a filter; a frozen value."""
 
     @property
     def label(self) -> str:
-        """How errors and plans call it."""
+        """The name in errors and plans."""
 
     @property
     def expressions(self) -> tuple[pl.Expr, ...]:
-        """The expressions it evaluates."""
+        """The expressions that the operator evaluates."""
 
-    def run(self, rows: pl.DataFrame) -> "Made":
-        """Turn rows into the step's rows; raise on a bad row.
+    def run(self, rows: pl.DataFrame) -> "StepOutput":
+        """Return the step's rows; raise any exception on a bad row.
 
-        Columns that are no values of the stream stay with their rows.
+        ``rows``: the value columns of the input, and others such as RECORD, which stay with
+        their rows.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Rows a step made, and the records it found bad itself, with a reason each."""
+class StepOutput:
+    """The rows of a step, and the records that it reports as bad, each with a reason."""
 
     rows: pl.DataFrame
     bad: Sequence[tuple[int, str]] = ()
@@ -69,42 +72,48 @@ class Made:
 
 @dataclass(frozen=True)
 class Step:
-    """A node of the graph: ``inputs`` are earlier steps (several only for a union).
+    """A node of the graph; ``inputs`` are the numbers of earlier steps, several only for a union.
 
-    ``number``: the node's in the pipeline's logical graph, where sources share nodes after a union.
+    ``operator`` is None for the source and for a union, which leave rows as they are.  ``number``:
+    the node's number in the logical graph, where sources share nodes after a union.
     """
 
-    kind: Kind | None  # None: the source, or a union, which leave rows as they are
+    operator: RowOperator | None
     inputs: tuple[int, ...]
     columns: Columns
     number: int = 0
 
     @property
     def label(self) -> str:
-        """How errors and plans call the step."""
-        return self.kind.label if self.kind else "union" if self.inputs else "source"
+        """The name of the step in errors and plans."""
+        return self.operator.label if self.operator else "union" if self.inputs else "source"
 
     @property
     def text(self) -> str:
         """The step with its expressions in full."""
-        expressions = self.kind.expressions if self.kind else ()
+        expressions = self.operator.expressions if self.operator else ()
         return " ".join([self.label, *map(str, expressions)])
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedOutput:
     """An output of the graph: the rows of a step as a keyed stream."""
 
     step: int
     key: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Return the text in a plan's description; it must not change, as fingerprints hash it."""
+        return f"Keyed(step={self.step}, key={self.key})"
+
 
 @dataclass(frozen=True)
-class Evaluated:
-    """What a frame of records became.
+class GraphOutput:
+    """The rows of each keyed stream, and the dead records.
 
-    ``streams``: the ROW_COLUMNS that the records had, SUB_ROW and the stream's columns.
-    ``dead``: DEAD_COLUMNS, one row per dead record, in order.  ``passed``: by record.
+    ``streams``: by name, rows with the ROW_COLUMNS that the records had, SUB_ROW and the stream's
+    columns.  ``dead``: one row per dead record, in order, with DEAD_COLUMNS.  ``passed``: Boolean,
+    by record: whether it gave a row.
     """
 
     streams: Mapping[str, pl.DataFrame]
@@ -113,13 +122,13 @@ class Evaluated:
 
     @property
     def filtered(self) -> int:
-        """Count the records that gave no row and did not die."""
+        """The number of records that gave no row and are not dead."""
         return len(self.passed) - int(self.passed.sum()) - self.dead.height
 
 
 @dataclass
-class _Deaths:
-    """The reason each dead record died of: the first in order of steps, then of rows."""
+class _DeadRecords:
+    """The first reason of each dead record, in order of steps, then of rows."""
 
     reasons: dict[int, tuple[str, str]] = field(default_factory=dict)
 
@@ -136,31 +145,31 @@ class StatelessGraph:
     """All stateless operators between one source and the keyed streams it feeds."""
 
     steps: tuple[Step, ...]
-    streams: Mapping[str, Keyed]
+    streams: Mapping[str, KeyedOutput]
 
     @cached_property
     def metadata(self) -> tuple[str, ...]:
-        """The metadata columns that the records must have: those that a step names."""
-        steps = [step.kind for step in self.steps if step.kind]
-        return metadata_used(e for kind in steps for e in kind.expressions)
+        """The metadata columns that steps name, which the records must have."""
+        steps = [step.operator for step in self.steps if step.operator]
+        return metadata_used(e for operator in steps for e in operator.expressions)
 
-    def evaluate(self, records: pl.DataFrame) -> Evaluated:
-        """Run records through every step.
+    def evaluate(self, records: pl.DataFrame) -> GraphOutput:
+        """Return the rows that records become, and the dead records.
 
-        ``records``: one row each, ordered by (source, offset), with the source's value columns,
-        the ``metadata`` columns, and any of ROW_COLUMNS.
+        ``records``: one row per record, ordered by (source, offset), with the source's value
+        columns, the ``metadata`` columns, and any of ROW_COLUMNS.
         """
-        deaths = _Deaths()
+        dead_records = _DeadRecords()
         frames: list[pl.DataFrame] = []
         index = pl.Series(RECORD, np.arange(records.height))
         for step in self.steps:
             frames.append(
-                self._step(step, frames, deaths) if step.inputs else records.hstack([index])
+                self._step(step, frames, dead_records) if step.inputs else records.hstack([index])
             )
         for keyed in self.streams.values():
-            _kill_null_keys(frames[keyed.step], keyed, deaths)
-        self._kill_oversized(frames, records.height, deaths)
-        dead = deaths.frame()
+            _kill_null_keys(frames[keyed.step], keyed, dead_records)
+        self._kill_oversized(frames, records.height, dead_records)
+        dead = dead_records.frame()
         streams = {
             name: self._stream(frames[keyed.step], keyed, dead)
             for name, keyed in self.streams.items()
@@ -168,14 +177,16 @@ class StatelessGraph:
         passed = np.zeros(records.height, np.bool_)
         for stream in streams.values():
             passed[stream[RECORD].to_numpy()] = True
-        return Evaluated(
+        return GraphOutput(
             {name: stream[:, 1:] for name, stream in streams.items()},
             dead,
             pl.Series("passed", passed),
         )
 
-    def _step(self, step: Step, frames: Sequence[pl.DataFrame], deaths: _Deaths) -> pl.DataFrame:
-        if step.kind is None:
+    def _step(
+        self, step: Step, frames: Sequence[pl.DataFrame], dead_records: _DeadRecords
+    ) -> pl.DataFrame:
+        if step.operator is None:
             branches = [frames[source] for source in step.inputs]
             if len(branches) == 1:
                 return branches[0]
@@ -183,29 +194,31 @@ class StatelessGraph:
             return pl.concat([branch.select(names) for branch in branches]).sort(
                 RECORD, maintain_order=True
             )
-        given = frames[step.inputs[0]]
-        parts = [part for part in _run(step.kind, given, deaths) if part.height]
+        rows = frames[step.inputs[0]]
+        parts = [part for part in _run(step.operator, rows, dead_records) if part.height]
         if len(parts) == 1:
             return parts[0]
-        others = carried(given, self.steps[step.inputs[0]].columns).schema
-        made = pl.DataFrame(schema={**others, **step.columns})
-        return pl.concat([made, *(part.select(made.columns) for part in parts)])
+        others = non_value_columns(rows, self.steps[step.inputs[0]].columns).schema
+        empty = pl.DataFrame(schema={**others, **step.columns})
+        return pl.concat([empty, *(part.select(empty.columns) for part in parts)])
 
-    def _kill_oversized(self, frames: Sequence[pl.DataFrame], height: int, deaths: _Deaths) -> None:
-        """Let records die whose rows no segment could hold."""
-        taken = [
+    def _kill_oversized(
+        self, frames: Sequence[pl.DataFrame], height: int, dead_records: _DeadRecords
+    ) -> None:
+        """Report the records whose rows exceed MAX_RECORD_BYTES as dead."""
+        sizes_of_rows = [
             (rows[RECORD], row_bytes((rows[n] for n in self.steps[step].columns), rows.height))
             for step, rows in ((keyed.step, frames[keyed.step]) for keyed in self.streams.values())
         ]
-        if sum(int(sizes.sum()) for _, sizes in taken) <= MAX_RECORD_BYTES:
-            return  # not even all together
+        if sum(int(sizes.sum()) for _, sizes in sizes_of_rows) <= MAX_RECORD_BYTES:
+            return  # all records together do not exceed it
         total = np.zeros(height, np.int64)
-        for records, sizes in taken:
+        for records, sizes in sizes_of_rows:
             np.add.at(total, records.to_numpy(), sizes)
         for record in np.flatnonzero(total > MAX_RECORD_BYTES).tolist():
-            deaths.add(record, "log", too_large(int(total[record])))
+            dead_records.add(record, "log", too_large(int(total[record])))
 
-    def _stream(self, rows: pl.DataFrame, keyed: Keyed, dead: pl.DataFrame) -> pl.DataFrame:
+    def _stream(self, rows: pl.DataFrame, keyed: KeyedOutput, dead: pl.DataFrame) -> pl.DataFrame:
         if dead.height:
             rows = rows.filter(~pl.col(RECORD).is_in(dead["record"].implode()))
         columns = self.steps[keyed.step].columns
@@ -214,40 +227,42 @@ class StatelessGraph:
         return rows[[RECORD, *lead, *columns]]
 
 
-def _run(kind: Kind, rows: pl.DataFrame, deaths: _Deaths) -> Iterator[pl.DataFrame]:
-    """Yield what a step makes of rows, in order; cut them until the rows that raise are alone."""
+def _run(
+    operator: RowOperator, rows: pl.DataFrame, dead_records: _DeadRecords
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a step, in order; split the input until each row that raises is alone."""
     if rows.is_empty():
         return
     try:
-        result = kind.run(rows)
+        result = operator.run(rows)
     except FAILURES as error:  # a user's function or expression may raise anything
         if rows.height == 1:
-            deaths.add(rows.item(0, RECORD), kind.label, first_line(error))
+            dead_records.add(rows.item(0, RECORD), operator.label, first_line(error))
             return
-        for part in rows.iter_slices(-(-rows.height // _PIECES)):
-            yield from _run(kind, part, deaths)
+        for part in rows.iter_slices(-(-rows.height // _BATCHES)):
+            yield from _run(operator, part, dead_records)
         return
     for record, reason in result.bad:
-        deaths.add(record, kind.label, reason)
+        dead_records.add(record, operator.label, reason)
     yield result.rows
 
 
-def carried(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """Return the columns that go along with their rows: all but the values."""
+def non_value_columns(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """Return the columns that stay with their rows: all except the value columns."""
     return rows.select(name for name in rows.columns if name not in columns)
 
 
-def _kill_null_keys(rows: pl.DataFrame, keyed: Keyed, deaths: _Deaths) -> None:
+def _kill_null_keys(rows: pl.DataFrame, keyed: KeyedOutput, dead_records: _DeadRecords) -> None:
     if not any(rows[name].null_count() for name in keyed.key):
         return
     null = pl.any_horizontal(pl.col(name).is_null() for name in keyed.key)
     operator = f"key_by({', '.join(keyed.key)})"
     for record in rows.filter(null)[RECORD]:
-        deaths.add(record, operator, NULL_KEY)
+        dead_records.add(record, operator, NULL_KEY)
 
 
 def _sub_rows(records: pl.Series) -> pl.Series:
-    """Number the rows of each record from 0; rows of a record stand together."""
+    """Return the number of each row within its record, from 0; rows of a record are contiguous."""
     numbers = records.to_numpy()
     position = np.arange(len(numbers), dtype=np.int32)
     first = np.ones(len(numbers), np.bool_)
@@ -259,5 +274,5 @@ def _sub_rows(records: pl.Series) -> pl.Series:
 def with_metadata(
     rows: pl.DataFrame, columns: Columns, expressions: Sequence[pl.Expr]
 ) -> pl.DataFrame:
-    """Return what expressions may see: the values, and the metadata columns they name."""
+    """Return the columns that expressions see: value columns, and metadata that they name."""
     return rows.select(*columns, *metadata_used(expressions))

@@ -1,9 +1,9 @@
-"""Where the blocks of keyed state lie: in memory, or wherever a backend puts them.
+"""Stores of the blocks of keyed state: in memory, or where a backend puts them.
 
-State holds blocks: frames that never change once they are stored.  A backend (runtime/backends)
-may move a block that nobody looks at out of memory and bring it back when its frame is asked for;
-it comes back equal, so no result can tell one backend from another.  A block that state no longer
-refers to is let go by its store.
+State holds blocks: frames that never change after they are stored.  A backend (runtime/backends)
+may move an unused block out of memory, and load it when its frame is read.  The loaded frame is
+equal, so results do not depend on the backend.  A store drops a block when state no longer refers
+to it.
 """
 
 from typing import Protocol
@@ -12,33 +12,37 @@ import polars as pl
 
 
 class Block(Protocol):
-    """A frame in a store."""
+    """An immutable frame in a store."""
 
     @property
     def height(self) -> int:
-        """Lines of the frame; asking brings nothing back."""
+        """The number of lines; does not load the frame."""
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes the frame has in memory; asking brings nothing back."""
+        """The approximate size of the frame in memory; does not load the frame."""
 
     def frame(self) -> pl.DataFrame:
-        """Return the frame."""
+        """Return the frame, loaded if needed."""
 
 
 class BlockStore(Protocol):
-    """Keeps blocks."""
+    """A store of blocks, such as memory or RocksDB."""
 
     @property
     def frame_bytes(self) -> int | None:
-        """How large frames should be at most that are read in parts; None: as large as they are."""
+        """The maximum size of frames that are read in parts; None for no maximum."""
 
     def put(self, due_ms: int, frame: pl.DataFrame, /) -> Block:
-        """Take a frame whose lines are wanted until about ``due_ms``: what to keep together."""
+        """Store a frame and return its block.
+
+        ``due_ms``: the time until which the lines are needed, about; a hint for what to store
+        together.
+        """
 
 
-class _Held:
-    """A block in memory."""
+class _MemoryBlock:
+    """A block that holds its frame in memory."""
 
     __slots__ = ("_frame", "height")
 
@@ -48,7 +52,7 @@ class _Held:
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes it has."""
+        """The approximate size of the frame."""
         return int(self._frame.estimated_size())
 
     def frame(self) -> pl.DataFrame:
@@ -56,15 +60,15 @@ class _Held:
         return self._frame
 
 
-class InMemory:
-    """Keeps every block in memory, at no cost."""
+class MemoryStore:
+    """The store that keeps every frame in memory, as it is."""
 
     frame_bytes = None
 
     def put(self, _due_ms: int, frame: pl.DataFrame) -> Block:
-        """Hold the frame itself."""
-        return _Held(frame)
+        """Return a block that holds the frame itself."""
+        return _MemoryBlock(frame)
 
 
-IN_MEMORY = InMemory()
-"""The store of state that nobody gave another one."""
+IN_MEMORY = MemoryStore()
+"""The default store."""

@@ -1,4 +1,7 @@
-"""Blocks: frames of partial aggregates that state appends to, and merges as they become many."""
+"""Helpers for blocks: frames of partial aggregates that state appends and merges.
+
+When blocks are merged follows size-tiered compaction, as in log-structured merge trees.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -11,14 +14,14 @@ from tidemark.core.state.block_store import Block
 Numbers = npt.NDArray[np.int64]
 
 PIECE_BYTES = 4 * 2**20
-"""About how much of a snapshot is made at once ..."""
+"""Approximate size of a piece of a snapshot ..."""
 
 PIECE_LINES = 32_768
-"""... or how many lines of it, where they lie in one block."""
+"""... or its number of lines, if they are in one block."""
 
 
 def in_pieces(blocks: Iterable[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
-    """Gather blocks until they have the bytes of a piece; an empty one is left out."""
+    """Yield blocks in groups of about PIECE_BYTES; empty blocks are left out."""
     piece: list[pl.DataFrame] = []
     size = 0
     for block in blocks:
@@ -33,10 +36,10 @@ def in_pieces(blocks: Iterable[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
 
 
 def lines_at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
-    """Return some lines in the order of ``at``; those that lie behind each other are not copied.
+    """Return the lines at positions ``at``, in that order; contiguous lines are not copied.
 
-    Column by column: of a whole frame another thread of polars takes them, and where lines are
-    few, waiting for it to have its turn takes longer than all else.
+    It works column by column.  For a whole frame polars uses its thread pool, and for few lines
+    the wait for a thread takes longer than the work.
     """
     if at.size and bool((at[1:] == at[:-1] + 1).all()):
         return frame.slice(int(at[0]), at.size)
@@ -45,31 +48,32 @@ def lines_at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
 
 
 def in_one_chunk(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame whose columns are each in one chunk; made as in ``lines_at``."""
+    """Return a frame with one chunk per column; column by column, as ``lines_at``."""
     return pl.DataFrame([column.rechunk() for column in frame])
 
 
 def total_bytes(blocks: Iterable[Block]) -> int:
-    """Return about how many bytes blocks have."""
+    """Return the approximate size of blocks in bytes."""
     return sum(block.size_bytes for block in blocks)
 
 
 def stacked(blocks: list[pl.DataFrame]) -> pl.DataFrame:
-    """Put blocks under each other; a part that a block left out is null there, which means zero."""
+    """Return blocks concatenated; a part that a block leaves out is null, which means zero."""
     return pl.concat(blocks, how="diagonal")
 
 
 def frames_of(blocks: Iterable[Block]) -> Iterator[pl.DataFrame]:
-    """Yield the frames of blocks; each is brought back when its turn comes."""
+    """Yield the frames of blocks; each is loaded when it is its turn."""
     return (block.frame() for block in blocks)
 
 
 def merge_newest(
     blocks: list[Block], many: int, merged: Callable[[list[pl.DataFrame]], Block]
 ) -> None:
-    """Merge the newest blocks once there are ``many``, with older ones that are not much larger.
+    """Merge the newest blocks once there are ``many``, with older ones not larger than their sum.
 
-    A line is merged again only with as many others, so its share of the work is logarithmic.
+    ``merged`` makes one block of frames.  A line is merged again only with as many other lines, so
+    the number of merges per line is logarithmic.
     """
     if len(blocks) < many:
         return
@@ -81,11 +85,11 @@ def merge_newest(
     blocks[first:] = [merged(list(frames_of(blocks[first:])))]
 
 
-def crowd(sizes: list[int], many: int, few: int) -> int | None:
-    """Find ``many`` neighbours of similar size, none of them over ``many`` times another.
+def size_tier(sizes: list[int], many: int, few: int) -> int | None:
+    """Return where the smallest tier begins: ``many`` neighbours of similar size; None without one.
 
-    ``sizes`` go down; below ``few`` all are alike.  Returns where the smallest such begin, or None
-    where there are none: then the number of sizes is logarithmic in their sum.
+    ``sizes`` descend.  Sizes are similar if none is over ``many`` times another; all sizes below
+    ``few`` are similar.  Without a tier, the number of sizes is logarithmic in their sum.
     """
     for begin in range(len(sizes) - many, -1, -1):
         if sizes[begin] <= many * max(sizes[begin + many - 1], few // many):

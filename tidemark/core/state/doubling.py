@@ -1,7 +1,7 @@
-"""Questions about sequences and forests whose answers hang on each other, without loops over them.
+"""Searches in sequences and forests by pointer doubling, without loops over elements.
 
-Each takes as many rounds as the length has bits, with all elements at once.  A forest is an array
-that says of each node which one is above it; one at the top is above itself.
+Each function takes about log2(n) rounds over all elements at once.  A forest is an array ``parent``
+with the parent of each node; a root is its own parent.
 """
 
 from typing import Protocol
@@ -13,24 +13,24 @@ from tidemark.core.time.segment import NEVER_MS
 
 
 class Merge(Protocol):
-    """A ufunc of two numbers."""
+    """A NumPy ufunc of two numbers, such as ``np.add``."""
 
     def at(self, numbers: Numbers, places: Numbers, values: Numbers, /) -> None:
-        """Merge values into the numbers at places."""
+        """Merge values into the numbers at places, in place."""
 
 
 def last_above(values: Numbers, at: Numbers, limit: Numbers) -> Numbers:
-    """Return the last place before each of ``at`` with a value above its limit, or -1."""
+    """Return for each of ``at`` the last place before it with a value above its limit, or -1."""
     place = at.copy()
     for width, highest in reversed(_highest(values)):
-        # ``highest[p]`` is of the ``width`` places before p.
+        # ``highest[p]`` is the highest of the ``width`` values before p.
         skips = (place >= width) & (highest[place] <= limit)
         place[skips] -= width
     return place - 1
 
 
 def _highest(values: Numbers) -> list[tuple[int, Numbers]]:
-    """Return for each power of two the highest of so many values before each place."""
+    """Return for each power of two the highest of that many values before each place."""
     level = np.concatenate([[NEVER_MS], values])
     levels, width = [(1, level)], 1
     while width * 2 <= values.size:
@@ -42,10 +42,10 @@ def _highest(values: Numbers) -> list[tuple[int, Numbers]]:
 
 
 def highest_before(values: Numbers, number: Numbers) -> Numbers:
-    """Return for each place the highest value of those before it with a lower number, or NEVER_MS.
+    """Return for each place the highest value before it with a lower number, or NEVER_MS.
 
-    ``number``: 0 to n - 1 in any order.  Of two numbers the highest bit in which they differ says
-    which is lower, so each pair is met in one round.
+    ``number``: a permutation of 0 to n - 1.  The highest bit in which two numbers differ decides
+    which is lower, so each pair is compared in exactly one round.
     """
     order = np.argsort(values, kind="stable")
     rank = np.empty(values.size, np.int64)
@@ -62,13 +62,16 @@ def highest_before(values: Numbers, number: Numbers) -> Numbers:
 
 
 def lowest_over(begin: Numbers, stop: Numbers, values: Numbers, size: int, none: int) -> Numbers:
-    """Return for each of ``size`` places the lowest value of the stretches over it, or ``none``."""
+    """Return for each of ``size`` places the lowest value of the ranges that cover it, or ``none``.
+
+    Range i is ``[begin[i], stop[i])`` and has ``values[i]``.
+    """
     some = np.flatnonzero(begin < stop)
     begin, stop, values = begin[some], stop[some], values[some]
     bits = np.frexp((stop - begin).astype(np.float64))[1] - 1
     lowest = np.full(size, none)
     for bit in range(int(bits.max(initial=0)), -1, -1):
-        # From stretches of twice the width to those of this one.
+        # From ranges of twice the width to ranges of this width.
         wider, width = lowest, 1 << bit
         lowest = wider.copy()
         if width < size:
@@ -79,60 +82,62 @@ def lowest_over(begin: Numbers, stop: Numbers, values: Numbers, size: int, none:
     return lowest
 
 
-def tops(above: Numbers) -> Numbers:
-    """Return the last node on the way up from each one; that one is above itself."""
+def roots(parent: Numbers) -> Numbers:
+    """Return the root of each node."""
     while True:
-        higher = above[above]
-        if np.array_equal(higher, above):
-            return above
-        above = higher
+        higher = parent[parent]
+        if np.array_equal(higher, parent):
+            return parent
+        parent = higher
 
 
-def reached(above: Numbers, begins: Mask) -> Mask:
-    """Return the nodes on the ways up from some."""
+def ancestors_of(parent: Numbers, begins: Mask) -> Mask:
+    """Return a mask of the nodes in ``begins`` and all their ancestors."""
     marked = begins.copy()
     while True:
-        marked[above[marked]] = True
-        higher = above[above]
-        if np.array_equal(higher, above):
+        marked[parent[marked]] = True
+        higher = parent[parent]
+        if np.array_equal(higher, parent):
             return marked
-        above = higher
+        parent = higher
 
 
-def gathered(above: Numbers, values: Numbers, merge: Merge) -> Numbers:
-    """Merge into the value of each node those of all nodes below it.
+def subtree_totals(parent: Numbers, values: Numbers, merge: Merge) -> Numbers:
+    """Return for each node its value merged with the values of all its descendants.
 
-    ``merge`` is ``np.add`` or another one that has no order.
+    ``merge``: ``np.add`` or another commutative and associative ufunc.
     """
-    every = np.arange(above.size)
-    made = values.copy()
-    # ``made`` has what is less than 2**k steps below, ``ancestor`` is 2**k steps above or nowhere.
-    ancestor = np.where(above == every, above.size, above)
+    every = np.arange(parent.size)
+    totals = values.copy()
+    # ``totals`` has the values less than 2**k steps below; ``ancestor`` is 2**k steps above, or
+    # parent.size if there is none.
+    ancestor = np.where(parent == every, parent.size, parent)
     while True:
-        at = np.flatnonzero(ancestor < above.size)
+        at = np.flatnonzero(ancestor < parent.size)
         if not at.size:
-            return made
-        merge.at(made, ancestor[at], made[at])
-        ancestor = np.append(ancestor, above.size)[ancestor]
+            return totals
+        merge.at(totals, ancestor[at], totals[at])
+        ancestor = np.append(ancestor, parent.size)[ancestor]
 
 
-def heavy_paths(above: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
-    """Cut a forest into paths, from each node on to the one above if it is the heaviest below that.
+def heavy_paths(parent: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the heavy-path decomposition of a forest (Sleator and Tarjan, 1983).
 
-    Returns of each node the top of its path, and how many other paths lie above that: no more than
-    the weight of all has bits, where nodes weigh at least what those below them weigh together.
+    A path continues from a node to its parent if the node is the parent's heaviest child.  Returns
+    for each node the top of its path, and the number of paths above that path.  If each node weighs
+    at least as much as its children together, that number is at most log2 of the total weight.
     """
-    every = np.arange(above.size)
-    order = np.lexsort((weight, above))
-    order = order[above[order] != order]
+    every = np.arange(parent.size)
+    order = np.lexsort((weight, parent))
+    order = order[parent[order] != order]
     last = np.ones(order.size, np.bool_)
-    last[:-1] = above[order][1:] != above[order][:-1]
+    last[:-1] = parent[order][1:] != parent[order][:-1]
     up = every.copy()
-    up[order[last]] = above[order[last]]
-    top = tops(up)
-    level, at = np.zeros(above.size, np.int64), top
+    up[order[last]] = parent[order[last]]
+    top = roots(up)
+    level, at = np.zeros(parent.size, np.int64), top
     while True:
-        higher = above[at]
+        higher = parent[at]
         goes_on = higher != at
         if not goes_on.any():
             return top, level

@@ -1,27 +1,28 @@
-"""Slots by the time at which something is due.
+"""The due index: slots by the time at which they are due.
 
-Of each slot the earliest time it was put for counts, until that time has passed: whoever postpones
-what is due puts the slot again when it comes too early.  So growing sessions cost nothing here.
+Only the earliest time of a slot counts, until that time has passed.  If the real due time has moved
+later, the caller gets the slot too early and puts it again.  So a growing session costs nothing
+here.
 """
 
 import numpy as np
 
-from tidemark.core.state.blocks import crowd
+from tidemark.core.state.blocks import size_tier
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.segment import FOREVER_MS
 
 _MANY = 8
-"""Arrays of similar size that are merged into one."""
+"""Number of arrays of similar size that are merged into one."""
 
 _FEW = 4_096
-"""Entries; smaller arrays are of similar size."""
+"""Entries; all smaller arrays count as of similar size."""
 
 _LARGE = 1 << 19
-"""Entries; no merge makes a larger array, so that none takes long."""
+"""Maximum entries of a merged array, so that no merge takes long."""
 
 
 class DueIndex:
-    """Sorted arrays of times and slots; of each the passed part is cut off."""
+    """Sorted arrays of times and slots, merged by size tiers; passed entries are cut off."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -29,7 +30,7 @@ class DueIndex:
         self._next_ms = np.empty(0, np.int64)  # by slot: its earliest entry
 
     def put(self, slots: Numbers, at_ms: Numbers) -> None:
-        """Make different slots due, unless they are already due before."""
+        """Make distinct slots due at ``at_ms``; a slot that is already due earlier stays so."""
         self._make_room(int(slots.max(initial=-1)) + 1)
         earlier = np.flatnonzero(at_ms < self._next_ms[slots])
         if not earlier.size:
@@ -48,7 +49,7 @@ class DueIndex:
     def _merge(self) -> None:
         """Merge arrays of similar size once there are many of them."""
         self._parts.sort(key=lambda part: part[0].size, reverse=True)
-        begin = crowd([times.size for times, _ in self._parts], _MANY, _FEW)
+        begin = size_tier([times.size for times, _ in self._parts], _MANY, _FEW)
         if begin is None:
             return
         merged = self._parts[begin : begin + _MANY]
@@ -56,31 +57,31 @@ class DueIndex:
             self._parts[begin : begin + _MANY] = [self._joined(merged)]
 
     def _joined(self, parts: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
-        """Return one array with the entries that count."""
+        """Return one sorted array of the entries that count."""
         times = np.concatenate([times for times, _ in parts])
         slots = np.concatenate([slots for _, slots in parts])
         count = self._next_ms[slots] == times
         times, slots = times[count], slots[count]
-        order = np.argsort(times, kind="stable")  # fast: it finds and merges what is in order
+        order = np.argsort(times, kind="stable")  # timsort: it merges runs that are in order
         return times[order], slots[order]
 
-    def pass_due(self, until_ms: int) -> Numbers:
-        """Return the slots that were put for times up to ``until_ms``, once; they count no more."""
-        came = []
+    def pop_due(self, until_ms: int) -> Numbers:
+        """Remove and return the slots that are due up to ``until_ms``, in ascending order."""
+        due = []
         for number, (times, slots) in enumerate(self._parts):
             if times.size and times[0] <= until_ms:
                 stop = int(np.searchsorted(times, until_ms, "right"))
-                came.append(slots[:stop][self._next_ms[slots[:stop]] == times[:stop]])
+                due.append(slots[:stop][self._next_ms[slots[:stop]] == times[:stop]])
                 self._parts[number] = times[stop:], slots[stop:]
-        if not came:
+        if not due:
             return np.empty(0, np.int64)
         self._parts = [part for part in self._parts if part[0].size]
-        every = np.unique(np.concatenate(came))
+        every = np.unique(np.concatenate(due))
         self._next_ms[every] = FOREVER_MS
         return every
 
     def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
+        """Raise AssertionError if an invariant is broken."""
         earliest = np.full(self._next_ms.size, FOREVER_MS)
         for times, slots in self._parts:
             assert bool((times[1:] >= times[:-1]).all()), "times out of order"

@@ -1,8 +1,8 @@
-"""Slots by hash: few sorted arrays, merged as they become many.
+"""The hash index: slots by hash, in few sorted arrays that are merged as they become many.
 
-A slot is a number by which somebody keeps something; here it has one hash, until it is let go.  An
-entry stays when its slot dies, and goes when arrays are merged: only then the slot is free for
-another hash.  Looking up costs a binary search per hash and array, whatever is stored.
+A slot is the number of a line (line_table.py).  A slot has one entry with its hash.  The entry
+stays when the line dies, and is dropped in a merge; only then may the slot get another hash.  A
+look-up is a binary search per hash and array.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ import numpy as np
 from tidemark.core.state.keyed_lines import Hashes, Mask, Numbers, ranges
 
 _LARGER = 4
-"""Each array has more than this many times the entries of the next one ..."""
+"""Each array has more than this many times the entries of the next array ..."""
 
 _FEW = 4_096
-"""... and more entries than this, but the last."""
+"""... and, except for the last array, more entries than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class _Level:
 
     @classmethod
     def of(cls, hashes: Hashes, slots: Numbers) -> "_Level":
-        """Hold entries in order of hash."""
+        """Return a level of entries in order of hash."""
         return cls(hashes, slots, bool((hashes[1:] != hashes[:-1]).all()))
 
     def find(self, hashes: Hashes) -> tuple[Numbers, Numbers]:
-        """Return the slots of hashes, and of each the place of its hash."""
+        """Return the slots of hashes, and for each slot the position of its hash in ``hashes``."""
         first = np.searchsorted(self.hashes, hashes)
         place = np.flatnonzero(self.hashes.take(first, mode="clip") == hashes)
         first = first[place]
@@ -41,7 +41,7 @@ class _Level:
 
 
 class HashIndex:
-    """Slots by hash."""
+    """Slots by hash, as sorted levels, largest first."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -49,9 +49,9 @@ class HashIndex:
         self.size = 0
 
     def find(self, hashes: Hashes) -> tuple[Numbers, Numbers]:
-        """Return the slots of hashes, dead or alive, and of each the place of its hash.
+        """Return the slots of hashes, and for each slot the position of its hash in ``hashes``.
 
-        Fastest with hashes in order.
+        Slots of dead lines may be among them.  Sorted hashes are fastest.
         """
         none = np.empty(0, np.int64)
         found = [level.find(hashes) for level in self._levels]
@@ -59,7 +59,10 @@ class HashIndex:
         return np.concatenate([none, *slots]), np.concatenate([none, *places])
 
     def add(self, hashes: Hashes, slots: Numbers, alive: Mask) -> Numbers:
-        """Add slots in order of hash; return those that were let go: dead, by ``alive`` of all."""
+        """Add slots in order of hash; return the dead slots that merges dropped.
+
+        ``alive``: by slot, whether its line lives.
+        """
         self._levels.append(_Level.of(hashes, slots))
         self.size += slots.size
         freed = []
@@ -71,18 +74,18 @@ class HashIndex:
         older, newer = self._levels[-2].slots.size, self._levels[-1].slots.size
         return older <= max(newer * _LARGER, _FEW)
 
-    def let_go(self, alive: Mask) -> Numbers:
-        """Let all dead slots go; return them."""
+    def drop_dead(self, alive: Mask) -> Numbers:
+        """Drop the entries of all dead slots; return these slots."""
         return self._merge(self._levels, alive) if self._levels else np.empty(0, np.int64)
 
     def _merge(self, levels: list[_Level], alive: Mask) -> Numbers:
-        """Put one level in place of the last few."""
+        """Replace the last levels, ``levels``, by one level without dead slots; return these."""
         hashes = np.concatenate([level.hashes for level in levels])
         slots = np.concatenate([level.slots for level in levels])
         lives = alive[slots]
         freed: Numbers = slots[~lives]
         hashes, slots = hashes[lives], slots[lives]
-        order = np.argsort(hashes, kind="stable")  # fast: it finds and merges what is in order
+        order = np.argsort(hashes, kind="stable")  # timsort: it merges runs that are in order
         del self._levels[-len(levels) :]
         if order.size:
             self._levels.append(_Level.of(hashes[order], slots[order]))
@@ -90,7 +93,7 @@ class HashIndex:
         return freed
 
     def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
+        """Raise AssertionError if an invariant is broken."""
         every = [np.empty(0, np.int64), *(level.slots for level in self._levels)]
         slots = np.concatenate(every)
         assert slots.size == self.size, "entries miscounted"

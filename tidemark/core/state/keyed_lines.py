@@ -1,8 +1,8 @@
-"""Keyed lines as columns, and the keys of rows.
+"""Lines of keyed state as columns, and the distinct keys of rows.
 
-A line is what an operator knows of a key, or of one window of a key: the key, a few facts, partial
-aggregates.  Lines are found by a hash of their keys.  It lives in memory only and decides nothing:
-candidates are compared by key.
+A line is the state of a key, or of one window of a key: the key, a few facts, and partial
+aggregates.  Lines are found by a hash of their key.  The hash exists in memory only and decides
+nothing: candidates are compared by key.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
-from tidemark.core.rows.keys import different_keys
+from tidemark.core.rows.keys import distinct_keys
 from tidemark.core.state.blocks import lines_at, stacked
 
 Facts = npt.NDArray[np.void]
@@ -24,15 +24,15 @@ Numbers = npt.NDArray[np.int64]
 
 
 def hashes_of(keys: pl.DataFrame) -> Hashes:
-    """Hash keys for looking them up; good for this process only."""
+    """Return the hashes of keys, UInt64, for look-ups; they are valid in this process only."""
     hashed = keys.hash_rows(seed=0) if keys.width > 1 else keys.to_series().hash(seed=0)
     hashes: Hashes = hashed.to_numpy()
     return hashes
 
 
 def keys_of(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashes, Numbers]:
-    """Return the different keys in order of hash, and for each row the place of its own."""
-    keys, index = different_keys(rows, key)
+    """Return the distinct keys in order of hash, their hashes, and the key position of each row."""
+    keys, index = distinct_keys(rows, key)
     hashes = hashes_of(keys)
     order = np.argsort(hashes, kind="stable")
     place = np.empty(order.size, np.int64)
@@ -41,7 +41,7 @@ def keys_of(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Hashe
 
 
 def running_highest(values: Numbers, group: Numbers) -> Numbers:
-    """Return the running maximum within each group; groups lie behind each other."""
+    """Return the running maximum within each group; groups are contiguous."""
     frame = pl.DataFrame({"value": values, "group": group})
     highest: Numbers = frame.select(pl.col("value").cum_max().over("group")).to_series().to_numpy()
     return highest
@@ -49,7 +49,11 @@ def running_highest(values: Numbers, group: Numbers) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines as columns: ``keys`` (and hashes of them), facts with ROWS, and partial aggregates."""
+    """Lines as columns.
+
+    ``keys``: the key columns.  ``hashes``: of the keys.  ``facts``: a structured array with the
+    operator's facts, ROWS among them.  ``partials``: partial aggregates, with ROWS.
+    """
 
     keys: pl.DataFrame
     hashes: Hashes
@@ -57,7 +61,7 @@ class Lines:
     partials: pl.DataFrame
 
     def at(self, index: Numbers) -> "Lines":
-        """Return some of them, in the order of ``index``."""
+        """Return the lines at positions ``index``, in that order."""
         return Lines(
             lines_at(self.keys, index),
             self.hashes[index],
@@ -66,11 +70,11 @@ class Lines:
         )
 
     def in_order(self) -> "Lines":
-        """Return them in order of hash."""
+        """Return the lines in order of hash."""
         return self.at(np.argsort(self.hashes, kind="stable"))
 
     def frame(self) -> pl.DataFrame:
-        """Return them as one frame: keys, facts, partials without ROWS."""
+        """Return the lines as one frame: key columns, facts, partials without ROWS."""
         names = self.facts.dtype.names or ()
         facts = [pl.Series(name, np.ascontiguousarray(self.facts[name])) for name in names]
         partials = [part for part in self.partials if part.name != ROWS]
@@ -78,7 +82,7 @@ class Lines:
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, key: Sequence[str], dtype: np.dtype[np.void]) -> "Lines":
-        """Read what ``frame`` returned; ``dtype`` is that of the facts."""
+        """Return the lines of a frame that ``frame`` returned; ``dtype``: type of the facts."""
         names = dtype.names or ()
         facts = np.empty(frame.height, dtype)
         for name in names:
@@ -89,7 +93,7 @@ class Lines:
 
 
 def ranges(begin: Numbers, count: Numbers) -> Numbers:
-    """Return ``begin``, ``begin`` + 1 and so on, ``count`` of each."""
+    """Return the integers of the ranges ``[begin, begin + count)``, concatenated."""
     total = np.add.accumulate(count)
     counted: Numbers = np.arange(total[-1] if total.size else 0) + np.repeat(
         begin - total + count, count
@@ -97,10 +101,10 @@ def ranges(begin: Numbers, count: Numbers) -> Numbers:
     return counted
 
 
-def stretches_of(begins: Mask, lines: int) -> list[tuple[int, int]]:
-    """Return from where to where stretches of about so many lines go, none of which parts a group.
+def group_ranges(begins: Mask, lines: int) -> list[tuple[int, int]]:
+    """Return ranges ``(begin, stop)`` of about ``lines`` lines that never split a group.
 
-    ``begins`` says of each line whether it is the first of its group.
+    ``begins``: for each line, whether it is the first of its group.
     """
     first = np.flatnonzero(begins)
     cuts = first.take(np.searchsorted(first, np.arange(0, begins.size, lines)), mode="clip")
@@ -108,7 +112,7 @@ def stretches_of(begins: Mask, lines: int) -> list[tuple[int, int]]:
 
 
 def joined(parts: Sequence[Lines]) -> Lines:
-    """Put lines under each other."""
+    """Return lines concatenated."""
     if len(parts) == 1:
         return parts[0]
     return Lines(
@@ -120,7 +124,7 @@ def joined(parts: Sequence[Lines]) -> Lines:
 
 
 def same_keys(keys: pl.DataFrame, others: pl.DataFrame) -> Mask:
-    """Compare keys line by line; null equals null."""
+    """Return whether keys are equal, line by line; null equals null."""
     same = np.ones(keys.height, np.bool_)
     for ours, theirs in zip(keys, others, strict=True):
         equal = ours == theirs

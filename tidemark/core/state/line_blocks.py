@@ -1,11 +1,12 @@
-"""Where keys and partial aggregates of lines lie: immutable blocks, named by slots.
+"""Keys and partial aggregates of lines in immutable blocks, found by slot.
 
-A slot is the number of a line for as long as it lives.  Lines come as blocks; they die one by one
-and move when blocks are merged, which nobody sees: a slot is all that others know.  Merges only
-copy what lives and never make a block larger than a bound, so none takes long.  They are rare: a
-block is copied when many are of similar size, or when more than half of it is dead.
+A slot is the number of a line as long as it lives.  Lines are added as blocks.  They die one by
+one, and move when blocks are merged; callers know slots only and do not notice.  A merge copies
+live lines only and never makes a block larger than a bound, so no merge takes long.  Merges are
+rare: a block is copied if it is small, if more than half of it is dead, or if many blocks are of
+similar size.
 
-The store says how large a frame may be; of one that is larger, a look-up would bring back too much.
+The store sets the maximum size of a frame: a look-up in a larger frame would load too much.
 """
 
 from collections.abc import Callable
@@ -15,27 +16,28 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.state.block_store import Block, BlockStore
-from tidemark.core.state.blocks import crowd, in_one_chunk, lines_at, stacked
-from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys, stretches_of
+from tidemark.core.state.blocks import in_one_chunk, lines_at, size_tier, stacked
+from tidemark.core.state.keyed_lines import Mask, Numbers, group_ranges, same_keys
 from tidemark.core.time.segment import FOREVER_MS
 
 _MANY = 8
-"""Blocks of similar size that are merged."""
+"""Number of blocks of similar size that are merged."""
 
 _FEW = 4_096
-"""Lines; blocks with fewer are merged at once."""
+"""Lines; blocks with fewer live lines are merged at once."""
 
 _LARGE = 1 << 18
-"""Lines; no merge makes a larger block."""
+"""Maximum lines of a merged block."""
 
 _GONE = -1
 
 
 @dataclass(slots=True, eq=False)
 class LineBlock:
-    """Lines at places from ``first`` on; ``live`` of them live.
+    """A block of lines at places ``first``, ``first + 1`` ...; ``live`` of them are alive.
 
-    ``is_full``: as large as the store wants it, so not merged as long as most of it lives.
+    ``slots``: of the lines, also of dead ones.  ``is_full``: over half the store's maximum size, so
+    the block is not merged as long as most of its lines live.
     """
 
     keys: Block
@@ -47,35 +49,35 @@ class LineBlock:
 
     @property
     def size(self) -> int:
-        """Count the lines, alive or not."""
+        """The number of lines, alive or dead."""
         return self.slots.size
 
     def keys_at(self, at: Numbers) -> pl.DataFrame:
-        """Return the keys of some lines, by their places in the block."""
+        """Return the keys of lines by their positions in the block."""
         return lines_at(self.keys.frame(), at)
 
     def partials_at(self, at: Numbers) -> pl.DataFrame:
-        """Return the partials of some lines, by their places in the block."""
+        """Return the partials of lines by their positions in the block."""
         return lines_at(self.partials.frame(), at)
 
     def size_bytes(self) -> int:
-        """Return about how many bytes the live lines have."""
+        """Return the approximate size of the live lines in bytes."""
         held_bytes = self.keys.size_bytes + self.partials.size_bytes
         return held_bytes * self.live // self.size
 
 
 class LineBlocks:
-    """Keys and partials of lines by slot."""
+    """Keys and partials of lines, by slot."""
 
     def __init__(self, store: BlockStore) -> None:
-        """Start empty; ``store``: where frames lie."""
+        """Start empty; ``store``: of the frames."""
         self._store = store
         self._blocks: list[LineBlock] = []  # by first place
         self._place = np.empty(0, np.int64)  # by slot; no place is used twice
         self._next = 0
 
     def put(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
-        """Keep lines under slots that have none."""
+        """Add lines under slots that have no line."""
         if not slots.size:
             return
         if int(slots.max()) >= self._place.size:
@@ -85,15 +87,15 @@ class LineBlocks:
         self._merge()
 
     def _append(self, slots: Numbers, keys: pl.DataFrame, partials: pl.DataFrame) -> None:
-        """Add lines as one block, or as several where the store wants no larger ones.
+        """Add lines as one block, or as several if the store limits the size.
 
-        Lines of one key that lie behind each other stay together, as snapshots need them.
+        Contiguous lines of one key stay in one block, because snapshots need that.
         """
         bounds = [(0, slots.size)]
         if self._store.frame_bytes is not None:
             size_bytes = int(keys.estimated_size() + partials.estimated_size())
             lines = -(-slots.size // (size_bytes // self._store.frame_bytes + 1))
-            bounds = stretches_of(np.append(True, ~same_keys(keys[1:], keys[:-1])), lines)
+            bounds = group_ranges(np.append(True, ~same_keys(keys[1:], keys[:-1])), lines)
         for low, high in bounds:
             part = slice(low, high)
             self._append_block(slots[part], keys[part], partials[part])
@@ -114,13 +116,13 @@ class LineBlocks:
         self._next += block.size
 
     def _located(self, slots: Numbers) -> Numbers:
-        """Return the number of the block of each slot."""
+        """Return for each slot the position of its block in ``_blocks``."""
         firsts = [block.first for block in self._blocks]
         number: Numbers = np.searchsorted(firsts, self._place[slots], "right") - 1
         return number
 
     def ordered(self, slots: Numbers) -> Numbers:
-        """Return the order in which slots are read fastest."""
+        """Return the order, as positions, in which slots are read fastest."""
         return np.argsort(self._place[slots])
 
     def keys(self, slots: Numbers) -> pl.DataFrame:
@@ -153,7 +155,7 @@ class LineBlocks:
         return read if in_order else lines_at(read, np.argsort(order))
 
     def drop(self, slots: Numbers) -> None:
-        """Let lines go."""
+        """Drop lines."""
         gone = np.bincount(self._located(slots), minlength=len(self._blocks)).tolist()
         for block, count in zip(self._blocks, gone, strict=True):
             block.live -= count
@@ -167,7 +169,7 @@ class LineBlocks:
         return lives
 
     def _merge(self) -> None:
-        """Copy what lives in blocks that are small, half dead or many of similar size."""
+        """Merge blocks that are small, half dead, or many of similar size."""
         merged = [block for block in self._blocks if block.live < _FEW and not block.is_full]
         if len(merged) > 1:
             self._copy(merged)
@@ -176,12 +178,12 @@ class LineBlocks:
             self._copy(half_dead)
         by_size = sorted(self._blocks, key=lambda block: block.live, reverse=True)
         by_size = [block for block in by_size if block.live < _LARGE // 2 and not block.is_full]
-        begin = crowd([block.live for block in by_size], _MANY, _FEW)
+        begin = size_tier([block.live for block in by_size], _MANY, _FEW)
         if begin is not None:
             self._copy(by_size[begin : begin + _MANY])
 
     def _copy(self, blocks: list[LineBlock]) -> None:
-        """Put one block in place of some, of the smallest only where all were too large."""
+        """Replace blocks by one of their live lines; only the smallest if all are too large."""
         blocks = sorted(blocks, key=lambda block: block.live)
         lines = np.add.accumulate([block.live for block in blocks])
         blocks = blocks[: max(1, int(np.searchsorted(lines, _LARGE, "right")))]
@@ -192,16 +194,16 @@ class LineBlocks:
         self._blocks = [block for block in self._blocks if block not in blocks]
         self._append(slots, in_one_chunk(stacked(keys)), in_one_chunk(stacked(partials)))
 
-    def held(self) -> list[tuple[LineBlock, Numbers]]:
-        """Return the blocks, and where in each the lines are that live; neither changes later."""
+    def live_lines(self) -> list[tuple[LineBlock, Numbers]]:
+        """Return the blocks, and in each the positions of live lines; neither changes later."""
         return [(block, np.flatnonzero(self._lives(block))) for block in self._blocks]
 
     def size_bytes(self) -> int:
-        """Return about how many bytes the live lines have."""
+        """Return the approximate size of the live lines in bytes."""
         return sum(block.size_bytes() for block in self._blocks)
 
     def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
+        """Raise AssertionError if an invariant is broken."""
         for block in self._blocks:
             assert block.live == np.count_nonzero(self._lives(block)), "live lines miscounted"
             assert block.keys.height == block.partials.height == block.size, "uneven block"

@@ -1,12 +1,11 @@
-"""Partial aggregates of runs of lines: every prefix, and every stretch of one length.
+"""Merged partials of lines: every prefix of a group, and ranges of one length.
 
-Merging is associative but has no inverse, so neither subtracts: prefixes come from the prefixes of
-pairs, except where every aggregate has a running form; stretches from stretches of half the length.
-Both take about as many merges as there are lines (times the bits of the length), in a few
-group-bys; nothing loops over lines.
+A merge is associative but has no inverse, so nothing is subtracted.  Prefixes come from the
+prefixes of pairs (a parallel prefix sum), unless every aggregate has a running form.  Ranges of a
+length come from ranges of half the length.  Both take about as many merges as there are lines
+(times log2 of the length), in a few group-bys.  Nothing loops over lines.
 
-Lines are frames of partials in an order that merging keeps; groups of them are numbered from 0 in
-that order.
+``lines`` is a frame of partials.  Groups of lines are contiguous and numbered from 0.
 """
 
 import numpy as np
@@ -19,46 +18,46 @@ from tidemark.core.state.keyed_lines import Mask, Numbers
 _GROUP = "@group"
 
 
-def grouped(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> pl.DataFrame:
-    """Merge the lines of each group; one line per group, in order."""
+def merge_groups(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> pl.DataFrame:
+    """Return the merged lines of each group: one line per group, in order."""
     if not group.size or group[-1] == group.size - 1:
         return lines
     return _merged(aggregation, [lines], [group])
 
 
-def numbered(begins: Mask) -> Numbers:
-    """Number groups by their first lines."""
+def group_numbers(begins: Mask) -> Numbers:
+    """Return the group number of each line; ``begins``: whether it is the first of its group."""
     numbers: Numbers = np.add.accumulate(begins.astype(np.int64)) - 1
     return numbers
 
 
 def prefixes(aggregation: Aggregation, lines: pl.DataFrame, group: Numbers) -> pl.DataFrame:
-    """Return for each line the merged lines of its group up to and including it."""
+    """Return for each line the merge of its group's lines up to and including it."""
     place = np.arange(group.size)
     rank = place - np.searchsorted(group, group)
     if not rank.any():
         return lines
-    made = aggregation.running(lines, group)
-    if made is not None:
-        return made
-    pair = numbered(rank % 2 == 0)
+    running = aggregation.running(lines, group)
+    if running is not None:
+        return running
+    pair = group_numbers(rank % 2 == 0)
     of_pairs = group[np.searchsorted(pair, np.arange(pair[-1] + 1))]
-    pairs = prefixes(aggregation, grouped(aggregation, lines, pair), of_pairs)
+    pairs = prefixes(aggregation, merge_groups(aggregation, lines, pair), of_pairs)
     first, odd = rank == 0, rank % 2 == 1
     rest = np.flatnonzero(~first & ~odd)
     later = _merged(aggregation, [pairs[pair[rest] - 1], lines[rest]], [rest, rest])
-    made = stacked([lines[np.flatnonzero(first)], pairs[pair[odd]], later])
+    merged = stacked([lines[np.flatnonzero(first)], pairs[pair[odd]], later])
     order = np.concatenate([np.flatnonzero(first), np.flatnonzero(odd), rest])
-    return made[np.argsort(order)]
+    return merged[np.argsort(order)]
 
 
-def stretches(
+def merged_ranges(
     aggregation: Aggregation, lines: pl.DataFrame, begin: Numbers, length: int
 ) -> pl.DataFrame:
-    """Return for each of ``begin`` the merged ``length`` lines from there on.
+    """Return for each position in ``begin`` the merge of the ``length`` lines from there on.
 
-    All of them must be there; what is made on the way of lines that do not belong together is
-    never looked at.
+    All these lines must exist.  Intermediate merges of lines that do not belong together are never
+    read.
     """
     every = np.arange(begin.size)
     parts, groups = [lines.clear()], [every[:0]]

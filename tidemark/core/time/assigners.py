@@ -1,6 +1,6 @@
-"""Event-time assigners: what of a record says when it happened (docs/semantics.md, "Event time").
+"""Event-time assigners: how the event time of a record is found (docs/semantics.md, "Event time").
 
-Whatever the form, event time becomes int64 milliseconds UTC, floored, also before 1970.
+Every form of event time becomes int64 milliseconds UTC, floored, also before 1970.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ import polars as pl
 from tidemark.errors import PipelineError
 
 UNITS = ("s", "ms", "us", "ns", "iso8601")
-"""How a column can hold event time: numbers since 1970 in a unit, or ISO 8601 text."""
+"""Units of a column of event times: numbers since 1970 in a unit, or ISO 8601 text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnTime:
-    """Event time from a column; ``zone`` (IANA) is that of texts that name no offset."""
+    """Event time from a column; ``zone`` (IANA) is the zone of texts without an offset."""
 
     column: str
     unit: str = "ms"
@@ -24,16 +24,18 @@ class ColumnTime:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise PipelineError(f"unit of event time {self.column!r}: {self.unit!r} not in {UNITS}")
+            raise PipelineError(
+                f"unit of event time {self.column!r}: {self.unit!r} is not one of {UNITS}"
+            )
         if self.zone is None:
             return
         what = f"zone {self.zone!r} of event time {self.column!r}"
         if self.unit != "iso8601":
-            raise PipelineError(f"{what}: only with unit 'iso8601', not {self.unit!r}")
+            raise PipelineError(f"{what}: a zone needs unit 'iso8601', not {self.unit!r}")
         try:
             pl.Series([0]).cast(pl.Datetime("ms")).dt.replace_time_zone(self.zone)
         except pl.exceptions.ComputeError:
-            raise PipelineError(f"{what}: no IANA time zone") from None
+            raise PipelineError(f"{what}: not an IANA time zone") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,12 +50,12 @@ class ExpressionTime:
 
 @dataclass(frozen=True, slots=True)
 class RecordTime:
-    """Event time is the Kafka record's timestamp."""
+    """Event time is the timestamp of the Kafka record."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestTime:
-    """Event time is the moment ingest read the record; it never goes back within a partition."""
+    """Event time is the time at which ingest read the record; it never decreases in a partition."""
 
 
 EventTime: TypeAlias = ColumnTime | ExpressionTime | RecordTime | IngestTime

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``"500ms"``, ``"2s"``, ``"1m"``, ``"1h"``, ``"1d"``."""
+"""Durations as users write them: ``"500ms"``, ``"2s"``, ``"1m"``, ``"1h"``, ``"1d"``."""
 
 import re
 from datetime import timedelta
@@ -6,23 +6,23 @@ from datetime import timedelta
 from tidemark.errors import PipelineError
 
 Duration = str | int | timedelta
-"""Text with a unit, a ``timedelta``, or an int of milliseconds."""
+"""A duration: text with a unit, a ``timedelta``, or an int of milliseconds."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TEXT = re.compile(r"(-?[0-9]{1,18})(ms|s|m|h|d)")
-_LONGEST_MS = 2**53  # 285,000 years: sums of a few still fit in int64 with room for event times
+_LONGEST_MS = 2**53  # 285,000 years: the sum of a few durations and an event time fits int64
 
 
 def duration_ms(value: Duration, what: str) -> int:
     """Return a duration in milliseconds; ``what`` names it in the error.
 
     Raises:
-        PipelineError: ``value`` is no duration, or no whole number of milliseconds.
+        PipelineError: ``value`` is not a duration of whole milliseconds, or is too long.
     """
     ms = _parsed_ms(value)
     if ms is None:
         raise PipelineError(
-            f"{what}: {value!r} is no duration; write text such as '500ms', '2s', '1m', '1h' or "
+            f"{what}: {value!r} is not a duration; write text such as '500ms', '2s', '1m', '1h' or "
             "'1d', a timedelta of whole milliseconds, or an int of milliseconds"
         )
     if abs(ms) > _LONGEST_MS:
@@ -31,7 +31,7 @@ def duration_ms(value: Duration, what: str) -> int:
 
 
 def is_duration(text: str) -> bool:
-    """Whether text means a duration."""
+    """Return whether text is a duration."""
     return _parsed_ms(text) is not None
 
 
@@ -49,7 +49,7 @@ def _parsed_ms(value: object) -> int | None:
 
 
 def duration_text(ms: int) -> str:
-    """Return the shortest text that ``duration_ms`` reads back as ``ms``."""
+    """Return the shortest text that ``duration_ms`` parses as ``ms``."""
     for unit, unit_ms in reversed(_UNIT_MS.items()):
         if ms % unit_ms == 0 and ms != 0:
             return f"{ms // unit_ms}{unit}"

@@ -1,11 +1,13 @@
-"""From what a record says to event time: int64 milliseconds UTC, or a reason why there is none.
+"""Event time of records: int64 milliseconds UTC, or the reason why it is absent.
 
-A number is taken in the unit the source names and in no other: one that lies outside the years
-0001 to 9999 in it, or before the source's ``min_time``, has no event time.  The reason names unit
-and range, and the unit in which the number would lie between 2000 and 2100, if there is one.
+A number is read in the unit that the source declares, and in no other.  It is not an event time if
+it is outside the years 0001 to 9999, or before the source's ``min_time``.  The reason names the
+unit and the range, and the unit in which the number would be between 2000 and 2100, if there is
+one.
 
-Floats of seconds are read to the microsecond and then floored: 1767225601.001 as a double is a
-little less than that, and still means 1 ms.  See docs/semantics.md, "Event time".
+Floats of seconds are rounded to the microsecond and then floored to the millisecond.  So
+1767225601.001, which is slightly less as a double, still means 1 ms.  See docs/semantics.md, "Event
+time".
 """
 
 from dataclasses import dataclass, replace
@@ -27,25 +29,25 @@ NO_ZONE = "no offset, and the source names no zone"
 NO_INSTANT = "skipped or repeated by a clock change of the zone"
 
 REASONS = ("", MISSING, OUT_OF_RANGE, TOO_EARLY, NO_TEXT, NO_ZONE, NO_INSTANT)
-"""Why a record has no event time, by code; 0 where it has one."""
+"""Reasons why a record has no event time, by code; code 0 means that it has one."""
 
 EARLIEST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 LATEST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
-# A unit's length in ms as a fraction: multiply, then floor-divide.
+# The length of a unit in ms as a fraction: multiply, then floor-divide.
 _UNIT_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FITS = ("", *_PER_SECOND)
-_FITTING_S = (946_684_800, 4_102_444_800)  # 2000 to 2100: at most one unit fits a number
+_FITTING_S = (946_684_800, 4_102_444_800)  # 2000 to 2100, so at most one unit fits a number
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """Event time of each record, and a code into REASONS; ``ms`` counts only where that is 0.
+    """The event time of each record, in ``ms``, or the code of a reason.
 
-    ``unit``: that of numbers.  ``fits``: of numbers out of range, the unit that they may be of, as
-    a code.
+    ``reason``: a code in REASONS; ``ms`` is valid where it is 0.  ``unit``: of numbers.  ``fits``:
+    for numbers out of range, the code of the unit that would fit.
     """
 
     ms: Times
@@ -55,19 +57,19 @@ class EventTimes:
 
     @property
     def known(self) -> Mask:
-        """Tell which records have an event time."""
+        """A mask of the records that have an event time."""
         known: Mask = self.reason == 0
         return known
 
     def not_before(self, min_ms: int | None) -> "EventTimes":
-        """Return the same, without times before ``min_ms``."""
+        """Return the event times with those before ``min_ms`` marked as too early."""
         if min_ms is None:
             return self
         early = self.known & (self.ms < min_ms)
         return replace(self, reason=np.where(early, _code(TOO_EARLY), self.reason))
 
     def why(self, index: int, min_ms: int | None) -> str:
-        """Say why a record has no event time, with unit and range; empty where it has one."""
+        """Return the reason why a record has no event time, with unit and range, or ""."""
         reason = REASONS[self.reason[index]]
         if reason not in (OUT_OF_RANGE, TOO_EARLY):
             return reason
@@ -80,8 +82,8 @@ class EventTimes:
         return f"{reason}; in {fit} it would fit" if fit not in ("", self.unit) else reason
 
     def spread(self, records: npt.NDArray[np.intp], height: int) -> "EventTimes":
-        """Return them as those of ``records`` among ``height``; the others' are missing."""
-        if len(records) == height:  # they are in order, too
+        """Return event times of ``height`` records: these for ``records``, the others missing."""
+        if len(records) == height:  # all records, in order
             return self
         ms, reason = np.zeros(height, np.int64), np.full(height, _code(MISSING), np.uint8)
         ms[records], reason[records] = self.ms, self.reason
@@ -93,7 +95,7 @@ class EventTimes:
 
 
 def column_times(spec: ColumnTime, column: pl.Series) -> EventTimes:
-    """Return the event times that a source's column holds."""
+    """Return the event times in a source's column."""
     if spec.unit == "iso8601":
         return _text_times(column, spec.zone)
     if column.dtype.is_float():
@@ -102,7 +104,7 @@ def column_times(spec: ColumnTime, column: pl.Series) -> EventTimes:
 
 
 def value_times(column: pl.Series) -> EventTimes:
-    """Return the event times that an expression made: Int64 ms, or a Datetime with a zone."""
+    """Return the values of an expression as event times: Int64 ms, or a Datetime with a zone."""
     if not isinstance(column.dtype, pl.Datetime):
         return _number_times(column, "ms")
     times = _number_times(column.to_physical(), column.dtype.time_unit)
@@ -110,7 +112,7 @@ def value_times(column: pl.Series) -> EventTimes:
 
 
 def record_times(timestamps: Times) -> EventTimes:
-    """Return Kafka timestamps as event times; a negative one means that there is none."""
+    """Return Kafka timestamps as event times; a negative timestamp is missing."""
     reason = _codes(timestamps > LATEST_MS, OUT_OF_RANGE)
     reason[timestamps < 0] = _code(MISSING)
     return EventTimes(timestamps, reason)

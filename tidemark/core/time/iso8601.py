@@ -1,9 +1,9 @@
-"""ISO 8601 texts to event time: int64 milliseconds UTC, or a reason why there is none.
+"""ISO 8601 texts as event time: int64 milliseconds UTC, or the reason why it is absent.
 
-Texts have a date, ``T`` or a space, a time with optional seconds and fraction (to the nanosecond,
+A text is a date, ``T`` or a space, a time with optional seconds and fraction (to the nanosecond,
 floored to ms), and ``Z``, ``+02``, ``+0200`` or ``+02:00``.  A text without an offset needs the
-source's zone, and must name exactly one instant there: not one that a change of the clocks skipped
-or repeated.  Leap seconds (``:60``) are no instants.
+source's zone, and must name exactly one instant there: a local time that a clock change skipped or
+repeated is refused.  Leap seconds (``:60``) are refused.
 """
 
 import numpy as np
@@ -34,9 +34,9 @@ _LAST_DAY = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
 def text_times(column: pl.Series, zone: str | None) -> tuple[Times, Mask, Mask, Mask]:
-    """Return the ms of each text, and three masks of those that are none.
+    """Return the ms of each text, and three masks of texts without an event time.
 
-    The masks: no ISO 8601 text; no offset and no zone; no single instant in the zone.
+    The masks: not an ISO 8601 text; no offset and no zone; not exactly one instant in the zone.
     """
     parts = column.str.extract_groups(_TEXT).struct.unnest()
     parts.columns = _PARTS
@@ -77,7 +77,7 @@ def _on_the_calendar(number: dict[str, Times]) -> Mask:
 
 
 def _civil_ms(number: dict[str, Times]) -> Times:
-    """Return the ms since 1970 of a Gregorian date and time, counting years from March."""
+    """Return the ms since 1970 of Gregorian dates and times; years are counted from March."""
     march_month = (number["month"] + 9) % 12
     year = number["year"] - (number["month"] <= 2)
     before_year = 365 * year + year // 4 - year // 100 + year // 400
@@ -88,7 +88,7 @@ def _civil_ms(number: dict[str, Times]) -> Times:
 
 
 def _in_zone(ms: Times, naive: Mask, zone: str) -> tuple[Times, Mask]:
-    """Read the naive times as local ones; tell which are not exactly one instant."""
+    """Return ms with the naive times read in the zone, and a mask of those without one instant."""
     local = pl.Series(ms[naive]).cast(pl.Datetime("ms"))
     instants = local.dt.replace_time_zone(zone, ambiguous="null", non_existent="null").cast(
         pl.Int64

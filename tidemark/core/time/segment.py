@@ -1,8 +1,8 @@
-"""The log's unit: what one ingest commit took for one log partition.
+"""The segment: the log's unit, what one ingest commit wrote to one log partition.
 
-A segment carries all that downstream needs to be a pure function of the log (docs/semantics.md,
-"Segments"): the rows, each with the watermark its own source had just before it, and one mark per
-source that spoke.  Row frames are keyed by stream and ordered by (source, offset, sub_row).
+A segment carries everything that makes downstream a pure function of the log (docs/semantics.md,
+"Segments"): the rows, each with the watermark of its source just before it, and one mark per source
+that took part.  Frames of rows are keyed by stream and ordered by (source, offset, sub_row).
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ NEVER_MS = -(2**63)
 FOREVER_MS = 2**63 - 1
 """After every event time: the clock once input has ended."""
 
-# Columns that lead every row frame; the sign keeps them apart from the user's own names.
+# Columns that lead every frame of rows; names of users never begin with "@".
 SOURCE = "@source"  # index into Segment.sources
 OFFSET = "@offset"  # offset in the raw partition
 SUB_ROW = "@sub_row"  # position among the rows that one record became
 EVENT_TIME = "@event_time"  # ms
-WATERMARK = "@watermark"  # ms: the source's own, just before this row
-ARRIVAL = "@arrival"  # place of its record in the log; only for operators that ask for it
+WATERMARK = "@watermark"  # ms: of the row's source, just before the row
+ARRIVAL = "@arrival"  # place of the row's record in the log; only if an operator needs it
 
 ROW_COLUMNS: dict[str, pl.DataType] = {
     SOURCE: pl.UInt16(),
@@ -49,10 +49,11 @@ def is_operator_source(source: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """What one source says in a segment: a raw partition, or an operator as a whole.
+    """The progress of one source in a segment: a raw partition, or an operator as a whole.
 
-    Offset ranges of successive marks tile the raw partition: filtered, dead and foreign records are
-    inside the range.  A mark that is not idle wakes its source, even with an empty range.
+    Offset ranges of successive marks tile the raw partition: filtered and dead records, and records
+    of other log partitions, are inside the range.  A mark that is not idle wakes its source, even
+    with an empty range.
     """
 
     source: str  # "topic/partition", or operator_source(name)
@@ -70,11 +71,11 @@ class SourceMark:
 
     @property
     def wakes(self) -> bool:
-        """Whether the source took part: it read something or says that it is not idle."""
+        """Whether the source took part: its range is not empty, or it is not idle."""
         return not self.idle or self.next_offset > self.first_offset
 
     def unread(self) -> "SourceMark":
-        """Return what the source said before its range was read: awake if it takes part at all."""
+        """Return the mark before its range was read: not idle if the source takes part."""
         if not self.wakes:
             return self
         return replace(
@@ -90,8 +91,8 @@ class SourceMark:
 class Segment:
     """Rows and marks of one commit for one log partition.
 
-    ``partitions`` maps each raw topic of this log to its number of partitions as ingest knows it:
-    the sources that the clock waits for.  ``part`` counts the pieces of a commit split for size.
+    ``partitions``: for each raw topic of the log, its number of partitions as ingest knows it; the
+    clock waits for these sources.  ``part``: number of the part, if a commit was split for size.
     """
 
     epoch: int
@@ -103,16 +104,16 @@ class Segment:
 
     @property
     def height(self) -> int:
-        """Count the rows of all streams."""
+        """The number of rows of all streams."""
         return sum(frame.height for frame in self.streams.values())
 
     def split(self, row: int) -> tuple["Segment", ...]:
-        """Cut before the first record that starts at ``row`` or later in log order.
+        """Return the segment split before the first record that starts at ``row`` or later.
 
-        The parts together mean what the whole meant (docs/semantics.md, "Parts"): every source
-        that takes part is awake from the first part on, so that all join at the same clock, and
-        those with rows to come hold the clock back.  Returns the segment alone when no record
-        starts there.
+        The parts together mean the same as the whole (docs/semantics.md, "Parts"): every source
+        that takes part is awake from the first part on, so all join at the same clock, and sources
+        with rows still to come hold the clock back.  Returns the segment alone if no record starts
+        there.
         """
         start = self._record_start(max(row, 1))
         if start is None:
@@ -124,10 +125,10 @@ class Segment:
         )
         unread = replace(mark, first_offset=offset, watermark_before_ms=watermark_ms)
         index, at = pl.col(SOURCE), pl.col(OFFSET)
-        taken = (index < source) | ((index == source) & (at < offset))
-        head = {name: frame.filter(taken) for name, frame in self.streams.items()}
+        before = (index < source) | ((index == source) & (at < offset))
+        head = {name: frame.filter(before) for name, frame in self.streams.items()}
         tail = {
-            name: frame.filter(~taken).with_columns(index - source)
+            name: frame.filter(~before).with_columns(index - source)
             for name, frame in self.streams.items()
         }
         marks = (*self.sources[:source], read, *(other.unread() for other in later))
@@ -137,7 +138,7 @@ class Segment:
         )
 
     def _record_start(self, row: int) -> tuple[int, int, int] | None:
-        """Find the first record that starts at ``row`` or later: its source, offset, watermark."""
+        """Return source, offset, watermark of the first record that starts at or after ``row``."""
         if self.height <= row:
             return None
         columns = (SOURCE, OFFSET, SUB_ROW, WATERMARK)

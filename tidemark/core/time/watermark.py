@@ -1,15 +1,15 @@
-"""Watermarks: how far time has come in a raw partition, before each of its records.
+"""Watermarks: the progress of event time in a raw partition, before each of its records.
 
-Every kind is a running maximum of *candidates*, so its state is one int: the largest candidate so
-far.  NEVER_MS before the first.
+Every kind is a running maximum of *candidates*.  Its state is one int: the largest candidate so
+far, NEVER_MS before the first.
 
-* bounded: a record's candidate is its event time; the watermark is the largest less the delay;
-* punctuated: the event time of marked records, and of no others;
-* from an expression: what the expression makes of a record, null being none.
+* bounded: the candidate of a record is its event time; the watermark is the largest less the delay;
+* punctuated: only marked records have a candidate, their event time;
+* from an expression: the candidate is the value of the expression; null is no candidate.
 
-A record dated too far in the future is quarantined: it neither becomes a row nor moves time.  It
-is compared with its Kafka timestamp, which is recorded, so a replay decides alike; without one,
-with the partition's own progress, its largest candidate.
+A record too far in the future is quarantined: it becomes no row and does not move time.  Its event
+time is compared with its Kafka timestamp, which is recorded, so a replay decides the same.  Without
+a timestamp it is compared with the partition's largest candidate.
 
 See docs/semantics.md, "Watermarks".
 """
@@ -40,7 +40,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Punctuated:
-    """The event time of the last record for which ``when`` is true."""
+    """The watermark is the largest event time of the records for which ``when`` is true."""
 
     when: pl.Expr
 
@@ -50,7 +50,7 @@ class Punctuated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FromExpression:
-    """The largest value of an expression so far: Int64 ms, or a Datetime with a zone."""
+    """The watermark is the largest value of an expression: Int64 ms, or a Datetime with a zone."""
 
     candidate: pl.Expr
 
@@ -62,19 +62,19 @@ Watermark: TypeAlias = Bounded | Punctuated | FromExpression
 
 
 def bounded(delay: str | int | timedelta) -> Bounded:
-    """Trust each raw partition to be at most ``delay`` out of order: ``bounded("2s")``."""
+    """Assume that each raw partition is at most ``delay`` out of order: ``bounded("2s")``."""
     return Bounded(duration_ms(delay, "watermark bounded()"))
 
 
 def monotonic() -> Bounded:
-    """Trust each raw partition to be in order of event time."""
+    """Assume that each raw partition is in order of event time."""
     return Bounded(0)
 
 
 def punctuated(when: pl.Expr) -> Punctuated:
     """Move time only at marked records, to their event time: ``punctuated(when=col("end"))``.
 
-    ``when`` says of one record whether it promises that nothing earlier follows; null is no.
+    ``when``: a Boolean of one record, true if no earlier record follows it; null is not true.
     """
     return Punctuated(when)
 
@@ -82,14 +82,14 @@ def punctuated(when: pl.Expr) -> Punctuated:
 def from_expression(candidate: pl.Expr) -> FromExpression:
     """Take the watermark from the records themselves: ``from_expression(col("complete_to"))``.
 
-    ``candidate`` is made of one record: Int64 ms, or a Datetime with a zone; null says nothing.
-    The watermark is the largest so far, so it never goes back.
+    ``candidate``: of one record, Int64 ms or a Datetime with a zone; null is no candidate.  The
+    watermark is the largest candidate so far, so it never goes back.
     """
     return FromExpression(candidate)
 
 
 def delay_ms(watermark: Watermark) -> int:
-    """Return how far the watermark stays behind the largest candidate."""
+    """Return the delay of the watermark behind the largest candidate."""
     return watermark.delay_ms if isinstance(watermark, Bounded) else 0
 
 
@@ -106,9 +106,10 @@ def largest_of(watermark_ms: int, delay_ms: int) -> int:
 def watermarks_before(
     candidates: Times, counts: Mask, largest_ms: int, delay_ms: int
 ) -> tuple[Times, int]:
-    """Return the watermark before each record, and the largest candidate after all.
+    """Return the watermark before each record, and the largest candidate after all records.
 
-    ``counts`` tells which records have one; ``largest_ms`` is that of the records before.
+    ``counts``: a mask of the records that have a candidate.  ``largest_ms``: the largest candidate
+    before these records.
     """
     largest = running_largest(candidates, counts, largest_ms)
     earlier = largest[:-1]
@@ -116,7 +117,7 @@ def watermarks_before(
 
 
 def running_largest(candidates: Times, counts: Mask, largest_ms: int) -> Times:
-    """Return the largest candidate before each record, and after the last: one more item."""
+    """Return the largest candidate before each record and after the last: one item more."""
     steps = np.empty(len(candidates) + 1, np.int64)
     steps[0] = largest_ms
     steps[1:] = np.where(counts, candidates, NEVER_MS)
@@ -124,11 +125,11 @@ def running_largest(candidates: Times, counts: Mask, largest_ms: int) -> Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
-    """Records as the quarantine sees them, as columns.
+class QuarantineInput:
+    """Records as columns, as the quarantine needs them.
 
-    ``known``: those with an event time in ``times``.  ``counts``: those with a watermark candidate
-    in ``candidates``.  ``timestamps``: Kafka's, -1 where there is none.
+    ``known``: a mask of records with an event time in ``times``.  ``counts``: a mask of records
+    with a watermark candidate in ``candidates``.  ``timestamps``: Kafka's, -1 if absent.
     """
 
     times: Times
@@ -138,31 +139,33 @@ class Dated:
     timestamps: Times
 
 
-def future(dated: Dated, largest_ms: int, max_future_ms: int) -> Mask:
-    """Tell which records are quarantined: dated more than ``max_future_ms`` ahead.
+def is_quarantined(records: QuarantineInput, largest_ms: int, max_future_ms: int) -> Mask:
+    """Return a mask of the quarantined records: more than ``max_future_ms`` in the future.
 
-    One without a timestamp is compared with the largest candidate before it, once there is one.
+    A record without a timestamp is compared with the largest candidate before it, if there is one.
     """
-    stamped = dated.timestamps >= 0
+    stamped = records.timestamps >= 0
     # Times are bounded and timestamps are not: only this side cannot overflow.
-    ahead = dated.known & stamped & (dated.times - max_future_ms > dated.timestamps)
-    unstamped = dated.known & ~stamped
+    ahead = records.known & stamped & (records.times - max_future_ms > records.timestamps)
+    unstamped = records.known & ~stamped
     if not unstamped.any():
         return ahead
-    largest = running_largest(dated.candidates, dated.counts & ~ahead, largest_ms)[:-1]
-    suspects = unstamped & (largest != NEVER_MS) & (dated.times > largest + max_future_ms)
+    largest = running_largest(records.candidates, records.counts & ~ahead, largest_ms)[:-1]
+    suspects = unstamped & (largest != NEVER_MS) & (records.times > largest + max_future_ms)
     if not suspects.any():
         return ahead
-    return _ahead_one_by_one(dated, ahead, largest_ms, max_future_ms)
+    return _ahead_one_by_one(records, ahead, largest_ms, max_future_ms)
 
 
-def _ahead_one_by_one(dated: Dated, ahead: Mask, largest_ms: int, max_future_ms: int) -> Mask:
-    """Judge in order: a quarantined record must not move the progress later ones are judged by."""
+def _ahead_one_by_one(
+    records: QuarantineInput, ahead: Mask, largest_ms: int, max_future_ms: int
+) -> Mask:
+    """Decide record by record, because a quarantined record must not move the largest candidate."""
     quarantined = ahead.copy()
-    for index in np.flatnonzero(dated.known & ~ahead):
-        is_judged = dated.timestamps[index] < 0 and largest_ms != NEVER_MS
-        if is_judged and int(dated.times[index]) > largest_ms + max_future_ms:
+    for index in np.flatnonzero(records.known & ~ahead):
+        is_compared = records.timestamps[index] < 0 and largest_ms != NEVER_MS
+        if is_compared and int(records.times[index]) > largest_ms + max_future_ms:
             quarantined[index] = True
-        elif dated.counts[index]:
-            largest_ms = max(largest_ms, int(dated.candidates[index]))
+        elif records.counts[index]:
+            largest_ms = max(largest_ms, int(records.candidates[index]))
     return quarantined

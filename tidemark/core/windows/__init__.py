@@ -1,4 +1,4 @@
-"""Windows as frozen values: kinds, calendars, triggers, and the pane.
+"""Window specifications as frozen values, triggers, and the columns of panes.
 
 May import: core.time, core.rows, core.aggregates.
 Start with: window.py and pane.py; trigger.py says when panes are published.

@@ -1,9 +1,9 @@
-"""Windows in order of arrival: which rows of a key make up which window.
+"""Windows in order of arrival: which rows of a key belong to which window.
 
-See docs/semantics.md, "Windows in order of arrival".  The rows of a key are cut into *slices*,
-numbered from 0; a window is ``slices`` of them in a row, and the next begins ``step`` later.  All
-windows but hopping ones are one slice each.  A slice is *complete* when no later row can be in it.
-Rows close windows and time never does, so how long they take (``longest_ms``) is nothing.
+See docs/semantics.md, "Windows in order of arrival".  The rows of a key are cut into *runs* of
+consecutive rows, numbered from 0.  A window is ``runs`` consecutive runs, and the next window
+begins ``step`` runs later.  Every window except a hopping one is one run.  A run is *complete* when
+no later row can be in it.  Rows close windows, and time never does, so ``longest_ms`` is 0.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ from tidemark.errors import PipelineError
 NUMBER = "@number"
 REFERENCE, KNOWN = "@reference", "@known"
 
-SLICE_FACTS: list[tuple[str, type[np.generic]]] = [(NUMBER, np.int64), (ROWS, np.int64)]
-"""What is known of a slice besides its key and partial aggregates: its number and its rows."""
+RUN_FACTS: list[tuple[str, type[np.generic]]] = [(NUMBER, np.int64), (ROWS, np.int64)]
+"""Facts of a run, in addition to its key and partials: its number and its rows."""
 
 CLOSES = "@closes"
-"""Boolean column of rows: the mark of punctuation()."""
+"""Boolean column of rows: whether the row closes a window of punctuation()."""
 
-_LOOK = 64  # rows that are looked at first for the next boundary of a key
+_LOOK = 64  # rows of a key searched first for its next boundary; doubles without one
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """A segment's rows by key and, of each key, in log order.
+class RowsByKey:
+    """A segment's rows, ordered by key and, within a key, by place in the log.
 
-    ``key``: of each row, the place of its key.  ``first``: of each key, the place of its first row.
-    ``heads``: of each key, the facts of the slice that was open before these rows.
+    ``key``: for each row, the position of its key.  ``first``: for each key, the position of its
+    first row.  ``heads``: for each key, the facts of the run that was open before these rows.
     """
 
     rows: pl.DataFrame
@@ -46,67 +46,71 @@ class Arrived:
     heads: Facts
 
     def counted(self, marks: Mask) -> Numbers:
-        """Count for each row the marked rows of its key up to and including it."""
+        """Return for each row the number of marked rows of its key up to and including it."""
         total = np.concatenate([[0], np.add.accumulate(marks.astype(np.int64))])
         counts: Numbers = total[1:] - total[self.first][self.key]
         return counts
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Of each row its slice's number, and whether it completes it; facts of the open slices."""
+class RunAssignment:
+    """The runs that rows belong to.
+
+    ``number``: for each row, the number of its run.  ``completes``: whether the row completes it.
+    ``heads``: the heads of RowsByKey, with the facts of this kind of windows after these rows.
+    """
 
     number: Numbers
     completes: Mask
     heads: Facts
 
 
-class ArrivalWindows(Protocol):
-    """Windows of rows in order of arrival; a frozen value."""
+class ArrivalWindowKind(Protocol):
+    """A kind of windows in order of arrival; a frozen value."""
 
     @property
-    def slices(self) -> int:
-        """Slices that make a window."""
+    def runs(self) -> int:
+        """The number of runs in a window."""
 
     @property
     def step(self) -> int:
-        """Slices from one window's begin to the next."""
+        """The number of runs from the begin of one window to the begin of the next."""
 
     @property
     def closed_by_next(self) -> bool:
-        """Whether a window is closed by the first row of the next one, not by its own last."""
+        """Whether the first row of the next window closes a window, not its own last row."""
 
     @property
     def facts(self) -> np.dtype[np.void]:
-        """Type of what is stored of a slice: SLICE_FACTS, and what the windows need besides."""
+        """The type of a run's facts: RUN_FACTS, and further facts of this kind of windows."""
 
     @property
     def label(self) -> str:
-        """How plans call the windows."""
+        """The windows in plans, as a user writes them."""
 
-    def cut(self, arrived: Arrived) -> Cut:
-        """Number the slices on from the heads."""
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
+        """Assign rows to runs, which continue from the heads."""
 
 
-class _Whole:
-    """Windows of one slice each; they need no facts of their own unless they say so."""
+class _OneRunWindow:
+    """Base of windows of one run each; without further facts by default."""
 
     __slots__ = ()
 
-    slices: ClassVar[int] = 1
+    runs: ClassVar[int] = 1
     step: ClassVar[int] = 1
     closed_by_next: ClassVar[bool] = False
     longest_ms: ClassVar[int] = 0
 
     @property
     def facts(self) -> np.dtype[np.void]:
-        """Number and rows."""
-        return np.dtype(SLICE_FACTS)
+        """RUN_FACTS."""
+        return np.dtype(RUN_FACTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """Windows of ``size`` rows, of which a new one begins every ``slide`` rows of the key."""
+class CountWindow:
+    """Windows of ``size`` rows; a new window begins every ``slide`` rows of the key."""
 
     size: int
     slide: int
@@ -115,7 +119,7 @@ class Count:
     longest_ms: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no window."""
+        """Raise PipelineError if size or slide is out of range."""
         if self.size <= 0:
             raise PipelineError(f"count window size must be positive, got {self.size} rows")
         if not 0 < self.slide <= self.size:
@@ -125,97 +129,97 @@ class Count:
             )
 
     @property
-    def slice_rows(self) -> int:
-        """Rows of a slice: no window begins or ends inside one."""
+    def run_rows(self) -> int:
+        """The rows of a run: no window begins or ends inside a run."""
         return gcd(self.size, self.slide)
 
     @property
-    def slices(self) -> int:
-        """Slices that make a window."""
-        return self.size // self.slice_rows
+    def runs(self) -> int:
+        """The number of runs in a window."""
+        return self.size // self.run_rows
 
     @property
     def step(self) -> int:
-        """Slices from one window's begin to the next."""
-        return self.slide // self.slice_rows
+        """The number of runs from the begin of one window to the begin of the next."""
+        return self.slide // self.run_rows
 
     @property
     def facts(self) -> np.dtype[np.void]:
-        """Number and rows."""
-        return np.dtype(SLICE_FACTS)
+        """RUN_FACTS."""
+        return np.dtype(RUN_FACTS)
 
     @property
     def label(self) -> str:
-        """How plans call the windows."""
+        """The windows in plans, as a user writes them."""
         slide = "" if self.slide == self.size else f", {self.slide}"
         return f"count_window({self.size}{slide})"
 
-    def cut(self, arrived: Arrived) -> Cut:
-        """Cut after every ``slice_rows`` rows of a key."""
-        heads, rows = arrived.heads, self.slice_rows
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
+        """End a run after every ``run_rows`` rows of a key."""
+        heads, rows = arrived.heads, self.run_rows
         before = heads[NUMBER] * rows + heads[ROWS] - arrived.first
         row = before[arrived.key] + np.arange(arrived.key.size)
-        return Cut(row // rows, (row + 1) % rows == 0, heads)
+        return RunAssignment(row // rows, (row + 1) % rows == 0, heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Punctuation(_Whole):
+class PunctuationWindow(_OneRunWindow):
     """Windows that end with a row whose CLOSES is true; null is not true.
 
-    ``text``: the expression behind it, for people.
+    ``text``: the user's expression, for plans.
     """
 
     text: str
 
     @property
     def label(self) -> str:
-        """How plans call the windows."""
+        """The windows in plans, as a user writes them."""
         return f"punctuation({self.text})"
 
-    def cut(self, arrived: Arrived) -> Cut:
-        """Cut after every marked row."""
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
+        """End a run after every row whose CLOSES is true."""
         marks = arrived.rows[CLOSES].fill_null(value=False).to_numpy()
         before = arrived.counted(marks) - marks
-        return Cut(arrived.heads[NUMBER][arrived.key] + before, marks, arrived.heads)
+        return RunAssignment(arrived.heads[NUMBER][arrived.key] + before, marks, arrived.heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Global(_Whole):
-    """One window that no row ends."""
+class GlobalWindow(_OneRunWindow):
+    """One window for all rows of a key; no row ends it."""
 
     @property
     def label(self) -> str:
-        """How plans call the windows."""
+        """The windows in plans, as a user writes them."""
         return "global_window()"
 
-    def cut(self, arrived: Arrived) -> Cut:
-        """Cut nowhere."""
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
+        """Keep all rows in the open run."""
         never = np.zeros(arrived.key.size, np.bool_)
-        return Cut(arrived.heads[NUMBER][arrived.key], never, arrived.heads)
+        return RunAssignment(arrived.heads[NUMBER][arrived.key], never, arrived.heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps(_Whole):
-    """A global window that is cut after each row that takes it into a later interval of event time.
+class StepWindow(_OneRunWindow):
+    """A global window, discarding, that ends with each row that steps into a later interval.
 
-    A row does so when its event time is the highest so far, and in a later interval than the
-    highest before it.
+    A row steps if its event time is in a later interval of ``interval_ms`` than the highest event
+    time of the key before it.
     """
 
     interval_ms: int
 
     @property
     def facts(self) -> np.dtype[np.void]:
-        """Also the highest event time of the key, if it had rows: KNOWN."""
-        return np.dtype([*SLICE_FACTS, (REFERENCE, np.int64), (KNOWN, np.bool_)])
+        """RUN_FACTS; the highest event time of the key, REFERENCE; whether it had rows, KNOWN."""
+        return np.dtype([*RUN_FACTS, (REFERENCE, np.int64), (KNOWN, np.bool_)])
 
     @property
     def label(self) -> str:
-        """How plans call the windows."""
+        """The windows in plans, as a user writes them."""
         return f"global_window(), every {duration_text(self.interval_ms)} of event time, discarding"
 
-    def cut(self, arrived: Arrived) -> Cut:
-        """Cut after every row that steps on."""
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
+        """End a run after every row that steps into a later interval."""
         heads = arrived.heads.copy()
         before = np.where(heads[KNOWN], heads[REFERENCE], NEVER_MS)
         times = arrived.rows[EVENT_TIME].to_numpy()
@@ -226,14 +230,14 @@ class Steps(_Whole):
         heads[REFERENCE] = highest[np.append(arrived.first[1:], times.size) - 1]
         heads[KNOWN] = True
         number = heads[NUMBER][arrived.key] + arrived.counted(steps) - steps
-        return Cut(number, steps, heads)
+        return RunAssignment(number, steps, heads)
 
 
 @dataclass(frozen=True, slots=True)
-class Delta(_Whole):
-    """Windows whose values differ by at most ``threshold`` from the first one of theirs.
+class DeltaWindow(_OneRunWindow):
+    """Windows whose values differ by at most ``threshold`` from the window's first value.
 
-    The row that differs by more begins the next window.  Null and NaN differ from nothing.
+    A row that differs by more begins the next window.  Rows with null or NaN never do.
     """
 
     column: str
@@ -244,33 +248,33 @@ class Delta(_Whole):
 
     @property
     def facts(self) -> np.dtype[np.void]:
-        """Also the first value of the open window, if there was one."""
+        """RUN_FACTS; the first value of the open window, REFERENCE; whether it has one, KNOWN."""
         value = np.float64 if self.floats else np.int64
-        return np.dtype([*SLICE_FACTS, (REFERENCE, value), (KNOWN, np.bool_)])
+        return np.dtype([*RUN_FACTS, (REFERENCE, value), (KNOWN, np.bool_)])
 
     @property
     def label(self) -> str:
-        """How plans call the windows."""
+        """The windows in plans, as a user writes them."""
         return f"delta({self.column}, {self.threshold})"
 
-    def cut(self, arrived: Arrived) -> Cut:
-        """Cut before every row that differs too much."""
+    def cut(self, arrived: RowsByKey) -> RunAssignment:
+        """Begin a run with every row that differs by more than the threshold."""
         values = arrived.rows[self.column]
-        told = values.is_not_null()
+        known = values.is_not_null()
         if self.floats:
-            told &= values.is_not_nan()
-        at = np.flatnonzero(told.to_numpy())
+            known &= values.is_not_nan()
+        at = np.flatnonzero(known.to_numpy())
         heads = arrived.heads.copy()
         opens = np.zeros(values.len(), np.bool_)
         numbers = values[at].cast(pl.Float64 if self.floats else pl.Int64).to_numpy()
         opens[at[self._opening(numbers, arrived.key[at], heads)]] = True
         number = arrived.heads[NUMBER][arrived.key] + arrived.counted(opens)
-        return Cut(number, np.zeros(values.len(), np.bool_), heads)
+        return RunAssignment(number, np.zeros(values.len(), np.bool_), heads)
 
     def _opening(self, values: npt.NDArray[Any], key: Numbers, heads: Facts) -> Numbers:
-        """Return the values that begin a window; move the references of the keys to the last.
+        """Return the positions of values that begin a window; update the heads in place.
 
-        One round finds the next boundary of every key that has one, so it loops over boundaries.
+        Each round finds the next boundary of every key, so the loop is over boundaries of a key.
         """
         places = np.arange(heads.size)
         at, stop = np.searchsorted(key, places), np.searchsorted(key, places, "right")
@@ -300,10 +304,10 @@ class Delta(_Whole):
             with np.errstate(invalid="ignore"):  # equal infinities do not differ
                 far: Mask = np.abs(values - others) > self.threshold
         else:
-            # Modulo 2**64 the difference of two Int64 is right, however far they are apart.
+            # As UInt64 the difference of two Int64 is right, however far apart they are.
             apart = np.where(values >= others, values - others, others - values).view(np.uint64)
             far = apart > np.uint64(self.threshold)
         return far
 
 
-Arrival = Count | Delta | Punctuation | Global | Steps
+ArrivalWindow = CountWindow | DeltaWindow | PunctuationWindow | GlobalWindow | StepWindow

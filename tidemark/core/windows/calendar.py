@@ -1,11 +1,11 @@
-"""Calendar windows: the days, weeks or months of a time zone, as long as its clocks make them.
+"""Calendar windows: the days, weeks or months of a time zone, with clock changes.
 
 See docs/semantics.md, "Calendar".  A period begins at the first instant at which local time has
-reached its first midnight.  So periods touch and never overlap, whatever the clocks do there:
+reached its first midnight.  So periods touch and never overlap at any clock change:
 
-* a day with a change of the clocks has 23 or 25 hours;
-* a midnight that the clocks skip begins at the skip, one that they repeat at the first of the two;
-* a date that a zone left out altogether is no window.
+* a day with a clock change has 23 or 25 hours;
+* if the clocks skip midnight, the day begins at the skip; if they repeat it, at the first of both;
+* a date that a zone left out is not a window.
 
 The zone's rules are those of the time zone database that polars is built with.
 """
@@ -29,11 +29,11 @@ Days = npt.NDArray[np.int64]
 
 _DAY_MS = 86_400_000
 
-# Watermarks may lie far outside the years of event times; polars' calendar is larger than that.
+# Watermarks may be far outside the range of event times; polars' calendar has this range.
 _FIRST_MS, _LAST_MS = -100_000 * 366 * _DAY_MS, 100_000 * 366 * _DAY_MS
 
-# A local date is at most this many days from that of UTC, also where a zone moved over the date
-# line.
+# A local date differs from the UTC date by at most this many days, also in a zone that crossed the
+# date line.
 _APART = 2
 
 _EPOCH_WEEKDAY = WEEKDAYS.index("thursday")
@@ -41,14 +41,14 @@ _EPOCH_WEEKDAY = WEEKDAYS.index("thursday")
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Every ``period`` of ``zone`` is a window; weeks begin on ``week_start``."""
+    """Windows that are the periods of ``zone``: PERIODS; weeks begin on ``week_start``."""
 
     period: str
     zone: str
     week_start: str = "monday"
 
     def __post_init__(self) -> None:
-        """Refuse what is no calendar."""
+        """Raise PipelineError if period, zone or week_start is unknown."""
         if self.period not in PERIODS:
             raise PipelineError(f"calendar: {self.period!r} is not one of {', '.join(PERIODS)}")
         if self.week_start not in WEEKDAYS:
@@ -65,11 +65,11 @@ class Calendar:
 
     @property
     def longest_ms(self) -> int:
-        """No window is longer: a zone that crosses the date line repeats a day."""
+        """The maximum length of a window; a zone that crosses the date line may repeat a day."""
         return {"day": 2, "week": 8, "month": 32}[self.period] * _DAY_MS
 
     def slice_start(self, at_ms: Times) -> Times:
-        """Return the start of the window that each time is in."""
+        """Return the start of the window that contains each time."""
         return self._bounds(at_ms)[0]
 
     def end_until(self, at_ms: Times) -> Times:
@@ -77,11 +77,11 @@ class Calendar:
         return self._bounds(at_ms)[0]
 
     def last_end(self, at_ms: Times) -> Times:
-        """Return the end of the window that each time is in."""
+        """Return the end of the window that contains each time."""
         return self._bounds(at_ms)[1]
 
     def ends_of(self, slice_start_ms: Times) -> Times:
-        """Return the end of each window that has a slice, as the only column."""
+        """Return the end of each slice's window: one column, as a window is one time slice."""
         return self.last_end(slice_start_ms)[:, None]
 
     def start_of(self, end_ms: Times) -> Times:
@@ -89,9 +89,9 @@ class Calendar:
         return self.slice_start(end_ms - 1)
 
     def _bounds(self, at_ms: Times) -> tuple[Times, Times]:
-        """Return start and end of the window that each time is in.
+        """Return the start and end of the window that contains each time.
 
-        The rules of the zone are asked only for the few dates around the times.
+        The rules of the zone are evaluated only for the dates around the times.
         """
         at_ms = np.clip(at_ms, _FIRST_MS, _LAST_MS)
         near = np.arange(-_APART, _APART + 1)
@@ -123,7 +123,7 @@ def _days_of(months: npt.NDArray[np.datetime64]) -> Days:
 
 
 def _local(at_ms: Times, zone: str) -> Times:
-    """Return local times, as ms that would be UTC."""
+    """Return local times, as ms since 1970-01-01 local time."""
     instants = pl.Series(at_ms).cast(pl.Datetime("ms", "UTC"))
     local = instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)
     return local.cast(pl.Int64).to_numpy()
@@ -131,9 +131,9 @@ def _local(at_ms: Times, zone: str) -> Times:
 
 def _midnights(days: Days, zone: str) -> Times:
     """Return the first instant at which local time has reached each date."""
-    wanted = days * _DAY_MS
+    local = days * _DAY_MS
     found = (
-        pl.Series(wanted)
+        pl.Series(local)
         .cast(pl.Datetime("ms"))
         .dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
         .cast(pl.Int64)
@@ -141,15 +141,15 @@ def _midnights(days: Days, zone: str) -> Times:
     instants: Times = found.fill_null(0).to_numpy().copy()
     skipped = found.is_null().to_numpy()
     if skipped.any():
-        instants[skipped] = _skips(wanted[skipped], zone)
+        instants[skipped] = _skips(local[skipped], zone)
     return instants
 
 
-def _skips(wanted: Times, zone: str) -> Times:
-    """Return when the clocks skipped local times, by halving the time in which they did."""
-    before, after = wanted - _APART * _DAY_MS, wanted + _APART * _DAY_MS
+def _skips(local: Times, zone: str) -> Times:
+    """Return the instants at which the clocks skipped local times, found by bisection."""
+    before, after = local - _APART * _DAY_MS, local + _APART * _DAY_MS
     while (after - before > 1).any():
         middle = (before + after) // 2
-        reached = _local(middle, zone) >= wanted
+        reached = _local(middle, zone) >= local
         before, after = np.where(reached, before, middle), np.where(reached, middle, after)
     return after

@@ -1,7 +1,7 @@
-"""The pane: what an operator publishes for one key and window.
+"""The pane: a result that an operator publishes for one key and window.
 
-(pane, revision) -> values is a function of the log: ``revision`` counts the rows folded into it
-(docs/semantics.md, "Panes").
+The values of (pane, revision) are a function of the log.  ``revision`` counts the rows folded into
+the pane (docs/semantics.md, "Panes").
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,13 +15,16 @@ ON_TIME = "on_time"
 LATE = "late"
 
 WINDOW = "window"
-"""Of windows in order of arrival, the window's number, from 0; it comes before the start."""
+"""Int64 column of panes of windows in order of arrival: the window's number, from 0.
+
+It comes before the start.
+"""
 
 START, END, REVISION = "start", "end", "revision"
 TIMING, FINAL, RETRACTED = "timing", "final", "retracted"
 
 END_OF_INPUT = "end_of_input"
-"""Of bounded runs: whether only the end of input published the pane."""
+"""Boolean column of panes in bounded runs: whether only the end of input published the pane."""
 
 PANE_COLUMNS: dict[str, pl.DataType] = {
     START: pl.Int64(),
@@ -37,7 +40,7 @@ PANE_COLUMNS: dict[str, pl.DataType] = {
 Column = pl.Series | npt.NDArray[np.int64] | npt.NDArray[np.bool_]
 
 
-def framed(
+def pane_frame(
     keys: pl.DataFrame,
     start_ms: Column,
     end_ms: Column,
@@ -47,7 +50,7 @@ def framed(
     *,
     retracted: bool = False,
 ) -> pl.DataFrame:
-    """Put the columns of panes behind their keys; the values follow."""
+    """Return the keys with PANE_COLUMNS added; the caller adds the values."""
     if isinstance(final, bool):
         final = np.full(keys.height, final)
     if isinstance(timing, str):
@@ -72,15 +75,16 @@ def panes_of(
     final_until_ms: int | npt.NDArray[np.int64],
     within: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Make panes of partials with key, END, REVISION and TIMING, in the order of panes.
+    """Return the panes of partials, in the order of panes.
 
-    Those that end up to ``final_until_ms``, of all or of each, are final.  ``within``: columns of
-    the partials that lead the panes and their order.
+    ``partials``: with the columns of ``within`` and ``key``, END, REVISION and TIMING.
+    ``final_until_ms``: panes that are not early and end up to this time are final; for all panes or
+    for each.  ``within``: columns that come before the key, and before it in the order.
     """
     end_ms = partials[END].to_numpy()
-    # What follows an early pane is not known yet, wherever the clock stands.
+    # More panes may follow an early pane, wherever the clock stands.
     known = (partials[TIMING] != EARLY).to_numpy()
-    panes = framed(
+    panes = pane_frame(
         partials.select(*within, *key),
         start_ms,
         end_ms,
@@ -88,12 +92,12 @@ def panes_of(
         partials[TIMING],
         known & (end_ms <= final_until_ms),
     ).hstack(values)
-    # Of the same rows, a pane that is early comes before the one on time.
+    # An early pane comes before the on-time pane of the same rows.
     return panes.sort(*within, END, *key, REVISION, TIMING)
 
 
 def timing_where(mask: npt.NDArray[np.bool_], timing: str, otherwise: str) -> pl.Series:
-    """Return one timing where a mask is true, the other where not."""
+    """Return ``timing`` where the mask is true, ``otherwise`` elsewhere."""
     return pl.Series([otherwise, timing])[pl.Series(mask.astype(np.uint32))]
 
 
@@ -104,6 +108,6 @@ def pane_schema(
     *,
     numbered: bool = False,
 ) -> dict[str, pl.DataType]:
-    """Return the columns of panes, in order; ``numbered``: of windows in order of arrival."""
+    """Return the columns of panes, in order; ``numbered``: with WINDOW."""
     number = {WINDOW: pl.Int64()} if numbered else {}
     return {**{name: columns[name] for name in key}, **number, **PANE_COLUMNS, **values}

@@ -8,14 +8,14 @@ from tidemark.errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class EveryRows:
-    """A pane at every ``rows``-th row of a key and window."""
+    """Publish a pane at every ``rows``-th row of a key and window."""
 
     rows: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rows."""
+        """Raise PipelineError if ``rows`` is not a positive integer."""
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise PipelineError(f"every(rows): {self.rows!r} is no positive integer")
+            raise PipelineError(f"every(rows): {self.rows!r} is not a positive integer")
 
     def __str__(self) -> str:
         return "every row" if self.rows == 1 else f"every {self.rows} rows"
@@ -23,7 +23,7 @@ class EveryRows:
 
 @dataclass(frozen=True, slots=True)
 class EveryEventTime:
-    """A pane at each row that takes a key and window into another ``interval_ms`` of event time."""
+    """Publish a pane at each row that moves a key and window into a new interval of event time."""
 
     interval_ms: int
 
@@ -33,7 +33,10 @@ class EveryEventTime:
 
 @dataclass(frozen=True, slots=True)
 class EveryProcessingTime:
-    """A pane of what changed, each time ``interval_ms`` of recorded processing time begin."""
+    """Publish the windows that changed each time a new interval of processing time begins.
+
+    Processing time is recorded in the log.
+    """
 
     interval_ms: int
 
@@ -46,9 +49,9 @@ Every = EveryRows | EveryEventTime | EveryProcessingTime
 
 @dataclass(frozen=True, slots=True)
 class OnClose:
-    """One pane when the clock reaches the end; then one for each segment with rows behind it.
+    """Publish one pane when the clock reaches the end, then one per segment with rows behind it.
 
-    ``early``: panes before that, of the rows that are on time.
+    ``early``: publishes panes before the end, with the rows that are on time.
     """
 
     early: Every | None = None
@@ -59,7 +62,7 @@ class OnClose:
 
 @dataclass(frozen=True, slots=True)
 class OnFinal:
-    """One pane with everything, when the clock reaches end + allowed lateness."""
+    """Publish one pane with all rows, when the clock reaches end + allowed lateness."""
 
     def __str__(self) -> str:
         return "on final"
@@ -69,22 +72,25 @@ Trigger = OnClose | OnFinal | Every
 
 
 def on_close(early: Every | None = None) -> OnClose:
-    """Publish a window when the clock reaches its end, and again when rows come after that.
+    """Publish a window when the clock reaches its end, and again if rows arrive after that.
 
-    ``early``: publish it before that too, ``every(rows=100)`` for example.
+    ``early``: also publish it before its end, for example ``every(rows=100)``.
+
+    Raises:
+        PipelineError: ``early`` is not an ``every(...)``.
     """
     if early is not None and not isinstance(early, Every):
-        raise PipelineError(f"on_close(early): {early!r} is none of every(...)")
+        raise PipelineError(f"on_close(early): {early!r} is not every(...)")
     return OnClose(early)
 
 
 def on_final() -> OnFinal:
-    """Publish a window once, when no row can be added any more."""
+    """Publish a window once, when it can get no more rows."""
     return OnFinal()
 
 
 def on_update() -> EveryRows:
-    """Publish a window at each row added to it, and not when it closes."""
+    """Publish a window at each row added to it, and not at its close."""
     return EveryRows(1)
 
 
@@ -94,14 +100,20 @@ def every(
     event_time: Duration | None = None,
     processing_time: Duration | None = None,
 ) -> Every:
-    """Publish a window again and again: at every so many rows, or so much time.
+    """Publish a window repeatedly: every ``rows`` rows, or every interval of time.
 
-    Give one of ``rows``, ``event_time`` (of the key's rows in the window) and ``processing_time``
-    (as ingest recorded it).
+    Exactly one argument is required.  ``event_time``: an interval of the event time of the window's
+    rows.  ``processing_time``: an interval of processing time, as ingest recorded it.
+
+    Raises:
+        PipelineError: not exactly one argument, or an argument that is not positive.
     """
     given = [value for value in (rows, event_time, processing_time) if value is not None]
     if len(given) != 1:
-        raise PipelineError("every() takes one of rows, event_time and processing_time")
+        raise PipelineError(
+            f"every(): {len(given)} arguments; pass exactly one of rows, event_time and "
+            "processing_time"
+        )
     if rows is not None:
         return EveryRows(rows)
     if event_time is not None:

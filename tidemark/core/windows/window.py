@@ -1,4 +1,4 @@
-"""Window specifications: frozen values that validate themselves.
+"""Window specifications: frozen values that check their parameters.
 
 Windows are half open, ``[start, end)``, in int64 milliseconds UTC, also before 1970.
 """
@@ -18,40 +18,40 @@ from tidemark.errors import PipelineError
 Times = npt.NDArray[np.int64]
 
 MOST_WINDOWS = 10_000
-"""Windows a single row may be in: each is a pane to publish."""
+"""Maximum number of windows that contain one row; each of them publishes panes."""
 
 
-class Aligned(Protocol):
-    """Windows whose bounds are the same for all keys, made of whole slices that they share.
+class AlignedWindows(Protocol):
+    """Windows with the same bounds for all keys, made of whole time slices that windows share.
 
-    All methods work on arrays of times, for times far outside of any event's too.
+    All methods take arrays of times in ms, also times far outside the range of event times.
     """
 
     @property
     def label(self) -> str:
-        """The windows as a user writes them."""
+        """The windows in plans, as a user writes them."""
 
     @property
     def longest_ms(self) -> int:
-        """No window is longer than this."""
+        """The maximum length of a window."""
 
     def slice_start(self, at_ms: Times, /) -> Times:
-        """Return the start of the slice that each time is in."""
+        """Return the start of the time slice that contains each time."""
 
     def end_until(self, at_ms: Times, /) -> Times:
         """Return the last window end at or before each time."""
 
     def last_end(self, at_ms: Times, /) -> Times:
-        """Return the end of the last window that each time is in."""
+        """Return the end of the last window that contains each time."""
 
     def ends_of(self, slice_start_ms: Times, /) -> Times:
-        """Return the ends of the windows of slices: a line per slice, last end first.
+        """Return the ends of the windows that contain time slices: a row per slice, last end first.
 
-        Lines are equally long; ends at or before the slice's start fill them up.
+        All rows have the same length; ends at or before the slice's start are padding.
         """
 
     def start_of(self, end_ms: Times, /) -> Times:
-        """Return the starts of windows by their ends."""
+        """Return the starts of windows, given their ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Hopping:
     offset_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no window."""
+        """Raise PipelineError if size, slide or offset is out of range."""
         if self.size_ms <= 0:
             raise PipelineError(f"window size must be positive, got {self.size_ms} ms")
         if not 0 < self.slide_ms <= self.size_ms:
@@ -87,7 +87,7 @@ class Hopping:
 
     @property
     def label(self) -> str:
-        """The windows as a user writes them."""
+        """The windows in plans, as a user writes them."""
         offset = f", offset {duration_text(self.offset_ms)}" if self.offset_ms else ""
         if self.slide_ms == self.size_ms:
             return f"tumbling({duration_text(self.size_ms)}{offset})"
@@ -95,16 +95,16 @@ class Hopping:
 
     @property
     def slice_ms(self) -> int:
-        """Width of the slices that all windows are made of: no boundary falls inside one."""
+        """The width of a time slice: no window begins or ends inside a slice."""
         return gcd(self.size_ms, self.slide_ms)
 
     @property
     def longest_ms(self) -> int:
-        """All windows are equally long."""
+        """The length of all windows."""
         return self.size_ms
 
     def slice_start(self, at_ms: Times) -> Times:
-        """Return the start of the slice that each time is in."""
+        """Return the start of the time slice that contains each time."""
         return floor_to_grid(at_ms, self.slice_ms, self.offset_ms)
 
     def end_until(self, at_ms: Times) -> Times:
@@ -112,52 +112,52 @@ class Hopping:
         return floor_to_grid(at_ms, self.slide_ms, self.offset_ms + self.size_ms)
 
     def first_end(self, at_ms: Times) -> Times:
-        """Return the end of the first window that each time is in."""
+        """Return the end of the first window that contains each time."""
         return self.end_until(at_ms) + self.slide_ms
 
     def last_end(self, at_ms: Times) -> Times:
-        """Return the end of the last window that each time is in."""
+        """Return the end of the last window that contains each time."""
         return floor_to_grid(at_ms, self.slide_ms, self.offset_ms) + self.size_ms
 
     def ends_of(self, slice_start_ms: Times) -> Times:
-        """Return the ends of the windows of slices: a line per slice, last end first."""
+        """Return the ends of the windows that contain time slices: a row per slice, last first."""
         most = -(-self.size_ms // self.slide_ms)
         return self.last_end(slice_start_ms)[:, None] - self.slide_ms * np.arange(most)
 
     def start_of(self, end_ms: Times) -> Times:
-        """Return the starts of windows by their ends."""
+        """Return the starts of windows, given their ends."""
         return end_ms - self.size_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Events of a key less than ``gap_ms`` apart; end = last event + gap.
+    """Sessions: events of a key less than ``gap_ms`` apart; a session ends at last event + gap.
 
-    Where ``column`` is given it holds each row's own gap, and ``gap_ms`` is the longest.
+    With ``column``, that column holds each row's own gap (dynamic gap); ``gap_ms`` is the maximum.
     """
 
     gap_ms: int
     column: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no gap."""
+        """Raise PipelineError if the gap is not positive."""
         if self.gap_ms <= 0:
             raise PipelineError(f"session gap must be positive, got {self.gap_ms} ms")
 
     @property
     def label(self) -> str:
-        """The windows as a user writes them."""
+        """The windows in plans, as a user writes them."""
         if self.column is None:
             return f"session({duration_text(self.gap_ms)})"
         return f"session({self.column}, max {duration_text(self.gap_ms)})"
 
     @property
     def longest_ms(self) -> int:
-        """How long after a row its session may end, where no other follows."""
+        """The maximum time from a session's last row to its end."""
         return self.gap_ms
 
     def ends(self, rows: pl.DataFrame) -> Times:
-        """Return the end of each row's own window: its time + gap."""
+        """Return the end of each row's own session: its event time + gap."""
         gap_ms = self.gap_ms if self.column is None else rows[self.column].to_numpy()
         ends: Times = rows[EVENT_TIME].to_numpy() + gap_ms
         return ends
@@ -165,33 +165,33 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Windows that reach back ``reach_ms`` from each row of a key, and forward from just after it.
+    """Sliding windows: for a row at t of a key, ``[t - reach, t]`` and ``[t + 1, t + 1 + reach]``.
 
-    Both ends are included, so a window is one millisecond longer than its reach.
+    Both ends are included, so a window is one millisecond longer than ``reach_ms``.
     """
 
     reach_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no window."""
+        """Raise PipelineError if the size is not positive."""
         if self.reach_ms <= 0:
             raise PipelineError(f"sliding window size must be positive, got {self.reach_ms} ms")
 
     @property
     def label(self) -> str:
-        """The windows as a user writes them."""
+        """The windows in plans, as a user writes them."""
         return f"sliding({duration_text(self.reach_ms)})"
 
     @property
     def longest_ms(self) -> int:
-        """All windows are equally long."""
+        """The length of all windows."""
         return self.reach_ms + 1
 
 
 def floor_to_grid(at_ms: Times, step_ms: int, origin_ms: int) -> Times:
     """Return the last point of ``origin_ms + n * step_ms`` at or before each time.
 
-    Numpy divides integers towards minus infinity, so times before 1970 need no case of their own.
+    NumPy floors integer division, so times before 1970 need no special case.
     """
     origin_ms %= step_ms
     floored: Times = (at_ms - origin_ms) // step_ms * step_ms + origin_ms

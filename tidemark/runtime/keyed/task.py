@@ -38,7 +38,7 @@ from tidemark.runtime.keyed.restore_progress import ChangelogProgress
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account, OperatorStats, RestoreStats, clock_sources
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.serde.segments import segment_at, together
+from tidemark.serde.segments import in_batches, segment_at
 
 _log = logging.getLogger("tidemark")
 
@@ -100,7 +100,7 @@ class KeyedTask:
         """Run segments through the operators of their log."""
         topics = {plan.log for plan in self.operators.plans}
         for at, found in by_partition(messages, topics).items():
-            for values in together((m.offset() or 0, m.value() or b"") for m in found):
+            for values in in_batches((m.offset() or 0, m.value() or b"") for m in found):
                 segments = [(offset, segment_at(at, offset, value)) for offset, value in values]
                 self._logs[at].take(segments, self.process.outbox)
             self._moved.add(at)

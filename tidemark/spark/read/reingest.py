@@ -24,7 +24,7 @@ import pyarrow as pa
 from tidemark.core.rows.keys import partitions_of
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, SourceMark
 from tidemark.errors import StateError
-from tidemark.ingest.ingest import Ingest, Progress, Taken
+from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.serde.frames import encode_frame
@@ -198,7 +198,7 @@ class _Source:
         self._pending = left
         return taken
 
-    def _give(self, taken: Taken) -> None:
+    def _give(self, taken: IngestOutput) -> None:
         """Give every open mark the rows of its log partition."""
         split: dict[str, list[dict[str, pl.DataFrame]]] = {}
         for each in self._open:
@@ -209,7 +209,7 @@ class _Source:
                 each.frames.setdefault(name, []).append(rows)
 
 
-def _by_partition(taken: Taken, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
+def _by_partition(taken: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
     """Split what was made of records by log partition."""
     split: list[dict[str, pl.DataFrame]] = [{} for _ in range(log.partitions)]
     for stream in log.streams:

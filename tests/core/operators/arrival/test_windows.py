@@ -6,12 +6,18 @@ import pytest
 from tests.support.arrival_stream import COLUMNS, Stream
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.windows.arrival import Count, Delta, Global, Punctuation, Steps
+from tidemark.core.windows.arrival import (
+    CountWindow,
+    DeltaWindow,
+    GlobalWindow,
+    PunctuationWindow,
+    StepWindow,
+)
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 from tidemark.errors import PipelineError
 
-DELTA = Delta("value", 5, floats=False)
-MARKED = Punctuation("value == 0")
+DELTA = DeltaWindow("value", 5, floats=False)
+MARKED = PunctuationWindow("value == 0")
 
 
 # Count windows
@@ -19,7 +25,7 @@ MARKED = Punctuation("value == 0")
 
 def test_a_count_window_is_published_by_its_last_row_and_spans_the_times_of_its_rows():
     #   a: 100 110 | 90 ...      the third row is earlier than the window before it
-    pairs = Stream(Count(2, 2))
+    pairs = Stream(CountWindow(2, 2))
     assert pairs.rows("a 100 1, b 5 7, a 110 2, a 90 3") == [
         "a #0 [100,111) 3 r2 on_time final",
     ]
@@ -34,7 +40,7 @@ def test_count_windows_overlap_where_one_begins_before_another_is_full():
     #   #0    [- - - -)
     #   #1        [- - - -)
     #   #2            [- - - -)
-    fours = Stream(Count(4, 2))
+    fours = Stream(CountWindow(4, 2))
     assert fours.rows("a 1 1, a 2 2, a 3 3") == []
     assert fours.rows("a 4 4, a 5 5") == ["a #0 [1,5) 10 r4 on_time final"]
     assert fours.rows("a 6 6, a 7 7, a 8 8") == [
@@ -44,7 +50,7 @@ def test_count_windows_overlap_where_one_begins_before_another_is_full():
 
 
 def test_a_slide_that_does_not_divide_the_size_works_too():
-    fives = Stream(Count(5, 2))
+    fives = Stream(CountWindow(5, 2))
     panes = [pane for at in range(1, 12) for pane in fives.rows(f"a {at} {at}")]
     assert panes == [
         "a #0 [1,6) 15 r5 on_time final",
@@ -55,7 +61,7 @@ def test_a_slide_that_does_not_divide_the_size_works_too():
 
 
 def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
-    fours = Stream(Count(4, 2), EveryRows(1))
+    fours = Stream(CountWindow(4, 2), EveryRows(1))
     assert fours.rows("a 1 1, a 1 2, a 1 3") == [
         "a #0 [1,2) 1 r1 early",
         "a #0 [1,2) 3 r2 early",
@@ -69,7 +75,7 @@ def test_every_row_updates_all_windows_that_it_is_in_oldest_first():
 
 
 def test_every_second_row_is_counted_in_each_window():
-    fives = Stream(Count(5, 5), EveryRows(2))
+    fives = Stream(CountWindow(5, 5), EveryRows(2))
     panes = [pane for at in range(1, 8) for pane in fives.rows(f"a {at} 1")]
     assert panes == [
         "a #0 [1,3) 2 r2 early",
@@ -82,7 +88,7 @@ def test_every_second_row_is_counted_in_each_window():
 @pytest.mark.parametrize(("size", "slide"), [(0, 1), (-1, -1), (2, 3), (2, 0)])
 def test_a_count_window_that_means_nothing_is_refused(size, slide):
     with pytest.raises(PipelineError, match="count window"):
-        Count(size, slide)
+        CountWindow(size, slide)
 
 
 # Punctuation
@@ -131,7 +137,7 @@ def test_the_window_that_ends_comes_before_the_update_of_the_one_that_begins():
 
 
 def test_integers_as_far_apart_as_can_be_differ():
-    near = Stream(Delta("value", 2**62, floats=False), aggregation=COUNTED)
+    near = Stream(DeltaWindow("value", 2**62, floats=False), aggregation=COUNTED)
     assert near.rows(f"a 1 {-(2**63)}, a 2 {2**63 - 1}, a 3 {2**63 - 2}") == [
         "a #0 [1,2) 1 r1 on_time final"
     ]
@@ -148,7 +154,7 @@ def test_floats_differ_by_a_fraction_and_nan_from_nothing():
         def frame(self, text):
             return super().frame(text).with_columns(pl.col("value").cast(pl.Float64) / 4)
 
-    near = Floats(Delta("value", 0.5, floats=True), aggregation=COUNTED)
+    near = Floats(DeltaWindow("value", 0.5, floats=True), aggregation=COUNTED)
     assert near.rows("a 1 1, a 2 3, a 3 4, a 4 -, a 5 2") == ["a #0 [1,3) 2 r2 on_time final"]
 
 
@@ -159,7 +165,7 @@ COUNTED = Aggregation({"total": aggregates.count()}, COLUMNS)
 
 
 def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
-    rolling = Stream(Global(), EveryRows(1))
+    rolling = Stream(GlobalWindow(), EveryRows(1))
     assert rolling.rows("a 1 1, b 3 1, a 2 2, a 3 3, - 1 9") == [
         "a #0 [1,2) 1 r1 early",
         "b #0 [3,4) 1 r1 early",
@@ -171,7 +177,7 @@ def test_a_rolling_aggregate_has_one_pane_per_row_over_all_rows_so_far():
 
 
 def test_a_global_window_is_published_every_so_many_rows():
-    thirds = Stream(Global(), EveryRows(3))
+    thirds = Stream(GlobalWindow(), EveryRows(3))
     assert thirds.rows("a 1 1, a 2 2") == []
     assert thirds.rows("a 3 3, a 4 4, a 5 5, a 6 6, a 7 7") == [
         "a #0 [1,4) 6 r3 early",
@@ -181,14 +187,14 @@ def test_a_global_window_is_published_every_so_many_rows():
 
 def test_a_global_window_is_published_by_rows_that_step_into_a_later_interval_of_event_time():
     #   intervals of 10: 1 3 | 12 4 15 | 31
-    steps = Stream(Global(), EveryEventTime(10))
+    steps = Stream(GlobalWindow(), EveryEventTime(10))
     assert steps.rows("a 1 1, a 3 1, a 12 1, b 25 1") == ["a #0 [1,13) 3 r3 early"]
     assert steps.rows("a 4 1, a 15 1, b 29 1") == []
     assert steps.rows("a 31 1, b 30 1") == ["a #0 [1,32) 6 r6 early", "b #0 [25,31) 3 r3 early"]
 
 
 def test_count_windows_that_overlap_step_each_on_its_own():
-    steps = Stream(Count(3, 1), EveryEventTime(10))
+    steps = Stream(CountWindow(3, 1), EveryEventTime(10))
     assert steps.rows("a 1 1, a 12 1, a 13 1") == [
         "a #0 [1,13) 2 r2 early",
         "a #0 [1,14) 3 r3 on_time final",
@@ -197,13 +203,13 @@ def test_count_windows_that_overlap_step_each_on_its_own():
 
 
 def test_a_discarding_global_window_begins_anew_after_each_step():
-    steps = Stream(Steps(10))
+    steps = Stream(StepWindow(10))
     assert steps.rows("a 1 1, a 3 1, a 12 1, a 4 1") == ["a #0 [1,13) 3 r3 on_time final"]
     assert steps.rows("a 15 1, a 31 1, a 9 1") == ["a #1 [4,32) 3 r3 on_time final"]
 
 
 def test_rows_are_published_when_an_interval_of_processing_time_is_over_before_those_after_it():
-    seconds = Stream(Global(), EveryProcessingTime(1_000))
+    seconds = Stream(GlobalWindow(), EveryProcessingTime(1_000))
     assert seconds.rows("a 1 1, b 2 1", now=100) == []
     assert seconds.rows("a 3 1", now=900) == []
     assert seconds.rows("a 4 1", now=1_000) == ["a #0 [1,4) 2 r2 early", "b #0 [2,3) 1 r1 early"]
@@ -212,7 +218,7 @@ def test_rows_are_published_when_an_interval_of_processing_time_is_over_before_t
 
 
 def test_a_window_that_closed_is_not_published_again_by_processing_time():
-    seconds = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    seconds = Stream(CountWindow(2, 2), EveryProcessingTime(1_000))
     assert seconds.rows("a 1 1, a 2 1, a 3 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
     assert seconds.rows("", now=1_000) == ["a #1 [3,4) 1 r1 early"]
     assert seconds.rows("a 4 1, a 5 1", now=1_500) == ["a #1 [3,5) 2 r2 on_time final"]
@@ -221,7 +227,7 @@ def test_a_window_that_closed_is_not_published_again_by_processing_time():
 
 def test_processing_time_publishes_all_windows_of_a_key_that_are_open():
     #   rows  1 2 | 3 | 4 5     #0 closes by row 4, #1 and #2 are open then
-    fours = Stream(Count(4, 2), EveryProcessingTime(1_000))
+    fours = Stream(CountWindow(4, 2), EveryProcessingTime(1_000))
     assert fours.rows("a 1 1, a 2 2", now=0) == []
     assert fours.rows("a 3 3", now=1_000) == ["a #0 [1,3) 3 r2 early"]
     assert fours.rows("a 4 4, a 5 5", now=2_000) == [
@@ -234,6 +240,6 @@ def test_processing_time_publishes_all_windows_of_a_key_that_are_open():
 
 
 def test_rows_without_an_open_window_are_not_published_by_processing_time():
-    pairs = Stream(Count(2, 2), EveryProcessingTime(1_000))
+    pairs = Stream(CountWindow(2, 2), EveryProcessingTime(1_000))
     assert pairs.rows("a 1 1, a 2 1", now=0) == ["a #0 [1,3) 2 r2 on_time final"]
     assert pairs.rows("", now=1_000) == []

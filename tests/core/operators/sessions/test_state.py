@@ -76,10 +76,10 @@ def test_keys_with_the_same_hash_are_different_keys(monkeypatch):
 def test_small_segments_leave_few_blocks_and_do_not_rewrite_large_ones():
     stream = Stream()
     stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
-    ((large, _),) = stream.state.lines.blocks.held()
+    ((large, _),) = stream.state.lines.blocks.live_lines()
     for n in range(100):
         stream.rows(",".join(f"k{n}-{m} 0" for m in range(20)))
-    blocks = [block for block, _ in stream.state.lines.blocks.held()]
+    blocks = [block for block, _ in stream.state.lines.blocks.live_lines()]
     assert blocks[0] is large
     assert len(blocks) <= 3
 
@@ -89,7 +89,7 @@ def test_a_session_that_was_taken_from_a_large_block_is_not_found_there_again():
     stream.rows(",".join(f"k{n} 0" for n in range(20_000)))
     for at_ms in (3, 6, 9):
         stream.rows(f"k5 {at_ms}")
-    assert len(stream.state.lines.blocks.held()) == 2
+    assert len(stream.state.lines.blocks.live_lines()) == 2
     assert stream.clock(19)[-1] == "k5 [0,19) r4 on_time final"
     assert stream.clock(99) == []
 
@@ -101,9 +101,9 @@ def test_no_segment_copies_all_that_lives(monkeypatch):
     stream = Stream(windows=Session(1_000_000))
     most = 0
     for n in range(40):
-        before = [block for block, _ in stream.state.lines.blocks.held()]
+        before = [block for block, _ in stream.state.lines.blocks.live_lines()]
         stream.rows(",".join(f"k{n * 200 + m} {n}" for m in range(300)))
-        blocks = [block for block, _ in stream.state.lines.blocks.held()]
+        blocks = [block for block, _ in stream.state.lines.blocks.live_lines()]
         most = max(most, sum(block.size for block in blocks if block not in before))
     assert stream.state.lines.live == 39 * 200 + 300
     assert most <= 300 + 2 * 1_000

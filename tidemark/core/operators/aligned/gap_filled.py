@@ -23,7 +23,7 @@ from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import PIECE_LINES, frames_of, total_bytes
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.segment import FOREVER_MS
-from tidemark.core.windows.pane import EARLY, END, ON_TIME, REVISION, TIMING, framed
+from tidemark.core.windows.pane import EARLY, END, ON_TIME, REVISION, TIMING, pane_frame
 
 MOST = 1_000
 """A gap of as many windows or more is not filled."""
@@ -172,7 +172,7 @@ class GapFilled(WindowBody):
         windows = self._windows
         found, ends = self._ends(gaps)
         rows = np.zeros(found.size, np.int64)
-        panes = framed(
+        panes = pane_frame(
             gaps.select(windows.key)[found],
             windows.windows.start_of(ends),
             ends,
@@ -180,7 +180,7 @@ class GapFilled(WindowBody):
             ON_TIME,
             ends <= clock_ms - windows.allowed_lateness_ms,
         )
-        nothing = windows.aggregation.with_nothing(pl.DataFrame({ROWS: rows}))
+        nothing = windows.aggregation.with_empty_groups(pl.DataFrame({ROWS: rows}))
         return panes.hstack(windows.aggregation.values(nothing))
 
     def _ends(self, gaps: pl.DataFrame) -> tuple[Numbers, Numbers]:

@@ -44,7 +44,7 @@ from tidemark.core.windows.pane import (
     panes_of,
 )
 from tidemark.core.windows.trigger import OnClose, Trigger
-from tidemark.core.windows.window import Aligned
+from tidemark.core.windows.window import AlignedWindows
 
 _CAME = "@came"  # the segment that brought rows behind, where SEGMENT is the one that shows them
 
@@ -57,7 +57,7 @@ class WindowAggregate(DueByEnd):
     belongs to by the allowed lateness: bounded by keys x open slices.
     """
 
-    windows: Aligned
+    windows: AlignedWindows
     aggregation: Aggregation
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]

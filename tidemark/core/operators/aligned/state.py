@@ -23,7 +23,7 @@ from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END
-from tidemark.core.windows.window import Aligned
+from tidemark.core.windows.window import AlignedWindows
 
 PASSED = "@passed"  # last window end at or before W; NEVER_MS: W overtook none of the row's windows
 CLOSED = "@closed"  # last window end at or before W - allowed lateness; NEVER_MS: none
@@ -54,7 +54,7 @@ class WindowState:
 
     def __init__(
         self,
-        windows: Aligned,
+        windows: AlignedWindows,
         aggregation: Aggregation,
         key: tuple[str, ...],
         allowed_lateness_ms: int,

@@ -18,7 +18,7 @@ from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
-from tidemark.core.windows.arrival import ArrivalWindows, Arrived, Cut
+from tidemark.core.windows.arrival import ArrivalWindowKind, RowsByKey, RunAssignment
 from tidemark.core.windows.pane import pane_schema
 from tidemark.core.windows.trigger import Every, EveryProcessingTime
 
@@ -36,8 +36,8 @@ class Folding:
     order: Numbers
     stored: Lines | None
     key_of_line: Numbers
-    arrived: Arrived
-    cut: Cut
+    arrived: RowsByKey
+    cut: RunAssignment
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ArrivalBody(WindowBody):
     ``every``: when windows are published that have not closed.
     """
 
-    windows: ArrivalWindows
+    windows: ArrivalWindowKind
     aggregation: Aggregation
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
@@ -97,7 +97,7 @@ class ArrivalBody(WindowBody):
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
         heads = self.heads(keys.height, stored, key_of_line)
-        arrived = Arrived(lines_at(rows, order), key, first, heads)
+        arrived = RowsByKey(lines_at(rows, order), key, first, heads)
         cut = self.windows.cut(arrived)
         lines, panes = self.folded(Folding(keys, hashes, order, stored, key_of_line, arrived, cut))
         if isinstance(self.every, EveryProcessingTime):
@@ -116,16 +116,16 @@ class ArrivalBody(WindowBody):
 
     def closed(self, complete: Numbers) -> Numbers:
         """Count the windows that are closed where so many slices are complete."""
-        closed = (complete - self.windows.slices) // self.windows.step + 1
+        closed = (complete - self.windows.runs) // self.windows.step + 1
         return np.maximum(closed, 0)
 
 
-def last_rows(arrived: Arrived) -> Numbers:
+def last_rows(arrived: RowsByKey) -> Numbers:
     """Return of each key the place of its last row."""
     return np.append(arrived.first[1:], arrived.key.size) - 1
 
 
-def complete_slices(arrived: Arrived, cut: Cut) -> Numbers:
+def complete_slices(arrived: RowsByKey, cut: RunAssignment) -> Numbers:
     """Count of each key the slices that are complete."""
     last = last_rows(arrived)
     complete: Numbers = cut.number[last] + cut.completes[last]

@@ -27,10 +27,16 @@ from tidemark.core.state.keyed_lines import (
     ranges,
     running_highest,
 )
-from tidemark.core.state.prefixes import numbered
+from tidemark.core.state.prefixes import group_numbers
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
-from tidemark.core.windows.arrival import NUMBER, Arrived, Count, Cut, Global
-from tidemark.core.windows.pane import EARLY, ON_TIME, WINDOW, framed, timing_where
+from tidemark.core.windows.arrival import (
+    NUMBER,
+    CountWindow,
+    GlobalWindow,
+    RowsByKey,
+    RunAssignment,
+)
+from tidemark.core.windows.pane import EARLY, ON_TIME, WINDOW, pane_frame, timing_where
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 LOWEST, HIGHEST = "@lowest", "@highest"
@@ -68,7 +74,7 @@ class _Counts:
 
     def running(self) -> "_Counts":
         """Add up counts and times in each key and window."""
-        group = numbered(self.begins())
+        group = group_numbers(self.begins())
         total = np.add.accumulate(self.count)
         before = (total - self.count)[np.searchsorted(group, group)]
         return replace(
@@ -132,7 +138,7 @@ class DiscardingArrival(ArrivalBody):
         lines, _ = state.record(now_ms, self.every.interval_ms)
         if lines is None:
             return
-        facts, cuts = lines.facts, isinstance(self.windows, Global)
+        facts, cuts = lines.facts, isinstance(self.windows, GlobalWindow)
         at = np.flatnonzero(facts[ROWS] > 0)
         known = (facts[name][at] for name in (COUNT, LOWEST, HIGHEST))
         shown = _Counts(at, facts[NUMBER][at], at, at, *known)
@@ -162,13 +168,13 @@ class DiscardingArrival(ArrivalBody):
             return heads
         for name in self.windows.facts.names or ():
             heads[name][key_of_line] = stored.facts[COUNT if name == ROWS else name]
-        if isinstance(self.windows, Count):
+        if isinstance(self.windows, CountWindow):
             rows = heads[NUMBER] * self.windows.slide + heads[ROWS]
-            heads[NUMBER], heads[ROWS] = np.divmod(rows, self.windows.slice_rows)
+            heads[NUMBER], heads[ROWS] = np.divmod(rows, self.windows.run_rows)
         return heads
 
     def _counts(
-        self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers
+        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
     ) -> _Counts:
         """Put each row into its windows, behind what is stored of them."""
         low = self.closed(cut.number)
@@ -189,7 +195,7 @@ class DiscardingArrival(ArrivalBody):
         return sorted_.running()
 
     def _share(
-        self, counts: _Counts, closed: Numbers, arrived: Arrived, stored: Lines | None
+        self, counts: _Counts, closed: Numbers, arrived: RowsByKey, stored: Lines | None
     ) -> _Shared:
         """Decide which counts make panes, and share rows out among those."""
         begins = counts.begins()
@@ -198,7 +204,7 @@ class DiscardingArrival(ArrivalBody):
         if not self.windows.closed_by_next:
             fires &= ~closes
         after = np.append(False, fires[:-1])
-        block = numbered(begins | after)
+        block = group_numbers(begins | after)
         is_row = counts.line == _NONE
         of_rows = arrived.rows[counts.row[is_row]].hstack([pl.Series(_BLOCK, block[is_row])])
         return _Shared(counts, fires, closes, block, self._partials(of_rows, counts, block, stored))
@@ -242,7 +248,7 @@ class DiscardingArrival(ArrivalBody):
     def _framed(
         self, keys: pl.DataFrame, made: _Counts, closed: Mask, held: pl.DataFrame
     ) -> pl.DataFrame:
-        panes = framed(
+        panes = pane_frame(
             lines_at(keys, made.key).hstack([pl.Series(WINDOW, made.window)]),
             made.lowest,
             made.highest + 1,
@@ -250,7 +256,7 @@ class DiscardingArrival(ArrivalBody):
             timing_where(closed, ON_TIME, EARLY),
             closed,
         )
-        return panes.hstack(self.aggregation.values(self.aggregation.with_nothing(held)))
+        return panes.hstack(self.aggregation.values(self.aggregation.with_empty_groups(held)))
 
     def _kept(
         self, shared: _Shared, heads: Facts, closed: Numbers

@@ -21,15 +21,15 @@ from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
-from tidemark.core.state.prefixes import grouped, numbered, prefixes, stretches
+from tidemark.core.state.prefixes import group_numbers, merge_groups, merged_ranges, prefixes
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME
-from tidemark.core.windows.arrival import NUMBER, Arrived, Cut
+from tidemark.core.windows.arrival import NUMBER, RowsByKey, RunAssignment
 from tidemark.core.windows.pane import (
     EARLY,
     ON_TIME,
     WINDOW,
-    framed,
+    pane_frame,
     timing_where,
 )
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
@@ -130,7 +130,7 @@ class ArrivalAggregate(ArrivalBody):
         held = np.flatnonzero(lines.facts[ROWS] > 0)[::-1]
         key, number = key_of_line[held], lines.facts[NUMBER][held]
         begins = np.append(True, key[1:] != key[:-1])
-        suffixes = prefixes(self._timed, lines.partials[held], numbered(begins))
+        suffixes = prefixes(self._timed, lines.partials[held], group_numbers(begins))
         head = np.searchsorted(key_of_line, key, "right") - 1
         opens = number >= self.closed(lines.facts[NUMBER])[head] * self.windows.step
         at = np.flatnonzero(opens & (number % self.windows.step == 0))
@@ -164,7 +164,7 @@ class ArrivalAggregate(ArrivalBody):
         return kept, panes
 
     def _pieces(
-        self, arrived: Arrived, cut: Cut, stored: Lines | None, key_of_line: Numbers
+        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
     ) -> _Pieces:
         """Put the stored slices and the pieces of new ones in order."""
         ends = self._ends(arrived, cut)
@@ -183,21 +183,21 @@ class ArrivalAggregate(ArrivalBody):
 
     def _new(self, rows: pl.DataFrame, ends: Mask) -> pl.DataFrame:
         if ends.all():
-            return self._timed.singles(rows)
-        piece = pl.Series(_PIECE, numbered(np.concatenate([[True], ends[:-1]])))
+            return self._timed.row_partials(rows)
+        piece = pl.Series(_PIECE, group_numbers(np.concatenate([[True], ends[:-1]])))
         return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 
-    def _ends(self, arrived: Arrived, cut: Cut) -> Mask:
+    def _ends(self, arrived: RowsByKey, cut: RunAssignment) -> Mask:
         """Return the rows after which a piece ends: with its slice, or because it publishes."""
         ends = np.ones(arrived.key.size, np.bool_)
         ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
         if not self._by_rows:
             return ends
-        if self._every_rows == 1 or self.windows.slices > 1:
+        if self._every_rows == 1 or self.windows.runs > 1:
             return np.ones(ends.size, np.bool_)
         begins = np.concatenate([[True], ends[:-1]])
         place = np.arange(ends.size)
-        rows = place - place[begins][numbered(begins)] + 1
+        rows = place - place[begins][group_numbers(begins)] + 1
         heads = arrived.heads[arrived.key]
         rows += np.where(cut.number == heads[NUMBER], heads[ROWS], 0)
         ends |= rows % self._every_rows == 0
@@ -215,14 +215,14 @@ class ArrivalAggregate(ArrivalBody):
 
     def _slices(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
         """Merge the pieces of each slice; where windows are slices, that was done."""
-        if self.windows.slices > 1:
+        if self.windows.runs > 1:
             return self._merged(pieces)
         return running.at(np.flatnonzero(_ends(running)))
 
     def _merged(self, pieces: _Pieces) -> _Pieces:
         """Merge the pieces of each slice."""
         begins, ends = _begins(pieces), _ends(pieces)
-        partials = grouped(self._timed, pieces.partials, numbered(begins))
+        partials = merge_groups(self._timed, pieces.partials, group_numbers(begins))
         return _Pieces(pieces.key[begins], pieces.number[begins], pieces.last[ends], partials)
 
     def _kept(
@@ -230,8 +230,8 @@ class ArrivalAggregate(ArrivalBody):
         keys: pl.DataFrame,
         hashes: Hashes,
         slices: _Pieces,
-        cut: Cut,
-        arrived: Arrived,
+        cut: RunAssignment,
+        arrived: RowsByKey,
         closed: Numbers,
     ) -> Lines:
         """Return the slices of open windows, and an empty one where the last is complete."""
@@ -257,8 +257,8 @@ class ArrivalAggregate(ArrivalBody):
         window = ranges(before, count)
         lines = np.searchsorted(slices.key, np.arange(count.size))
         begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
-        partials = stretches(self._timed, slices.partials, begin, self.windows.slices)
-        row = slices.last[begin + self.windows.slices - 1] + self.windows.closed_by_next
+        partials = merged_ranges(self._timed, slices.partials, begin, self.windows.runs)
+        row = slices.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
         return _Due(key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials)
 
     def _running(self, pieces: _Pieces, before: Numbers) -> _Pieces:
@@ -266,8 +266,8 @@ class ArrivalAggregate(ArrivalBody):
 
         ``number`` is the window's.  ``before``: of each key, how many were closed.
         """
-        windows = self._in_windows(pieces, before) if self.windows.slices > 1 else pieces
-        partials = prefixes(self._timed, windows.partials, numbered(_begins(windows)))
+        windows = self._in_windows(pieces, before) if self.windows.runs > 1 else pieces
+        partials = prefixes(self._timed, windows.partials, group_numbers(_begins(windows)))
         return replace(windows, partials=partials)
 
     def _in_windows(self, pieces: _Pieces, before: Numbers) -> _Pieces:
@@ -280,7 +280,7 @@ class ArrivalAggregate(ArrivalBody):
         order = np.lexsort((piece, window, pieces.key[piece]))
         return replace(pieces.at(piece[order]), number=window[order])
 
-    def _published(self, windows: _Pieces, arrived: Arrived, after: Numbers) -> _Due:
+    def _published(self, windows: _Pieces, arrived: RowsByKey, after: Numbers) -> _Due:
         """Return windows as of every row that publishes them, and those that closed."""
         key, window, last = windows.key, windows.number, windows.last
         closed = _ends(windows) & (window < after[key])
@@ -307,7 +307,7 @@ class ArrivalAggregate(ArrivalBody):
         partials = lines_at(due.partials, due.line[place])
         values = self._timed.values(partials)
         closed = due.closed[place]
-        panes = framed(
+        panes = pane_frame(
             lines_at(keys, due.key[place]).hstack([pl.Series(WINDOW, due.window[place])]),
             values[_FIRST],
             values[_LAST].to_numpy() + 1,

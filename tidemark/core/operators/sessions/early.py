@@ -33,9 +33,9 @@ from tidemark.core.operators.sessions.operator import Met, SessionAggregate, mer
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
-from tidemark.core.state.doubling import gathered, heavy_paths, tops
+from tidemark.core.state.doubling import heavy_paths, roots, subtree_totals
 from tidemark.core.state.keyed_lines import Facts, Mask, Numbers
-from tidemark.core.state.line_table import Found
+from tidemark.core.state.line_table import LineMatches
 from tidemark.core.state.prefixes import prefixes
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.pane import (
@@ -46,7 +46,7 @@ from tidemark.core.windows.pane import (
     RETRACTED,
     START,
     TIMING,
-    framed,
+    pane_frame,
     timing_where,
 )
 from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
@@ -138,7 +138,7 @@ class EarlySessionAggregate(WindowBody):
         if found is not None:
             self._show_recorded(found, clock_ms, state)
 
-    def _show_recorded(self, found: Found, clock_ms: int, state: EarlySessionState) -> None:
+    def _show_recorded(self, found: LineMatches, clock_ms: int, state: EarlySessionState) -> None:
         """Fire the panes of sessions as they are."""
         facts = found.facts.copy()
         facts[STANDS], facts[STANDS_END] = facts[ROWS], facts[END]
@@ -190,14 +190,14 @@ class EarlySessionAggregate(WindowBody):
         self._note(facts, versions.highest_ms[ends], state)
         state.sessions.put(met.lines(facts, held))
 
-    def _taken(self, taken: Found, sessions: SessionState) -> list[pl.DataFrame]:
+    def _taken(self, taken: LineMatches, sessions: SessionState) -> list[pl.DataFrame]:
         """Take sessions out of the state; return what panes hold of them, by number."""
         if not taken.slot.size:
             return []
         number = pl.Series(BLOCK, np.arange(taken.slot.size))
         return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
 
-    def _versions(self, rows: pl.DataFrame, met: Met, taken: Found) -> Versions:
+    def _versions(self, rows: pl.DataFrame, met: Met, taken: LineMatches) -> Versions:
         """Return what sessions were after each row; rows that are late made none."""
         made = np.concatenate([met.touched, met.merged.of_row != NONE])
         every, number = (
@@ -211,8 +211,8 @@ class EarlySessionAggregate(WindowBody):
         end_ms = np.concatenate([facts[END], self.inner.windows.ends(rows)])
         start_ms = np.concatenate([facts[START], at_ms])
         counts = np.concatenate([facts[ROWS], np.ones(at_ms.size, np.int64)])
-        end_ms = gathered(above, end_ms, np.maximum)
-        counts = gathered(above, counts, np.add)
+        end_ms = subtree_totals(above, end_ms, np.maximum)
+        counts = subtree_totals(above, counts, np.add)
         may_fire = np.ones(every.size, np.bool_)
         if self._closes:
             may_fire[facts.size :] = end_ms[facts.size :] > rows[WATERMARK].to_numpy()
@@ -220,9 +220,9 @@ class EarlySessionAggregate(WindowBody):
         return Versions(
             facts.size,
             above,
-            gathered(above, start_ms, np.minimum),
+            subtree_totals(above, start_ms, np.minimum),
             end_ms,
-            gathered(above, highest_ms, np.maximum),
+            subtree_totals(above, highest_ms, np.maximum),
             counts,
             np.concatenate([facts[STANDS], counts[facts.size :]]),
             np.concatenate([facts[STANDS_END], end_ms[facts.size :]]),
@@ -259,7 +259,7 @@ class EarlySessionAggregate(WindowBody):
     ) -> tuple[Numbers, pl.DataFrame]:
         """Return the versions that are shown or the last, and what a pane of each holds."""
         ends = shown | versions.last
-        block_of = tops(np.where(ends, np.arange(ends.size), versions.above))
+        block_of = roots(np.where(ends, np.arange(ends.size), versions.above))
         before = [part.with_columns(pl.Series(BLOCK, block_of[part[BLOCK]])) for part in before]
         of_rows = rows.hstack([pl.Series(BLOCK, block_of[versions.stored :])])
         parts = self.inner.aggregation.partials(of_rows, (BLOCK,), before).sort(BLOCK)
@@ -313,7 +313,7 @@ class EarlySessionAggregate(WindowBody):
         timing = timing_where(late, LATE, EARLY)
         bounds = (facts[START], facts[END], facts[ROWS], timing)
         values = self.inner.aggregation.values(held)
-        panes = framed(keys, *bounds, final=False).hstack(values)
+        panes = pane_frame(keys, *bounds, final=False).hstack(values)
         return panes.select(*self.inner.schema()).hstack([pl.Series(ROW, row)])
 
     def _stand(self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidemark.core.state.doubling import heavy_paths, reached, tops
+from tidemark.core.state.doubling import ancestors_of, heavy_paths, roots
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.trigger import Every, EveryEventTime, EveryRows
@@ -81,7 +81,7 @@ def accumulating(versions: Versions, every: Every) -> tuple[Mask, Numbers]:
     above = versions.above
     stays = ~versions.last & ~versions.moved
     joined = np.bincount(above[stays], minlength=above.size)
-    top = tops(np.where(stays & (joined[above] == 1), above, np.arange(above.size)))
+    top = roots(np.where(stays & (joined[above] == 1), above, np.arange(above.size)))
     nodes = np.argsort(top, kind="stable")
     first = np.searchsorted(top[nodes], top[nodes])
     begin = nodes[first]  # of each place's path
@@ -124,7 +124,7 @@ def _replacing(versions: Versions, every: Every) -> Mask:
     # Where it may not be shown, nothing takes the place of what another start had.
     passes = ~moved | versions.may_fire[above]
     up = np.where(passes, above, np.arange(above.size))
-    withdrawn = moved & reached(up, fires | versions.stands)
+    withdrawn = moved & ancestors_of(up, fires | versions.stands)
     fires[above[withdrawn]] = True
     return fires & versions.may_fire
 
@@ -179,5 +179,5 @@ def _fired(total: Numbers, may_fire: Mask, first: Numbers, before: Numbers, rows
 
     begins = np.zeros(size + 1, np.bool_)
     begins[following(before)] = True
-    fires = reached(np.append(following(total), size), begins)
+    fires = ancestors_of(np.append(following(total), size), begins)
     return fires[:size]

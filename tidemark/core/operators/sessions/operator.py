@@ -32,7 +32,7 @@ from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, keys_of
-from tidemark.core.state.line_table import Found
+from tidemark.core.state.line_table import LineMatches
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.pane import (
     END,
@@ -40,7 +40,7 @@ from tidemark.core.windows.pane import (
     ON_TIME,
     REVISION,
     START,
-    framed,
+    pane_frame,
     pane_schema,
     timing_where,
 )
@@ -67,7 +67,7 @@ class Met:
     keys: pl.DataFrame
     hashes: Hashes
     key_of_row: Numbers
-    found: Found
+    found: LineMatches
     merged: Merged
     into: Numbers
 
@@ -205,7 +205,7 @@ class SessionAggregate(DueByEnd):
             return held
         some = np.flatnonzero(due.facts[STANDS] < due.facts[ROWS])
         none = pl.DataFrame({ROWS: np.zeros(nothing.size, np.int64)})
-        both = self.aggregation.with_nothing(stacked([held, none]))
+        both = self.aggregation.with_empty_groups(stacked([held, none]))
         return both[np.argsort(np.concatenate([some, nothing]))]
 
     def _partials(
@@ -240,7 +240,7 @@ class SessionAggregate(DueByEnd):
 
     def _panes(self, due: Lines, clock_ms: int) -> pl.DataFrame:
         facts = due.facts
-        panes = framed(
+        panes = pane_frame(
             due.keys,
             facts[START],
             facts[END],
@@ -253,7 +253,7 @@ class SessionAggregate(DueByEnd):
 
     def retractions(self, keys: pl.DataFrame, facts: Facts, schema: pl.Schema) -> pl.DataFrame:
         """Return the withdrawals of panes that stand."""
-        panes = framed(
+        panes = pane_frame(
             keys,
             facts[START],
             facts[STANDS_END],

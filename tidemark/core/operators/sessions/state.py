@@ -18,7 +18,7 @@ from tidemark.core.operators.sessions.facts import FACTS, RECORDED, SHOWN_EARLY,
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, joined
-from tidemark.core.state.line_table import Found, LineTable
+from tidemark.core.state.line_table import LineMatches, LineTable
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END, START
 
@@ -55,11 +55,11 @@ class SessionState:
         self._due = DueIndex()  # by end, until the clock has passed it
         self._passed = DueIndex()  # by end, from then on
 
-    def find(self, keys: pl.DataFrame, hashes: Hashes) -> Found:
+    def find(self, keys: pl.DataFrame, hashes: Hashes) -> LineMatches:
         """Return the live sessions of different keys; fastest with hashes in order."""
         return self.lines.find(keys, hashes)
 
-    def take(self, found: Found) -> pl.DataFrame:
+    def take(self, found: LineMatches) -> pl.DataFrame:
         """Remove sessions that were found; return their partials, in the order of ``found``."""
         partials = self.lines.partials(found.slot)
         self._tell(REMOVED, found.slot, found.keys)
@@ -76,7 +76,7 @@ class SessionState:
             bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
             self._told[what].append(keys.hstack(bounds))
 
-    def unshown(self, end_ms: int, recorded_ms: int) -> Found | None:
+    def unshown(self, end_ms: int, recorded_ms: int) -> LineMatches | None:
         """Return the live sessions that end after ``end_ms`` and have rows that no pane shows.
 
         Their last ones were recorded before ``recorded_ms``.
@@ -86,9 +86,9 @@ class SessionState:
         slots = np.flatnonzero(lacks & (facts[RECORDED] < recorded_ms))
         if not slots.size:
             return None
-        return Found(slots, np.arange(slots.size), self.lines.keys(slots), facts.take(slots))
+        return LineMatches(slots, np.arange(slots.size), self.lines.keys(slots), facts.take(slots))
 
-    def replace(self, found: Found, facts: Facts) -> Lines:
+    def replace(self, found: LineMatches, facts: Facts) -> Lines:
         """Put sessions that were found again, with other facts; return them as they were."""
         lines = self.lines.lines(found.slot)
         self.take(found)
@@ -103,7 +103,7 @@ class SessionState:
         slots = self.lines.put(sessions, fresh=fresh)
         self._due.put(slots, sessions.facts[END])
 
-    def withdraw(self, found: Found) -> None:
+    def withdraw(self, found: LineMatches) -> None:
         """Keep sessions that were found, whose panes are to be withdrawn in this segment."""
         if found.slot.size:
             self._withdrawn.append(self.lines.lines(found.slot))
@@ -132,7 +132,7 @@ class SessionState:
 
     def _ended(self, index: DueIndex, end_ms: int) -> Numbers:
         """Return the live sessions of an index that ended up to ``end_ms``, once."""
-        slots = index.pass_due(end_ms)
+        slots = index.pop_due(end_ms)
         slots = slots[self.lines.alive[slots]]
         ends_ms = self.lines.facts.take(slots)[END]
         grown = ends_ms > end_ms

@@ -19,7 +19,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.operators.sliding.fold import Timeline, Windows, any_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
-from tidemark.core.state.prefixes import grouped
+from tidemark.core.state.prefixes import merge_groups
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 
 NUMBER = "@number"
@@ -113,7 +113,7 @@ class Layout:
             yield _numbered(lines[end[odd]], number[odd])
             begin, end = begin // 2, end // 2
             if (begin < end).any():
-                lines = grouped(self.aggregation, lines, np.arange(lines.height) // 2)
+                lines = merge_groups(self.aggregation, lines, np.arange(lines.height) // 2)
 
 
 def laid_out(
