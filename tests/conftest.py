@@ -30,6 +30,9 @@ TOGETHER = (
 FIRST = ("test_window_kinds.py", "test_on_spark.py")
 """Modules with a test so long that all other processes would wait for it at the end."""
 
+LONG_IN = {"integration", "replay"}
+"""Folders with long tests: those of which `make rest` runs what `make test` leaves out."""
+
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Hands out test by test, except for the modules of ``TOGETHER``: ``--dist loadscope``."""
@@ -44,4 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long") and not LONG_IN & {*item.nodeid.split("/")}:
+            raise pytest.UsageError(f"{item.nodeid} is long, and `make rest` would not run it")
     items.sort(key=lambda item: item.path.name not in FIRST)
