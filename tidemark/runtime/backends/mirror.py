@@ -1,10 +1,11 @@
-"""A local copy of a changelog partition, so that a restart reads only its tail from Kafka.
+"""A local copy of a changelog partition: a restart reads only its tail from Kafka.
 
-A mirror holds what the partition holds below an offset: records by key, tombstones applied.  It may
-lag behind; reading the partition from that offset on makes it whole, also where the broker has
-compacted what it stands on (docs/operations.md, "Local state").  It is written after a commit of Kafka's
-has succeeded, and nothing is decided by it alone: the sequence numbers of the changelog prove that
-what was read is the state of the committed offset.
+A mirror holds the records of the partition below an offset: the newest value of each key, without
+tombstones.  It may lag behind.  Reading the partition from that offset on completes it, even where
+the broker has compacted the records that it was made of (docs/operations.md, "Local state").
+
+A mirror is written after a commit of Kafka's has succeeded, and decides nothing alone: the sequence
+numbers of the changelog prove that the state read is that of the committed offset.
 """
 
 import json

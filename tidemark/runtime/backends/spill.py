@@ -1,11 +1,12 @@
-"""Blocks of keyed state in RocksDB, the ones used last in memory too (docs/operations.md, "Local state").
+"""Blocks of keyed state in RocksDB; those used last are in memory too.
 
-The memory that blocks may take is shared by all operators of a process.  A block is written when it
-has to leave memory, so state that fits never touches the disk.  Keys begin with the due time:
-blocks that go together lie together.  Nothing here outlives the process.
+All operators of a process share the memory for blocks.  A block is written when it has to leave
+memory, so state that fits in memory never touches the disk.  Keys begin with the due time, so
+blocks that fall due together lie together.  The database does not outlive the process.
 
-A full or failing disk changes no result: blocks stay in memory until writing works again.  A block
-that cannot be read back ends the process, which restores its state from Kafka.
+A full or failing disk changes no result: blocks stay in memory until writes work again.  If a block
+cannot be read back, the process ends and restores its state from Kafka.
+See docs/operations.md, "Local state".
 """
 
 import io
