@@ -19,7 +19,7 @@ _WAIT_S = 60.0
 _ANSWER_S = 10.0
 
 
-def ask_committed(
+def committed_offsets(
     config: Config, group: str, wanted: Iterable[Partition], timeout_s: float
 ) -> list[TopicPartition]:
     """Return what a group has committed, once no commit is under way.
@@ -76,7 +76,7 @@ def _members(admin: AdminClient, group: str) -> list[str]:
     return clients.when_known(ask)
 
 
-def commit_outside(
+def commit_for_group(
     config: Config,
     admin: AdminClient,
     name: str,

@@ -19,7 +19,7 @@ from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
-from tidemark.runtime.client.offline_group import ask_committed
+from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
@@ -68,7 +68,7 @@ class PastMarks:
         """Whether ingest has a committed offset of some partition of a topic."""
         count = partition_counts(self._admin)[topic]
         wanted = [Partition(topic, n) for n in range(count)]
-        found = ask_committed(self._config, self._plan.group("ingest"), wanted, _WAIT_S)
+        found = committed_offsets(self._config, self._plan.group("ingest"), wanted, _WAIT_S)
         return any(each.offset >= 0 for each in found)
 
     def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:
