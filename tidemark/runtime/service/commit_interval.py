@@ -29,7 +29,7 @@ _PATIENCE = 4
 _MOST_PATIENCE = 1_024
 
 
-class Pace:
+class CommitInterval:
     """The interval between commits, from how much of the last one was spent waiting for input."""
 
     def __init__(self, least_ms: int, most_ms: int, now_s: float) -> None:

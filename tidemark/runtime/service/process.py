@@ -20,7 +20,7 @@ from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.batch_sizer import Portion
-from tidemark.runtime.service.commit_interval import Pace
+from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.health import Health, serve
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.service.stopping import Stop, StopAskedError
@@ -105,7 +105,7 @@ class Process:
         consumer = clients.group_consumer(config, name, member_id, instance_id)
         self.member = Member(consumer, self.admin, self)
         self._topics = list(topics)
-        self._pace = Pace(
+        self._commit_interval = CommitInterval(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
         self._timeout_ms = config.transaction_timeout_ms
@@ -150,7 +150,7 @@ class Process:
         self._take()
         work.tick()
         now_s = time.monotonic()
-        if self.outbox.is_full or self._pace.until_due_s(now_s) == 0.0:
+        if self.outbox.is_full or self._commit_interval.until_due_s(now_s) == 0.0:
             self.settle()
         self._report(work, now_s)
         self._tell(work, now_s)
@@ -162,18 +162,18 @@ class Process:
     def _consume(self, work: Work) -> None:
         """Wait for a message, then take what is there, or what comes until a commit is due."""
         begin_s = time.monotonic()
-        until_due_s = self._pace.until_due_s(begin_s)
+        until_due_s = self._commit_interval.until_due_s(begin_s)
         self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S))
-        self._pace.waited(time.monotonic() - begin_s)
+        self._commit_interval.waited(time.monotonic() - begin_s)
         if not self._in_hand:
             return
         begin_s = time.monotonic()
-        gather_s = self._pace.until_due_s(begin_s) if work.gathers else 0.0
+        gather_s = self._commit_interval.until_due_s(begin_s) if work.gathers else 0.0
         most = self._portion.size
         if most > 1:
             self._read(most - 1, gather_s)
         if len(self._in_hand) < most:
-            self._pace.waited(time.monotonic() - begin_s)
+            self._commit_interval.waited(time.monotonic() - begin_s)
 
     def _read(self, count: int, timeout_s: float) -> None:
         """Read on.  What is in hand may be taken meanwhile, and ``+=`` would bring it back."""
@@ -197,7 +197,7 @@ class Process:
             begin_s = time.monotonic()
             self.outbox.commit(offsets, self.member.consumer)
             now_s = time.monotonic()
-            self._pace.committed(begin_s, now_s)
+            self._commit_interval.committed(begin_s, now_s)
             self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
             self._telemetry.committed(now_s - begin_s)
         assert not self.outbox.is_open, "output without offsets"
