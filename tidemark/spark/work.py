@@ -18,7 +18,7 @@ from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.windows.pane import END, START
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.service.batch_sizer import Portion
+from tidemark.runtime.service.batch_sizer import BatchSizer
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.serde.segments import MOST_TOGETHER, encode_segment, segment_at, together
 from tidemark.spark.progress import CUTTING, Address, Pulse
@@ -151,9 +151,9 @@ def in_portions(
     They are so few that the work on them, until the next are asked for, takes a small part of the
     timeout: a transaction is committed between portions, never within one.
     """
-    portion = Portion(MOST_TOGETHER, transaction_timeout_ms)
+    batch_sizer = BatchSizer(MOST_TOGETHER, transaction_timeout_ms)
     values = ((piece.offset, piece.value) for piece in pieces)
-    for found in together(values, lambda: portion.size):
+    for found in together(values, lambda: batch_sizer.size):
         begin_s = monotonic()
         yield found
-        portion.took(len(found), monotonic() - begin_s)
+        batch_sizer.took(len(found), monotonic() - begin_s)

@@ -5,17 +5,17 @@ as much again after its restart, on a machine as busy, would never get anywhere.
 portions are small, and later ones as large as the time that they take allows.
 """
 
-_PORTIONS_PER_TIMEOUT = 10
-_FIRST = 64  # the first portion is such a part of the largest
+_BATCHES_PER_TIMEOUT = 10
+_FIRST = 64  # the first batch_sizer is such a part of the largest
 
 
-class Portion:
+class BatchSizer:
     """The number of messages that a turn may take."""
 
     def __init__(self, most: int, transaction_timeout_ms: int) -> None:
         """Take ``most`` messages where nothing speaks against it."""
         self._most = most
-        self._longest_s = transaction_timeout_ms / 1000 / _PORTIONS_PER_TIMEOUT
+        self._longest_s = transaction_timeout_ms / 1000 / _BATCHES_PER_TIMEOUT
         self.size = max(1, most // _FIRST)
 
     def took(self, count: int, seconds: float) -> None:

@@ -19,7 +19,7 @@ from tidemark.runtime.client.commit import Outbox, outbox
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
 from tidemark.runtime.config import Config
-from tidemark.runtime.service.batch_sizer import Portion
+from tidemark.runtime.service.batch_sizer import BatchSizer
 from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.health import Health, serve
 from tidemark.runtime.service.stats import Account
@@ -109,7 +109,7 @@ class Process:
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
         self._timeout_ms = config.transaction_timeout_ms
-        self._portion = Portion(1, self._timeout_ms)
+        self._batch_sizer = BatchSizer(1, self._timeout_ms)
         self._committed: dict[Partition, int] = {}
         self._work: Work | None = None
         self._in_hand: list[Message] = []
@@ -120,7 +120,7 @@ class Process:
     def run(self, work: Work) -> None:
         """Work until told to stop; then commit and leave the group."""
         self._work = work
-        self._portion = Portion(work.batch, self._timeout_ms)
+        self._batch_sizer = BatchSizer(work.batch, self._timeout_ms)
         self.stop.work()
         # Messages come and go by the ten thousand, none of them in a cycle.
         gc.freeze()
@@ -169,7 +169,7 @@ class Process:
             return
         begin_s = time.monotonic()
         gather_s = self._commit_interval.until_due_s(begin_s) if work.gathers else 0.0
-        most = self._portion.size
+        most = self._batch_sizer.size
         if most > 1:
             self._read(most - 1, gather_s)
         if len(self._in_hand) < most:
@@ -185,7 +185,7 @@ class Process:
             messages, self._in_hand = self._in_hand, []
             begin_s = time.monotonic()
             self._work.take(messages)
-            self._portion.took(len(messages), time.monotonic() - begin_s)
+            self._batch_sizer.took(len(messages), time.monotonic() - begin_s)
 
     def settle(self) -> None:
         """Commit everything taken so far."""
