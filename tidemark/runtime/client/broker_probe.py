@@ -128,7 +128,7 @@ def _text(error: KafkaError | None) -> str:
     return error.str() if error is not None else "no answer"
 
 
-class Reach:
+class BrokerProbe:
     """Whether brokers answer while the service runs; asked in the background."""
 
     def __init__(self, admin: AdminClient, now_s: float) -> None:

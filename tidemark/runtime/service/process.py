@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.broker_probe import BrokersAwayError, Reach, await_broker
+from tidemark.runtime.client.broker_probe import BrokerProbe, BrokersAwayError, await_broker
 from tidemark.runtime.client.commit import Outbox, outbox
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
@@ -98,8 +98,8 @@ class Process:
             took_over_ms = give_way(
                 config, self.admin, name, self.transactional_id, now_ms(), self.waiting
             )
-        self._reach = Reach(self.admin, time.monotonic())
-        watched = watchdog(name, self._reach.answers).call
+        self._broker_probe = BrokerProbe(self.admin, time.monotonic())
+        watched = watchdog(name, self._broker_probe.answers).call
         self.outbox: Outbox = outbox(config, self.transactional_id, self._turned, watched)
         member_id = client_id(self.transactional_id, took_over_ms)
         consumer = clients.group_consumer(config, name, member_id, instance_id)
@@ -138,7 +138,7 @@ class Process:
             self._fail()
         except BaseException as error:
             error.add_note(f"transactional id {self.transactional_id}")
-            away = isinstance(error, _OUTSIDE) and self._reach.was_away(time.monotonic())
+            away = isinstance(error, _OUTSIDE) and self._broker_probe.was_away(time.monotonic())
             self._fail()
             if away and not self.stop.asked:
                 raise BrokersAwayError from error
@@ -230,11 +230,11 @@ class Process:
     def _turned(self) -> None:
         """Go on waiting in a commit, and find out whether that is for want of a broker."""
         self.health.turned()
-        self._reach.poll(time.monotonic())
+        self._broker_probe.poll(time.monotonic())
 
     def _tell(self, work: Work, now_s: float) -> None:
         """Note down for others how it stands."""
-        gone = self._reach.poll(now_s)
+        gone = self._broker_probe.poll(now_s)
         joining = () if self.member.joined else ("waiting for the group to assign partitions",)
         self.health.waiting(*([gone] if gone else []), *joining, *work.waits())
         self.health.owns(sorted(self.member.positions))
