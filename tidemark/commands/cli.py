@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from tidemark.commands.interrupts import interrupts_first
-from tidemark.commands.options import Bootstrap, PipelineArgument, reach
+from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.commands.replay import diff, replay
 from tidemark.commands.schemas import schemas
 from tidemark.commands.service import SERVICES
@@ -188,7 +188,7 @@ def tail(
     bootstrap_server: Bootstrap = None,
 ) -> None:
     """Print the committed records of a topic as they come: key, tab, value."""
-    follow(topic, reach(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
+    follow(topic, broker_config(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
 
 
 @app.command()
@@ -202,7 +202,7 @@ def topics(
     """Create the pipeline's topics where missing, verify those that exist."""
     compiled = _plan(pipeline)
     wanted = (*raw_topics(compiled), *own_topics(compiled), stats_topic(compiled.stats))
-    config = reach(bootstrap_server)
+    config = broker_config(bootstrap_server)
     admin = await_broker(config, lambda _reason: None) if wait else clients.admin(config)
     created = ensure(admin, wanted, config.replication_factor)
     for each in wanted:
@@ -235,7 +235,7 @@ def reset(
     if service is not None and operator is not None:
         raise typer.BadParameter("give --service or --operator, not both")
     scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
-    config = reach(bootstrap_server)
+    config = broker_config(bootstrap_server)
     planned = Reset(config, clients.admin(config), scope)
     for line in planned.lines():
         typer.echo(line)

@@ -17,7 +17,7 @@ PipelineArgument = Annotated[
 ]
 
 
-def reach(bootstrap_server: str | None) -> Config:
+def broker_config(bootstrap_server: str | None) -> Config:
     """Return the settings to reach the broker that is meant."""
     config = Config.from_env()
     address = bootstrap_server

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from tidemark.commands.options import Bootstrap, PipelineArgument, reach
+from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
@@ -110,7 +110,7 @@ def replay(
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
-    config = reach(bootstrap_server)
+    config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
     span = run.Span(from_offsets, to_offsets, as_of_ms, period, place, from_raw)
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
@@ -158,7 +158,7 @@ def diff(
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
-        config = reach(bootstrap_server)
+        config = broker_config(bootstrap_server)
         place, from_raw = archive or config.archive, from_ == "raw"
         compared = run.diff(config, plan, sessions, slices, place, from_raw=from_raw)
     for line in diff_lines(compared):

@@ -6,7 +6,7 @@ portions are small, and later ones as large as the time that they take allows.
 """
 
 _BATCHES_PER_TIMEOUT = 10
-_FIRST = 64  # the first batch_sizer is such a part of the largest
+_FIRST = 64  # the first batch is such a part of the largest
 
 
 class BatchSizer:
