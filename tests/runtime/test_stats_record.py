@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tidemark.partition import Partition
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.service.health import Health
 from tidemark.runtime.service.stats import (
     Account,
@@ -85,9 +85,9 @@ def test_lag_is_unknown_until_all_ends_are_known():
 
 
 def test_a_clock_stands_since_the_first_of_equal_readings():
-    standing = Standing()
+    last_moved = LastMoved()
     readings = [(5, 100), (5, 200), (6, 300), (6, 400)]
-    assert [standing.since_ms("c", *each) for each in readings] == [100, 100, 300, 300]
+    assert [last_moved.since_ms("c", *each) for each in readings] == [100, 100, 300, 300]
 
 
 def test_metrics_are_those_of_the_page(telemetry):

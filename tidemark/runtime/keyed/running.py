@@ -16,7 +16,7 @@ from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoder
 from tidemark.runtime.keyed.journal import Journal
-from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.oversized import Keys, Values, parted
 from tidemark.runtime.keyed.restore import Reading, Rebuilding
 from tidemark.runtime.service.stats import ClockStats, instant
@@ -112,13 +112,13 @@ class Running:
         outbox.write(self.plan.results, self._partition, keys, values)
         return len(letters)
 
-    def clock_stats(self, standing: Standing, now_ms: int) -> ClockStats:
+    def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
         """Return where the clock stands, and what its state holds."""
         clock_ms = self.clocks.clock_ms
         return ClockStats(
             partition=self._partition,
             clock_ms=instant(clock_ms),
-            unmoved_since_ms=standing.since_ms(self.changelog, clock_ms, now_ms),
+            unmoved_since_ms=last_moved.since_ms(self.changelog, clock_ms, now_ms),
             held_by=self.clocks.holder(),
             open_windows=self.state.open_windows(),
             state_bytes=self.state.size_bytes(),

@@ -34,7 +34,7 @@ from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoder, encoders
-from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.restore import Restore, Wanted
 from tidemark.runtime.keyed.restore_progress import Shown
 from tidemark.runtime.keyed.running import Running, Tally
@@ -104,7 +104,7 @@ class KeyedTask:
         self._ends = Ends(self.process.admin)
         self._tallies = {plan.operator.name: Tally() for plan in self.operators}
         self._rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
-        self._standing = Standing()
+        self._last_moved = LastMoved()
         self._writer = secrets.token_hex(6)
         self._ahead = self.config.guarantee == "at-most-once"
         self._certain = self.config.guarantee == "exactly-once"
@@ -288,7 +288,7 @@ class KeyedTask:
             tally.rows,
             tally.late,
             tally.panes,
-            [each.clock_stats(self._standing, now_ms) for each in running],
+            [each.clock_stats(self._last_moved, now_ms) for each in running],
             [] if lowest is None else clock_sources(lowest),
         )
 
