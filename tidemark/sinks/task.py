@@ -51,7 +51,7 @@ _PATIENCE_S = 240.0  # below max.poll.interval.ms
 Answer = TypeVar("Answer")
 
 
-class DeadLetters:
+class DeadLetterWriter:
     """Writes dead letters, and knows when they are on the broker."""
 
     def __init__(self, config: Config, topic: str) -> None:
@@ -120,7 +120,7 @@ def when_back(call: Callable[[], Answer], waiting: Callable[[str], None]) -> Ans
 
 
 @dataclass
-class _Fed:
+class _PartitionState:
     """One partition that this process owns: where the sink stands, and what waits to be written."""
 
     topic_id: str
@@ -137,10 +137,10 @@ class SinkTask:
     process: Process
     sink: Sink
     tables: Sequence[Table]
-    dead_letters: DeadLetters
+    dead_letters: DeadLetterWriter
     batch: int = 20_000
     gathers: bool = True
-    _fed: dict[Partition, _Fed] = field(default_factory=dict)
+    _states: dict[Partition, _PartitionState] = field(default_factory=dict)
     _rows: int = 0
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class SinkTask:
                     f"{at}: the topic was made anew since the sink read it. Drop table "
                     f"{self._table[at.topic].name} and its positions to load it again"
                 )
-            self._fed[at] = _Fed(topic_id, position.next_offset if position else None)
+            self._states[at] = _PartitionState(topic_id, position.next_offset if position else None)
             offset = position.next_offset if position else start.offset
             begun.append(Start(at, offset, start.metadata))
         return begun
@@ -177,21 +177,21 @@ class SinkTask:
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget partitions that others own now."""
         for partition in partitions:
-            self._fed.pop(partition, None)
+            self._states.pop(partition, None)
 
     def take(self, messages: Sequence[Message]) -> None:
         """Hold records until the next write."""
         for message in messages:
-            self._fed[Partition(message.topic() or "", message.partition() or 0)].held.append(
+            self._states[Partition(message.topic() or "", message.partition() or 0)].held.append(
                 message
             )
 
     def tick(self) -> None:
         """Write early what would become too much; try again what was away."""
-        held = sum(len(fed.held) for fed in self._fed.values())
+        held = sum(len(state.held) for state in self._states.values())
         if held > _MOST_HELD or (self._backoff.reason and not self._backoff.left_s):
             self.process.settle()
-        if self._fed and self._ends.poll(self._fed, now_ms()) is not None:
+        if self._states and self._ends.poll(self._states, now_ms()) is not None:
             self.process.member.refresh_positions()
 
     def checkpoint(self) -> Sequence[TopicPartition]:
@@ -209,30 +209,32 @@ class SinkTask:
     def _let_wait(self, *, wait: bool) -> None:
         if wait != self._paused:
             self._paused = wait
-            (self.process.member.pause if wait else self.process.member.resume)(self._fed)
+            (self.process.member.pause if wait else self.process.member.resume)(self._states)
 
     def _deliver_all(self) -> None:
-        batches = [batch for at in sorted(self._fed) if (batch := self._batch_of(at)) is not None]
+        batches = [
+            batch for at in sorted(self._states) if (batch := self._batch_of(at)) is not None
+        ]
         if not batches:
             return
         if self._backoff.reason:  # the last try may have written some
             self._forget_written()
-            batches = [fed.batch for fed in self._fed.values() if fed.batch is not None]
+            batches = [state.batch for state in self._states.values() if state.batch is not None]
         try:
             self._write(batches)
         except RefusedError:
             for batch in batches:
                 self._deliver(batch)
         for batch in batches:
-            fed = self._fed[batch.partition]
-            fed.known, fed.batch = batch.move.end, None
+            state = self._states[batch.partition]
+            state.known, state.batch = batch.move.end, None
 
     def _batch_of(self, at: Partition) -> Batch | None:
         """Return what a partition has to write; decoded once, however often it is tried."""
-        fed = self._fed[at]
-        if fed.batch is not None or not fed.held:
-            return fed.batch
-        records, fed.held = fed.held, []
+        state = self._states[at]
+        if state.batch is not None or not state.held:
+            return state.batch
+        records, state.held = state.held, []
         values = [record.value() for record in records]
         table = self._table[at.topic]
         decoded = decode(table, values)
@@ -240,24 +242,24 @@ class SinkTask:
             self.dead_letters.write([_letter(records[i], reason) for i, reason in decoded.bad])
         good = [records[index] for index in decoded.good]
         end = (records[-1].offset() or 0) + 1
-        fed.batch = Batch(
+        state.batch = Batch(
             table,
             at,
-            Move(fed.known, end, fed.topic_id),
+            Move(state.known, end, state.topic_id),
             decoded.rows,
             [record.offset() or 0 for record in good],
             [record.key() for record in good],
             [values[index] or b"" for index in decoded.good],
         )
-        return fed.batch
+        return state.batch
 
     def _forget_written(self) -> None:
-        positions = self.sink.positions(list(self._fed))
+        positions = self.sink.positions(list(self._states))
         for at, position in positions.items():
-            fed = self._fed[at]
-            if fed.batch is not None and position.next_offset != fed.batch.move.begin:
-                fed.known = position.next_offset
-                fed.batch = fed.batch.behind(position.next_offset)
+            state = self._states[at]
+            if state.batch is not None and position.next_offset != state.batch.move.begin:
+                state.known = position.next_offset
+                state.batch = state.batch.behind(position.next_offset)
 
     def _deliver(self, batch: Batch) -> None:
         """Write one batch, but for the rows that the sink refuses."""
@@ -280,10 +282,10 @@ class SinkTask:
     def _moved(self) -> Sequence[TopicPartition]:
         moved = []
         positions = self.process.member.positions
-        for at, fed in self._fed.items():
-            if positions[at] > fed.committed and not fed.held:
-                fed.committed = positions[at]
-                moved.append(TopicPartition(*at, fed.committed))
+        for at, state in self._states.items():
+            if positions[at] > state.committed and not state.held:
+                state.committed = positions[at]
+                moved.append(TopicPartition(*at, state.committed))
         return moved
 
     def waits(self) -> Sequence[str]:
@@ -343,5 +345,5 @@ def run(config: Config, plan: Plan) -> None:
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)
     when_back(lambda: sink.prepare(tables), process.waiting)
-    process.run(SinkTask(process, sink, tables, DeadLetters(own, plan.dead_letters)))
+    process.run(SinkTask(process, sink, tables, DeadLetterWriter(own, plan.dead_letters)))
     sink.close()
