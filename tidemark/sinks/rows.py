@@ -17,7 +17,7 @@ _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRows:
     """Rows in the order of their records.
 
     ``rows``: the table's columns, and for panes RETRACTED.  ``good``: the records they come from,
@@ -29,15 +29,15 @@ class Decoded:
     bad: Sequence[tuple[int, str]]
 
 
-def decode(table: Table, values: Sequence[bytes | None]) -> Decoded:
+def decode(table: Table, values: Sequence[bytes | None]) -> DecodedRows:
     """Decode the records of a table's topic."""
     try:
-        return Decoded(_rows(table, values), range(len(values)), ())
+        return DecodedRows(_rows(table, values), range(len(values)), ())
     except _TEXTS:
         return _one_by_one(table, values)
 
 
-def _one_by_one(table: Table, values: Sequence[bytes | None]) -> Decoded:
+def _one_by_one(table: Table, values: Sequence[bytes | None]) -> DecodedRows:
     rows, good, bad = [_rows(table, ())], [], []
     for index, value in enumerate(values):
         try:
@@ -47,7 +47,7 @@ def _one_by_one(table: Table, values: Sequence[bytes | None]) -> Decoded:
             good.append(index)
         except _TEXTS as error:
             bad.append((index, " ".join(str(error).split())))
-    return Decoded(pl.concat(rows), good, bad)
+    return DecodedRows(pl.concat(rows), good, bad)
 
 
 def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
