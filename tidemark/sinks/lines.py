@@ -18,7 +18,7 @@ from tidemark.sinks.sink import Batch, OvertakenError, Position, UnavailableErro
 from tidemark.sinks.table import Table
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _PositionFile(msgspec.Struct, frozen=True):
     next_offset: int
     bytes: int
     topic_id: str
@@ -52,9 +52,9 @@ class LinesSink:
     def _path(self, at: Partition, suffix: str, prefix: str = "") -> Path:
         return self._folder / f"{prefix}{self._tables[at.topic].name}-{at.number}{suffix}"
 
-    def _written(self, at: Partition) -> _Written | None:
+    def _written(self, at: Partition) -> _PositionFile | None:
         path = self._path(at, ".position", ".")
-        return msgspec.json.decode(path.read_bytes(), type=_Written) if path.exists() else None
+        return msgspec.json.decode(path.read_bytes(), type=_PositionFile) if path.exists() else None
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return how far each partition was written."""
@@ -81,7 +81,7 @@ class LinesSink:
             file.writelines(value + b"\n" for value in batch.values)
             file.flush()
             os.fsync(file.fileno())
-            written = _Written(end, file.tell(), topic_id)
+            written = _PositionFile(end, file.tell(), topic_id)
         half = self._path(at, ".half", ".")
         half.write_bytes(msgspec.json.encode(written))
         os.replace(half, self._path(at, ".position", "."))
