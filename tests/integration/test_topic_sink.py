@@ -68,7 +68,7 @@ class TestOtherCluster(SinkContract):
 
 def test_a_cluster_that_is_away_is_tried_again():
     sink = OtherClusterSink(f"kafka://127.0.0.1:{free_port()}/copy?message.timeout.ms=500")
-    sink._twins._most_bytes["copy.game.pops"] = 2**20
+    sink._targets._most_bytes["copy.game.pops"] = 2**20
     for _ in range(2):
         with pytest.raises(UnavailableError, match=r"Kafka at 127\.0\.0\.1"):
             sink.write([batch([pane("ann", 0, 1)])])

@@ -33,7 +33,7 @@ _GIVEN_UP_MS = 10_000
 _STEP_S = 5.0
 
 
-class _Twins:
+class _TargetTopics:
     """The topics that a sink writes, by those that it reads."""
 
     def __init__(self, prefix: str) -> None:
@@ -75,7 +75,7 @@ class TopicSink:
 
     def __init__(self, prefix: str) -> None:
         """``prefix``: of the names of the topics written."""
-        self._twins = _Twins(prefix)
+        self._targets = _TargetTopics(prefix)
         self._outbox: Outbox | None = None
 
     def join(self, outbox: Outbox, admin: AdminClient, replication_factor: int) -> None:
@@ -84,7 +84,7 @@ class TopicSink:
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Create topics that are missing, refuse those that cannot take the records."""
-        self._twins.prepare(self._admin, tables, self._replication_factor)
+        self._targets.prepare(self._admin, tables, self._replication_factor)
 
     def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Remember nothing: the offsets are committed with the records."""
@@ -94,10 +94,10 @@ class TopicSink:
         """Hand records to the commit that follows."""
         assert self._outbox is not None, "write before join"
         for batch in batches:
-            self._twins.require_small(batch)
+            self._targets.require_small(batch)
         for batch in batches:
             topic, number = batch.partition
-            self._outbox.write(self._twins.name(topic), number, batch.keys, batch.values)
+            self._outbox.write(self._targets.name(topic), number, batch.keys, batch.values)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -111,7 +111,7 @@ class OtherClusterSink:
     def __init__(self, url: str) -> None:
         """``url``: user and password in it are those of SASL, its query has client properties."""
         parts = urlsplit(url)
-        self._twins = _Twins(parts.path.removeprefix("/"))
+        self._targets = _TargetTopics(parts.path.removeprefix("/"))
         login, _, self._brokers = parts.netloc.rpartition("@")
         user, _, password = login.partition(":")
         named = {"sasl.username": unquote(user), "sasl.password": unquote(password)}
@@ -135,7 +135,7 @@ class OtherClusterSink:
         """Create topics that are missing, refuse those that cannot take the records."""
         try:
             admin = clients.admin(self._config)
-            self._twins.prepare(admin, tables, self._config.replication_factor)
+            self._targets.prepare(admin, tables, self._config.replication_factor)
         except KafkaException as error:
             raise self._named(error) from error
 
@@ -146,11 +146,11 @@ class OtherClusterSink:
     def write(self, batches: Sequence[Batch]) -> None:
         """Write records and wait until they are on the brokers."""
         for batch in batches:
-            self._twins.require_small(batch)
+            self._targets.require_small(batch)
         try:
             for batch in batches:
                 topic, number = batch.partition
-                send(self._producer, self._twins.name(topic), number, batch.keys, batch.values)
+                send(self._producer, self._targets.name(topic), number, batch.keys, batch.values)
             flush(self._producer, self._failures, _STEP_S, lambda: None)
         except KafkaException as error:
             self._forget()
