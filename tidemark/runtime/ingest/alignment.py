@@ -34,7 +34,7 @@ _TOGGLE_EVERY_MS = 1_000
 
 
 @dataclass
-class _Held:
+class _HeldRecords:
     """Records of a source that wait, in order."""
 
     messages: deque[Message] = field(default_factory=deque)
@@ -68,7 +68,7 @@ class Alignment:
     def __init__(self, max_drift_ms: Mapping[str, int]) -> None:
         """Start with nothing held and nothing paused."""
         self._max_drift_ms = max_drift_ms
-        self._held: dict[Partition, _Held] = {}
+        self._held: dict[Partition, _HeldRecords] = {}
         self._toggled_ms = 0
         self.paused: frozenset[Partition] = frozenset()
 
@@ -83,7 +83,7 @@ class Alignment:
 
     def hold(self, partition: Partition, messages: Sequence[Message]) -> None:
         """Add the next records of a source behind those that wait already."""
-        self._held.setdefault(partition, _Held()).add(messages)
+        self._held.setdefault(partition, _HeldRecords()).add(messages)
 
     def first(self, partition: Partition) -> Message | None:
         """Return the first record of a source that waits."""
