@@ -17,7 +17,7 @@ from tidemark.serde.records import Headers, RecordBatch
 T = TypeVar("T")
 
 
-class _Of(Sequence[T], Generic[T]):
+class _MessageColumn(Sequence[T], Generic[T]):
     """One attribute of many messages, read when asked for."""
 
     def __init__(self, read: Callable[[Message], T], messages: Sequence[Message]) -> None:
@@ -37,7 +37,7 @@ class _Of(Sequence[T], Generic[T]):
 
     def __getitem__(self, index: int | slice) -> "T | Sequence[T]":
         if isinstance(index, slice):
-            return _Of(self._read, self._messages[index])
+            return _MessageColumn(self._read, self._messages[index])
         return self._read(self._messages[index])
 
 
@@ -77,9 +77,9 @@ def record_batch(
         topic=partition.topic,
         partition=partition.number,
         offsets=offsets,
-        timestamps=_Of(_milliseconds, messages),
-        keys=_Of(Message.key, messages),
-        headers=_Of(cast(Callable[[Message], Headers], Message.headers), messages),
+        timestamps=_MessageColumn(_milliseconds, messages),
+        keys=_MessageColumn(Message.key, messages),
+        headers=_MessageColumn(cast(Callable[[Message], Headers], Message.headers), messages),
         values=list(map(Message.value, messages)),
         next_offset=int(offsets[-1]) + 1,
         received_at_ms=received_at_ms,
