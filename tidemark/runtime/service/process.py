@@ -71,7 +71,7 @@ class Work(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class KeepsPositions(Protocol):
     """Work that knows by itself how far it got, whatever the group has committed."""
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
@@ -204,7 +204,7 @@ class Process:
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Let work start where it knows that it stopped."""
-        return self._work.starting(starts) if isinstance(self._work, Remembering) else starts
+        return self._work.starting(starts) if isinstance(self._work, KeepsPositions) else starts
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""
