@@ -43,7 +43,7 @@ _SCHEMA = fastavro.parse_schema(
 )
 
 
-class Archived(NamedTuple):
+class ArchivedSegment(NamedTuple):
     """A segment on its way into an archive: its message's offset, time and value."""
 
     offset: int
@@ -116,7 +116,9 @@ class Archive:
             metadata: Mapping[str, str] = fastavro.reader(stream).metadata
         return metadata.get(_TOPIC_ID, "")
 
-    def write(self, at: Partition, begin: int, end: int, id_: str, of: Sequence[Archived]) -> None:
+    def write(
+        self, at: Partition, begin: int, end: int, id_: str, of: Sequence[ArchivedSegment]
+    ) -> None:
         """Write the segments of one day between two offsets as a file."""
         folder = f"{self._root}/{at.topic}/date={of[0].date}"
         name = f"{at.number}-{begin}-{end}.avro"

@@ -13,7 +13,7 @@ from confluent_kafka import Message, TopicPartition
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.archive.archive import Archive, Archived
+from tidemark.runtime.archive.archive import Archive, ArchivedSegment
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.silence import Ends
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
@@ -31,7 +31,7 @@ class _Log:
 
     topic_id: str
     reached: int
-    held: list[Archived] = field(default_factory=list)
+    held: list[ArchivedSegment] = field(default_factory=list)
     committed: int = -1
 
 
@@ -84,7 +84,7 @@ class ArchiveTask:
         """Hold segments until there is a file of them."""
         for message in messages:
             value = message.value() or b""
-            segment = Archived(message.offset() or 0, message.timestamp()[1], value)
+            segment = ArchivedSegment(message.offset() or 0, message.timestamp()[1], value)
             self._logs[Partition(message.topic() or "", message.partition() or 0)].held.append(
                 segment
             )
@@ -132,7 +132,7 @@ class ArchiveTask:
         return Account(self._segments, self._segments, self._ends.known)
 
 
-def _days(segments: Sequence[Archived]) -> Iterator[list[Archived]]:
+def _days(segments: Sequence[ArchivedSegment]) -> Iterator[list[ArchivedSegment]]:
     """Split segments where the date changes."""
     for _, day in groupby(segments, lambda each: each.date):
         yield list(day)
