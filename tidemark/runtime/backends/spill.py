@@ -25,7 +25,7 @@ _RETRY_S = 10.0
 _SIGN = 2**63
 
 
-class _Spilled:
+class _SpillableBlock:
     """A block that is in memory, in the database, or in both."""
 
     __slots__ = ("_key", "_store", "height", "size_bytes")
@@ -68,13 +68,13 @@ class SpillingBlocks:
         """Count the blocks in the database."""
         return len(self._written)
 
-    def put(self, due_ms: int, frame: pl.DataFrame) -> _Spilled:
+    def put(self, due_ms: int, frame: pl.DataFrame) -> _SpillableBlock:
         """Take a frame."""
         self._forget()
         self._number += 1
         due = min(max(due_ms, -_SIGN), _SIGN - 1) + _SIGN  # so that bytes sort as numbers do
         key = due.to_bytes(8, "big") + self._number.to_bytes(8, "big")
-        return _Spilled(self, key, frame.height, self._hold(key, frame))
+        return _SpillableBlock(self, key, frame.height, self._hold(key, frame))
 
     def frame(self, key: bytes) -> pl.DataFrame:
         """Return a block's frame.
