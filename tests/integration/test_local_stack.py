@@ -35,7 +35,7 @@ def test_up_again_changes_nothing(folder):
 
     again = stack.up(folder, "examples.game")
 
-    assert again == stack.running(folder)
+    assert again == stack.running_stack(folder)
     assert stack.status(folder) == before
     assert [each.name for each in before] == ["broker", "ingest", "sessions", "sink", "windowing"]
     assert {each.state for each in before} == {"RUNNING"}
@@ -93,7 +93,7 @@ def test_moves_typed_into_the_console_producer_come_out_of_the_console_consumer(
 
 
 def test_down_leaves_no_process_and_no_port_and_twice_is_once(folder):
-    running = stack.running(folder)
+    running = stack.running_stack(folder)
     pids = [running.pid, *(each.pid for each in stack.status(folder))]
 
     assert stack.down(folder)

@@ -30,7 +30,7 @@ def _embedded_address() -> str | None:
     """Return the broker of the stack of `make up`, which needs more than services do."""
     if find_spec("supervisor") is None:
         return None
-    from tidemark.embedded.state import running, state_folder
+    from tidemark.embedded.state import running_stack, state_folder
 
-    stack = running(state_folder())
+    stack = running_stack(state_folder())
     return stack.address if stack else None

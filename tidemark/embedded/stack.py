@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
 from tidemark.embedded.processes import last_words, only_one_process
-from tidemark.embedded.state import Running, last, remember, running
+from tidemark.embedded.state import Stack, last_stack, running_stack, save_stack
 from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
@@ -41,7 +41,7 @@ def up(
     *,
     raw_partitions: int | None = None,
     dies_with_us: bool = False,
-) -> Running:
+) -> Stack:
     """Start the stack of this folder, unless it is up; create its topics.
 
     Args:
@@ -52,7 +52,7 @@ def up(
         dies_with_us: stop everything when the calling process ends in any way (Linux).
     """
     with only_one_process(folder / "stack.lock"):
-        stack = running(folder)
+        stack = running_stack(folder)
         if stack is None:
             return _up(folder.absolute(), pipeline, port, raw_partitions, dies_with_us)
         if stack.pipeline != pipeline:
@@ -62,10 +62,10 @@ def up(
 
 def down(folder: Path) -> bool:
     """Stop the stack of this folder; say whether there was one."""
-    if last(folder) is None:
+    if last_stack(folder) is None:
         return False
     with only_one_process(folder / "stack.lock"):
-        stack = running(folder)
+        stack = running_stack(folder)
         if stack is not None:
             stack.supervision().end()
     return stack is not None
@@ -73,13 +73,13 @@ def down(folder: Path) -> bool:
 
 def status(folder: Path) -> list[ProcessStatus]:
     """Return the state of each process of this folder's stack; empty if it is down."""
-    stack = running(folder)
+    stack = running_stack(folder)
     return stack.supervision().status() if stack else []
 
 
 def readiness(folder: Path) -> dict[str, str]:
     """Return of each service of this folder's stack "ready", or why it is not."""
-    stack = running(folder)
+    stack = running_stack(folder)
     return {name: _readiness(port) for name, port in stack.health.items()} if stack else {}
 
 
@@ -96,7 +96,7 @@ def _readiness(port: int) -> str:
 
 def _up(
     folder: Path, pipeline: str, port: int | None, raw_partitions: int | None, dies_with_us: bool
-) -> Running:
+) -> Stack:
     plan = load_pipeline(pipeline).plan()
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
@@ -106,9 +106,9 @@ def _up(
     supervision = Supervision.begin(
         folder, _programs(broker, health), _environment(pipeline, address, results), dies_with_us
     )
-    stack = Running(address, pipeline, str(supervision.socket), supervision.pid, health, results)
+    stack = Stack(address, pipeline, str(supervision.socket), supervision.pid, health, results)
     try:
-        remember(folder, stack)
+        save_stack(folder, stack)
         _start(supervision, plan, list(health), address, raw_partitions)
     except BaseException:  # an interrupt too: nothing may be left running
         supervision.end()
@@ -193,6 +193,6 @@ def _port(folder: Path, asked: int | None) -> int:
         if not is_free(asked):
             raise ConfigurationError(f"port {asked} is taken by another process")
         return asked
-    before = last(folder)
+    before = last_stack(folder)
     port = int(before.address.rpartition(":")[2]) if before else 0
     return port if port and is_free(port) else free_port()

@@ -12,7 +12,7 @@ _FILE = "stack.json"
 
 
 @dataclass(frozen=True)
-class Running:
+class Stack:
     """A stack: the address of its broker, its pipeline, and how to reach its supervisor.
 
     ``health``: the port at which each service tells its health.  ``results``: the SQLite file that
@@ -36,20 +36,20 @@ def state_folder() -> Path:
     return Path(os.environ.get("TIDEMARK_STATE") or "var")
 
 
-def running(folder: Path) -> Running | None:
+def running_stack(folder: Path) -> Stack | None:
     """Return the stack of this folder if it is up."""
-    stack = last(folder)
+    stack = last_stack(folder)
     return stack if stack is not None and stack.supervision().alive() else None
 
 
-def last(folder: Path) -> Running | None:
+def last_stack(folder: Path) -> Stack | None:
     """Return what was last started in this folder, up or not."""
     try:
-        return Running(**json.loads((folder / _FILE).read_text()))
+        return Stack(**json.loads((folder / _FILE).read_text()))
     except FileNotFoundError:
         return None
 
 
-def remember(folder: Path, stack: Running) -> None:
+def save_stack(folder: Path, stack: Stack) -> None:
     """Write it for the commands to come."""
     (folder / _FILE).write_text(json.dumps(asdict(stack), indent=1) + "\n")

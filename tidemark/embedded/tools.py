@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from tidemark.embedded.broker import command
-from tidemark.embedded.state import running, state_folder
+from tidemark.embedded.state import running_stack, state_folder
 from tidemark.errors import ConfigurationError
 
 _PACKAGE = "org.apache.kafka.tools."
@@ -27,7 +27,7 @@ def tool(name: str, arguments: Sequence[str]) -> list[str]:
     informed = any(each.split("=")[0] in {_SERVER, "--help", "--version"} for each in arguments)
     if informed:
         return command(kafka_class, *arguments)
-    stack = running(state_folder())
+    stack = running_stack(state_folder())
     if stack is None:
         raise ConfigurationError(f"no stack is running: start one (make up) or give {_SERVER}")
     return command(kafka_class, _SERVER, stack.address, *arguments)
