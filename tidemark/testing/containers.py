@@ -153,10 +153,10 @@ class InContainers(OnBroker):
         )
         if self._file is not None:
             made.with_copy_into_container(self._file, f"{_PIPELINES}/{self._file.name}")
-        return _Running(made, log)
+        return _ContainerService(made, log)
 
 
-class _Running:
+class _ContainerService:
     """A service in a container; what it says comes into a file."""
 
     def __init__(self, made: DockerContainer, log: Path) -> None:
