@@ -27,7 +27,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.client.schema_registry import with_registry
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.process import Process
@@ -144,7 +144,7 @@ class SinkTask:
     _rows: int = 0
 
     def __post_init__(self) -> None:
-        self._ends = Ends(self.process.admin)
+        self._ends = EndOffsets(self.process.admin)
         self._backoff = Backoff()
         self._table = {table.topic: table for table in self.tables}
         self._paused = False

@@ -15,7 +15,7 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.archive.archive import Archive, ArchivedSegment
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.process import Process
@@ -48,7 +48,7 @@ class ArchiveTask:
     _segments: int = 0
 
     def __post_init__(self) -> None:
-        self._ends = Ends(self.process.admin)
+        self._ends = EndOffsets(self.process.admin)
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Go on where the files end; where there are none, where the log begins."""

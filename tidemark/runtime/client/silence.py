@@ -21,7 +21,7 @@ from tidemark.runtime.client.consumer import LATEST, ask_offsets
 ASK_EVERY_MS = 1_000
 
 
-class Ends:
+class EndOffsets:
     """The ends of partitions as of a recent moment, and how many partitions topics had then."""
 
     def __init__(self, admin: AdminClient, topics: Collection[str] = ()) -> None:

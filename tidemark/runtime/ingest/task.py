@@ -24,7 +24,7 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
     ensure,
     own_topics,
@@ -60,7 +60,7 @@ class IngestTask:
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
-        self._ends = Ends(self.process.admin, {source.topic for source in self.plan.sources})
+        self._ends = EndOffsets(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
         self._alignment = Alignment(

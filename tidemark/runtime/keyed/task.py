@@ -29,7 +29,7 @@ from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.client.batches import by_partition
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.progress import VERSION, LogProgress, check_topic, decode, encode
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
@@ -101,7 +101,7 @@ class KeyedTask:
     _restores: list[Restore] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._ends = Ends(self.process.admin)
+        self._ends = EndOffsets(self.process.admin)
         self._tallies = {plan.operator.name: Tally() for plan in self.operators}
         self._rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
         self._last_moved = LastMoved()
