@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tidemark.monitor.alerts import Seen, Thresholds, alerts_of, follow
+from tidemark.monitor.alerts import ProcessHistory, Thresholds, alerts_of, follow
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, QUIET_MS, status, why_open
 from tidemark.runtime.service.stats import (
@@ -48,7 +48,7 @@ def held(by: str | None, since_ms: int) -> OperatorStats:
     return OperatorStats("pops", "p.log", 5, 0, 1, [ClockStats(0, 60_000, since_ms, by, 3, 9)], [])
 
 
-def after(*records: Stats) -> Seen:
+def after(*records: Stats) -> ProcessHistory:
     seen = None
     for each in records:
         seen = follow(seen, each)

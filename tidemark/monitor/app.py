@@ -14,7 +14,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from faust.web.drivers.aiohttp import Web
 
-from tidemark.monitor.alerts import Alert, Seen, Thresholds, alerts_of, follow, process_of
+from tidemark.monitor.alerts import Alert, ProcessHistory, Thresholds, alerts_of, follow, process_of
 from tidemark.monitor.credentials import credentials
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, status, why_open
@@ -74,9 +74,9 @@ class Monitor:
         """Put a record in place of the one before of its process; raise and withdraw alerts."""
         process = process_of(stats)
         held = self._latest.get(process)
-        seen = follow(msgspec.convert(held, Seen) if held else None, stats)
-        self._latest[process] = msgspec.to_builtins(seen)
-        now = {alert.key: alert for alert in alerts_of(seen, self._thresholds)}
+        history = follow(msgspec.convert(held, ProcessHistory) if held else None, stats)
+        self._latest[process] = msgspec.to_builtins(history)
+        now = {alert.key: alert for alert in alerts_of(history, self._thresholds)}
         for key, before in list(self._alerts.items()):
             if before["process"] == process and key not in now:
                 del self._alerts[key]
@@ -101,9 +101,9 @@ class Monitor:
 
     def status(self) -> dict[str, Any]:
         """Return what is known now."""
-        seen = [msgspec.convert(held, Seen) for held in self._latest.values()]
+        histories = [msgspec.convert(held, ProcessHistory) for held in self._latest.values()]
         alerts = [msgspec.convert(held, Alert) for held in self._alerts.values()]
-        return status(self.pipeline, seen, alerts, now_ms())
+        return status(self.pipeline, histories, alerts, now_ms())
 
 
 def monitor_app(config: Config, pipeline: str, folder: str) -> faust.App:
@@ -182,7 +182,7 @@ def _serve(app: faust.App, monitor: Monitor) -> None:
 def run(config: Config, plan: Plan) -> None:
     """Run the monitor of a pipeline until it is told to stop."""
     admin = await_broker(config, lambda _reason: None)
-    # Faust makes those of its tables itself, but then looks for them before they are to be seen.
+    # Faust would create the changelogs itself, but then looks them up before the broker lists them.
     for topic in (stats_topic(plan.stats), *_changelogs(plan.pipeline)):
         try:
             begin_to_create(admin, topic, config.replication_factor).result()

@@ -1,6 +1,7 @@
-"""The status of a pipeline, as JSON has it and as the page shows it: from what was seen, and now.
+"""The status of a pipeline, computed from process histories and the present time.
 
-Whoever says nothing is seen only from here: a process that died writes no record about it.
+The page and ``/api/status`` show it.  Silent processes are found only here: a process that died
+writes no record.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tidemark.monitor.alerts import Alert, Seen, process_of
+from tidemark.monitor.alerts import Alert, ProcessHistory, process_of
 from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
 
 QUIET_MS = 10_000
@@ -23,10 +24,13 @@ Ingest = Mapping[str, tuple[SourceStats, int | None]]
 """What ingest says of raw partitions, by name, and how much of each it has still to read."""
 
 
-def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms: int) -> Json:
+def status(
+    pipeline: str, histories: Iterable[ProcessHistory], alerts: Iterable[Alert], now_ms: int
+) -> Json:
     """Return everything there is to say, with plain values."""
     latest = sorted(
-        (each.stats for each in seen if now_ms - each.stats.at_ms < FORGOTTEN_MS), key=process_of
+        (each.stats for each in histories if now_ms - each.stats.at_ms < FORGOTTEN_MS),
+        key=process_of,
     )
     told = [*alerts, *_quiet(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
