@@ -33,7 +33,7 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 5.0
-_UNSETTLED = "waiting for a transaction of the previous owner to end"
+_UNSETTLED = "waiting for a transaction of the previous listener to end"
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
 
@@ -50,7 +50,7 @@ class PartitionsLostError(InfrastructureError):
     """The group went on without this member: nothing it holds may be committed any more."""
 
 
-class Owner(Protocol):
+class RebalanceListener(Protocol):
     """Who is told of a member's assignments, always from inside ``consume`` or ``leave``."""
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
@@ -72,11 +72,11 @@ class Owner(Protocol):
 class Member:
     """A consumer that joined a group."""
 
-    def __init__(self, consumer: Consumer, admin: AdminClient, owner: Owner) -> None:
+    def __init__(self, consumer: Consumer, admin: AdminClient, listener: RebalanceListener) -> None:
         """``admin`` must live as long as the member."""
         self.consumer = consumer
         self._admin = admin
-        self._owner = owner
+        self._listener = listener
         self._positions: dict[Partition, int] = {}
         self._callbacks = Callbacks()
         self._leaving = False
@@ -139,17 +139,17 @@ class Member:
         if self._leaving:  # they came too late: a client that closes never learns their offsets
             consumer.incremental_assign(partitions)
             return
-        self._owner.settle()  # the wait below may be long, and must not hold a transaction
+        self._listener.settle()  # the wait below may be long, and must not hold a transaction
         committed = self._committed(consumer, partitions)
         asked = [Partition(tp.topic, tp.partition) for tp in partitions]
         low, high = (offsets(self._admin, asked, which) for which in (EARLIEST, LATEST))
-        starts = self._owner.starting([_start(tp, low) for tp in committed])
+        starts = self._listener.starting([_start(tp, low) for tp in committed])
         for start in starts:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         try:
-            self._owner.assigned(starts)
+            self._listener.assigned(starts)
         except BaseException:
             # A client would wait for ever in its close for messages that have come meanwhile.
             consumer.incremental_unassign(partitions)
@@ -158,7 +158,7 @@ class Member:
     def _committed(
         self, consumer: Consumer, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
-        """Return committed offsets; waits for transactions of a previous owner to end."""
+        """Return committed offsets; waits for transactions of a previous listener to end."""
         deadline_s = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -169,14 +169,14 @@ class Member:
                 if time.monotonic() > deadline_s:
                     raise _stuck(partitions) from error
                 _log.warning(_UNSETTLED)
-                self._owner.waiting(_UNSETTLED)
+                self._listener.waiting(_UNSETTLED)
             else:
                 return committed
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
-        self._owner.settle()
-        self._owner.dropped(gone)
+        self._listener.settle()
+        self._listener.dropped(gone)
         for partition in gone:
             self._positions.pop(partition, None)
         consumer.incremental_unassign(partitions)
