@@ -33,7 +33,7 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 5.0
-_UNSETTLED = "waiting for a transaction of the previous listener to end"
+_UNSETTLED = "waiting for a transaction of the previous owner to end"
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
 
@@ -158,7 +158,7 @@ class Member:
     def _committed(
         self, consumer: Consumer, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
-        """Return committed offsets; waits for transactions of a previous listener to end."""
+        """Return committed offsets; waits for transactions of a previous owner to end."""
         deadline_s = time.monotonic() + _PATIENCE_S
         while True:
             try:
