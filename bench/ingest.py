@@ -17,6 +17,7 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.task import IngestTask
+from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.serve import serve
@@ -95,16 +96,16 @@ def run(config: Config, plan: Plan) -> None:
 
 def _await_member(admin: AdminClient, group: str) -> None:
     """Wait until a service has its partitions."""
-    deadline_s = time.monotonic() + _JOIN_S
-    while time.monotonic() < deadline_s:
+
+    def is_stable() -> bool:
         try:
             described = admin.describe_consumer_groups([group])[group].result()
         except KafkaException:  # the group is not there yet
-            described = None
-        if described is not None and described.state == ConsumerGroupState.STABLE:
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"{group} has no members after {_JOIN_S} s")
+            return False
+        return bool(described.state == ConsumerGroupState.STABLE)
+
+    if not poll(is_stable, for_s=_JOIN_S, pause_s=0.1):
+        raise TimeoutError(f"{group} has no members after {_JOIN_S} s")
 
 
 if __name__ == "__main__":

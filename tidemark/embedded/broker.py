@@ -9,7 +9,6 @@ import random
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ from tidemark.embedded.jars import kafka_jars, staging
 from tidemark.embedded.java import java
 from tidemark.embedded.processes import die_with_parent, last_words, only_one_process
 from tidemark.errors import ConfigurationError
+from tidemark.runtime.retry import poll
 
 _HOST = "127.0.0.1"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -156,13 +156,14 @@ def answers(address: str, within_s: float = 1.0) -> bool:
 
 def wait_until_ready(address: str, log: Path, check_alive: Callable[[], bool]) -> None:
     """Wait until the broker answers; raise with its last words when it died or does not."""
-    deadline = time.monotonic() + _READY_S
-    while time.monotonic() < deadline:
+
+    def is_ready() -> bool:
         if not check_alive():
             raise ConfigurationError(f"the broker stopped: {last_words(log)}")
-        if answers(address):
-            return
-    raise ConfigurationError(f"no broker at {address} after {_READY_S} s: {last_words(log)}")
+        return answers(address)
+
+    if not poll(is_ready, for_s=_READY_S):
+        raise ConfigurationError(f"no broker at {address} after {_READY_S} s: {last_words(log)}")
 
 
 class Broker:

@@ -7,7 +7,6 @@ first ingest, then those that read its logs.
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import results_of
+from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import service_command, service_environment
 from tidemark.runtime.service.stats import decode
 from tidemark.testing.in_process import INGEST, decoded
@@ -223,14 +223,17 @@ class OnBroker(Scenario):
         return {Partition(at.topic, at.partition): at.offset for at in answer}
 
     def _await(self, happened: Callable[[], bool], what: str, timeout_s: float | None) -> None:
-        deadline_s = time.monotonic() + (timeout_s or self._timeout_s)
-        while not happened():
+        def happened_while_all_run() -> bool:
+            if happened():
+                return True
             for service, running in self._running.items():
                 if running.poll() is not None:
                     raise InfrastructureError(f"{service} has ended: {self.log(service)[-2000:]}")
-            if time.monotonic() > deadline_s:
-                raise InfrastructureError(f"waited in vain for {what}")
-            time.sleep(_PAUSE_S)
+            return False
+
+        for_s = timeout_s or self._timeout_s
+        if not poll(happened_while_all_run, for_s=for_s, pause_s=_PAUSE_S):
+            raise InfrastructureError(f"waited in vain for {what}")
 
     def _records(self, topic: str) -> list[bytes]:
         """Return the committed values of a topic that is there."""

@@ -6,11 +6,11 @@ What RocksDB reads is checked: every block and value carries a checksum.
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 
 from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
 
 from tidemark.errors import InfrastructureError
+from tidemark.runtime.retry import retry
 
 _BUFFER_BYTES = 8 * 2**20
 _CACHE_BYTES = 8 * 2**20
@@ -58,16 +58,15 @@ class Database:
             LocalStoreError: it cannot be written, or not within some seconds.
         """
         kept = list(records)
-        patient_until_s = monotonic() + _STALL_S
-        while True:
-            try:
-                self._rocks.write(_batch(kept))
-            except Exception as error:
-                if _STALLED not in str(error) or monotonic() > patient_until_s:
-                    raise self._failed(error) from error
-                sleep(_STALL_STEP_S)
-            else:
-                return
+        try:
+            retry(
+                lambda: self._rocks.write(_batch(kept)),
+                lambda error: _STALLED in str(error),
+                for_s=_STALL_S,
+                pause_s=_STALL_STEP_S,
+            )
+        except Exception as error:
+            raise self._failed(error) from error
 
     def entries(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys that begin with ``prefix``, without it, and their values, in order."""

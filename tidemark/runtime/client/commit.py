@@ -20,6 +20,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FENCED
+from tidemark.runtime.retry import retry
 
 _STEP_S = 5.0
 _PATIENCE_S = 600.0
@@ -324,17 +325,13 @@ def _persist(
     call: Callable[[], object], passes: Callable[[KafkaError], bool], waiting: Waiting
 ) -> None:
     """Call until it succeeds, fails for good, or was tried for long enough."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            call()
-        except KafkaException as error:
-            if not passes(error.args[0]) or time.monotonic() > deadline_s:
-                raise
-            waiting()
-            time.sleep(_PAUSE_S)
-        else:
-            return
+    retry(
+        call,
+        lambda error: isinstance(error, KafkaException) and passes(error.args[0]),
+        for_s=_PATIENCE_S,
+        pause_s=_PAUSE_S,
+        on_wait=lambda _error: waiting(),
+    )
 
 
 def _retriable(error: KafkaError) -> bool:

@@ -6,7 +6,6 @@ messages that it will drop instead of handing them over.
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from tidemark.errors import InfrastructureError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.callbacks import Callbacks
 from tidemark.runtime.client.clients import when_known
+from tidemark.runtime.retry import retry
 
 _log = logging.getLogger("tidemark")
 
@@ -159,19 +159,21 @@ class Member:
         self, consumer: Consumer, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
         """Return committed offsets; waits for transactions of a previous owner to end."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError._TIMED_OUT:
-                    raise
-                if time.monotonic() > deadline_s:
-                    raise _stuck(partitions) from error
-                _log.warning(_UNSETTLED)
-                self._listener.waiting(_UNSETTLED)
-            else:
-                return committed
+
+        def ask() -> list[TopicPartition]:
+            committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
+            return committed
+
+        def unsettled(_error: Exception) -> None:
+            _log.warning(_UNSETTLED)
+            self._listener.waiting(_UNSETTLED)
+
+        try:
+            return retry(ask, _timed_out, for_s=_PATIENCE_S, on_wait=unsettled)
+        except KafkaException as error:
+            if _timed_out(error):
+                raise _stuck(partitions) from error
+            raise
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
@@ -186,6 +188,10 @@ class Member:
         raise PartitionsLostError(
             f"the group took {names} away: this process was too slow, or no broker answered"
         )
+
+
+def _timed_out(error: Exception) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT
 
 
 def _stuck(partitions: Sequence[TopicPartition]) -> InfrastructureError:

@@ -7,7 +7,6 @@
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,12 +18,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES, when_known
+from tidemark.runtime.retry import poll
 
 _DAY_MS = 24 * 3_600_000
 _WEEK_MS = 7 * _DAY_MS
 _UNLIMITED = -1
 _log = logging.getLogger("tidemark")
 _TIMEOUT_S = 30.0
+_PAUSE_S = 0.1
 
 _ALWAYS = {
     "message.timestamp.type": "LogAppendTime",
@@ -246,13 +247,13 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
 
 def _await_leaders(admin: AdminClient, names: set[str]) -> None:
     """Wait until every partition has a leader: just after creation some have none."""
-    deadline_s = time.monotonic() + _TIMEOUT_S
-    while time.monotonic() < deadline_s:
+
+    def have_leaders() -> bool:
         topics = admin.list_topics(timeout=_TIMEOUT_S).topics
-        if all(name in topics and _has_leaders(topics[name]) for name in names):
-            return
-        time.sleep(0.1)
-    raise ConfigurationError(f"no leader after {_TIMEOUT_S:.0f} s for topics {sorted(names)}")
+        return all(name in topics and _has_leaders(topics[name]) for name in names)
+
+    if not poll(have_leaders, for_s=_TIMEOUT_S, pause_s=_PAUSE_S):
+        raise ConfigurationError(f"no leader after {_TIMEOUT_S:.0f} s for topics {sorted(names)}")
 
 
 def _has_leaders(topic: Any) -> bool:
