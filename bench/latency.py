@@ -41,7 +41,7 @@ def main() -> int:
         OnBroker(_JOB, broker.address, raw_partitions=PARTITIONS) as run,
     ):
         run.published("rows")  # once there is an answer every service has its partitions
-        reading = Reading(broker.address, asked.warmup)
+        reading = RowReader(broker.address, asked.warmup)
         records = int(asked.rate * (asked.warmup + asked.seconds))
         load = subprocess.Popen(
             [
@@ -68,7 +68,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class Reading:
+class RowReader:
     """Rows as they become visible; those of the first seconds are not measured."""
 
     def __init__(self, broker: str, warmup_s: float) -> None:

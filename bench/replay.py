@@ -91,14 +91,14 @@ def main() -> int:
     return 0
 
 
-class Took(NamedTuple):
+class Duration(NamedTuple):
     """Seconds by the clock, and of CPU time."""
 
     clock_s: float
     cpu_s: float
 
 
-def _line(name: str, n: int, ours: Took, own: Took, ingest_cpu_s: float) -> str:
+def _line(name: str, n: int, ours: Duration, own: Duration, ingest_cpu_s: float) -> str:
     rates = (n / seconds for took in (ours, own) for seconds in took)
     shown = " | ".join(f"{rate:,.0f}" for rate in rates)
     ratio, per_core = own.clock_s / ours.clock_s, ingest_cpu_s / ours.cpu_s
@@ -162,11 +162,11 @@ def _behind(committed: Mapping[Partition, int], ends: Mapping[Partition, int]) -
     return any(committed[at] < end for at, end in ends.items())
 
 
-def _timed(spark: SparkSession, work: Callable[[], object]) -> Took:
+def _timed(spark: SparkSession, work: Callable[[], object]) -> Duration:
     root = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     before_s, began_s = _tree_cpu_s(root), time.monotonic()
     work()
-    return Took(time.monotonic() - began_s, _tree_cpu_s(root) - before_s)
+    return Duration(time.monotonic() - began_s, _tree_cpu_s(root) - before_s)
 
 
 def _tree_cpu_s(root: int) -> float:

@@ -129,8 +129,8 @@ def expected_sessions() -> Counter[tuple[str, int]]:
 
 
 @dataclass
-class Seen:
-    """What came out so far."""
+class Results:
+    """The results read so far."""
 
     pops: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     sessions: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -149,30 +149,30 @@ class Seen:
         )
 
 
-def show(message: Message, seen: Seen) -> None:
+def show(message: Message, results: Results) -> None:
     """Print a record and take it into account."""
     value = message.value()
     assert value is not None
     record = json.loads(value)
     topic = str(message.topic())
     if topic == "game.dead-letters":
-        seen.dead += 1
+        results.dead += 1
         console.print(f"  [red]dead letter[/]  {record['value'][:40]:40}  {record['reason']}")
     elif topic.endswith(".late"):
         result = topic.removeprefix("game.").removesuffix(".late")
-        seen.late.add((result, record["event_time_ms"]))
+        results.late.add((result, record["event_time_ms"]))
         show_late(result, record)
     elif topic == "game.play-sessions":
-        take_session(record, seen)
+        take_session(record, results)
     else:
-        take_pane(record, seen)
+        take_pane(record, results)
 
 
-def take_pane(pane: dict[str, Any], seen: Seen) -> None:
+def take_pane(pane: dict[str, Any], results: Results) -> None:
     """Keep the highest revision of each player and minute, as a sink does."""
     key = (pane["player"], pane["start"])
-    if pane["revision"] > seen.pops.get(key, {"revision": 0})["revision"]:
-        seen.pops[key] = pane
+    if pane["revision"] > results.pops.get(key, {"revision": 0})["revision"]:
+        results.pops[key] = pane
     style = "bold green" if pane["timing"] == "late" else "green"
     console.print(
         f"  [{style}]pane[/]         {interval(pane)}  {pane['player']:6} {pane['pops']} pops, "
@@ -180,14 +180,14 @@ def take_pane(pane: dict[str, Any], seen: Seen) -> None:
     )
 
 
-def take_session(pane: dict[str, Any], seen: Seen) -> None:
+def take_session(pane: dict[str, Any], results: Results) -> None:
     """Keep the session, or drop it when it is withdrawn."""
     key = (pane["player"], pane["start"])
     if pane.get("retracted"):
-        seen.sessions.pop(key, None)
+        results.sessions.pop(key, None)
         what = "withdrawn"
     else:
-        seen.sessions[key] = pane["moves"]
+        results.sessions[key] = pane["moves"]
         what = f"{pane['moves']} moves, best {pane['best']}  ({pane['timing']})"
     console.print(f"  [cyan]session[/]      {interval(pane)}  {pane['player']:6} {what}")
 
@@ -226,7 +226,7 @@ def console_producer(address: str) -> Iterator[Callable[[Lines], None]]:
 
 
 @contextmanager
-def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
+def result_reader(address: str) -> Iterator[Callable[[float, Results], None]]:
     """Read the result, late and dead-letter topics; give a function that shows what comes."""
     plan = game.plan()
     topics = [topic for each in plan.operators for topic in (each.results, each.late)]
@@ -240,12 +240,12 @@ def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
     )
     consumer.subscribe([*topics, plan.dead_letters])
 
-    def show_for(seconds: float, seen: Seen) -> None:
+    def show_for(seconds: float, results: Results) -> None:
         deadline = time.monotonic() + seconds
-        while not seen.complete() and (left := deadline - time.monotonic()) > 0:
+        while not results.complete() and (left := deadline - time.monotonic()) > 0:
             for message in consumer.consume(100, min(left, 0.1)):
                 if message.error() is None:
-                    show(message, seen)
+                    show(message, results)
 
     try:
         yield show_for
@@ -253,16 +253,16 @@ def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
         consumer.close()
 
 
-def play(address: str) -> Seen:
+def play(address: str) -> Results:
     """Feed the game step by step, showing what comes of it."""
-    seen = Seen()
-    with results(address) as show_for, console_producer(address) as type_lines:
+    results = Results()
+    with result_reader(address) as show_for, console_producer(address) as type_lines:
         for caption, lines in STEPS:
             console.print(f"\n[bold]{caption}[/]")
             type_lines(lines)
-            show_for(2.0, seen)
-        show_for(30.0, seen)
-    return seen
+            show_for(2.0, results)
+        show_for(30.0, results)
+    return results
 
 
 def table(path: str) -> dict[tuple[str, int], int]:
@@ -289,20 +289,20 @@ def _counted(database: sqlite3.Connection) -> dict[tuple[str, int], int]:
     }
 
 
-def verdict(seen: Seen, rows: Mapping[tuple[str, int], int]) -> int:
+def verdict(results: Results, rows: Mapping[tuple[str, int], int]) -> int:
     """Say whether Alice's pops are where they belong; return the exit status."""
-    pane = seen.pops.get(ALICE_FIRST_MINUTE, {"pops": 0, "revision": 0})
+    pane = results.pops.get(ALICE_FIRST_MINUTE, {"pops": 0, "revision": 0})
     wanted = expected_pops()[ALICE_FIRST_MINUTE]
     console.print(
         f"\nAlice popped {wanted} bubbles from 08:00 to 08:01, 3 of them in the subway; "
         f"the minute's pane says {pane['pops']}."
     )
-    if seen.complete() and rows == expected_pops():
+    if results.complete() and rows == expected_pops():
         console.print("[bold green]Right:[/] every pop is in the minute in which it happened.")
         return 0
-    missing = expected_pops() - Counter({key: each["pops"] for key, each in seen.pops.items()})
+    missing = expected_pops() - Counter({key: each["pops"] for key, each in results.pops.items()})
     console.print(
-        f"[bold red]Wrong:[/] missing {dict(missing)}, late {seen.late}, dead {seen.dead}, "
+        f"[bold red]Wrong:[/] missing {dict(missing)}, late {results.late}, dead {results.dead}, "
         f"rows {dict(rows)}"
     )
     return 1
@@ -316,8 +316,8 @@ def run(folder: Path) -> int:
         running = stack.up(folder, "examples.game", raw_partitions=PARTITIONS, dies_with_us=True)
     processes = ", ".join(f"{each.name} {each.pid}" for each in stack.status(folder))
     console.print(f"up in {time.monotonic() - began:.1f} s at {running.address}: {processes}")
-    seen = play(running.address)
-    return verdict(seen, table(running.results))
+    results = play(running.address)
+    return verdict(results, table(running.results))
 
 
 def main() -> int:
