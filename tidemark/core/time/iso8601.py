@@ -14,14 +14,12 @@ Times = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _TEXT = (
-    r"^([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})"
+    r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})"
     r"(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?(?:[Zz]|([+-])([0-9]{2})(?::?([0-9]{2}))?)?$"
 )
 _NAIVE = r"[Tt ][^Zz+-]+$"
 _PARTS = (
-    "year",
-    "month",
-    "day",
+    "date",
     "hour",
     "minute",
     "second",
@@ -30,7 +28,8 @@ _PARTS = (
     "hours",
     "minutes",
 )
-_LAST_DAY = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_NUMBERS = ("hour", "minute", "second", "hours", "minutes")
+_DAY_MS = 86_400_000
 
 
 def text_times(column: pl.Series, zone: str | None) -> tuple[Times, Mask, Mask, Mask]:
@@ -40,9 +39,12 @@ def text_times(column: pl.Series, zone: str | None) -> tuple[Times, Mask, Mask, 
     """
     parts = column.str.extract_groups(_TEXT).struct.unnest()
     parts.columns = _PARTS
-    number = {name: _number(parts[name]) for name in _PARTS if name not in ("fraction", "sign")}
-    bad = parts["year"].is_null().to_numpy() | ~_on_the_calendar(number)
-    ms = _civil_ms(number) + _fraction_ms(parts["fraction"]) - _offset_ms(number, parts["sign"])
+    number = {name: _number(parts[name]) for name in _NUMBERS}
+    date = parts["date"].str.to_date("%Y-%m-%d", strict=False)
+    bad = (date.is_null() | (date.dt.year() < 1)).fill_null(True).to_numpy() | ~_in_a_day(number)
+    day_ms = date.cast(pl.Int64).fill_null(0).to_numpy() * _DAY_MS
+    time_ms = _time_ms(number) + _fraction_ms(parts["fraction"])
+    ms = day_ms + time_ms - _offset_ms(number, parts["sign"])
     naive = column.str.contains(_NAIVE).fill_null(False).to_numpy() & ~bad
     nowhere = np.zeros(len(ms), np.bool_)
     if zone is None or not naive.any():
@@ -65,25 +67,16 @@ def _offset_ms(number: dict[str, Times], sign: pl.Series) -> Times:
     return offset
 
 
-def _on_the_calendar(number: dict[str, Times]) -> Mask:
-    year, month = number["year"], number["month"]
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    last_day = _LAST_DAY[np.clip(month, 0, 12)] + (leap & (month == 2))
+def _in_a_day(number: dict[str, Times]) -> Mask:
     in_day = (number["hour"] < 24) & (number["minute"] < 60) & (number["second"] < 60)
     offset_fits = (number["hours"] < 24) & (number["minutes"] < 60)
-    dated = (month >= 1) & (month <= 12) & (number["day"] >= 1) & (number["day"] <= last_day)
-    fits: Mask = (year > 0) & dated & in_day & offset_fits
+    fits: Mask = in_day & offset_fits
     return fits
 
 
-def _civil_ms(number: dict[str, Times]) -> Times:
-    """Return the ms since 1970 of a Gregorian date and time, counting years from March."""
-    march_month = (number["month"] + 9) % 12
-    year = number["year"] - (number["month"] <= 2)
-    before_year = 365 * year + year // 4 - year // 100 + year // 400
-    days = before_year + (153 * march_month + 2) // 5 + number["day"] - 1 - 719_468
-    hours = days * 24 + number["hour"]
-    ms: Times = ((hours * 60 + number["minute"]) * 60 + number["second"]) * 1_000
+def _time_ms(number: dict[str, Times]) -> Times:
+    minutes = number["hour"] * 60 + number["minute"]
+    ms: Times = (minutes * 60 + number["second"]) * 1_000
     return ms
 
 
