@@ -78,7 +78,7 @@ def test_a_service_without_a_broker_is_live_and_not_ready(tmp_path, port):
         stack.start("ingest", TIDEMARK_HTTP_PORT=str(port), **patient)
         wait_until(lambda: ask(port, "ready")[0] == 200, "readiness")
         broker.stop()
-        await_reason(port, "ready", "no broker answers since")
+        await_reason(port, "ready", "no broker has answered for")
         assert ask(port, "live")[0] == 200
 
         stack.kill()
