@@ -92,7 +92,7 @@ def test_a_stuck_loop_is_not_live(broker, port):
         stack.start("ingest", TIDEMARK_HTTP_PORT=str(port))
         wait_until(lambda: ask(port, "ready")[0] == 200, "readiness")
         stack.move("a", T)
-        await_reason(port, "live", "the loop is stuck for")
+        await_reason(port, "live", "the loop has been stuck for")
         assert ask(port, "live")[0] == 503
 
 

@@ -50,7 +50,7 @@ def full() -> Account:
 def telemetry():
     told = Telemetry(Config(slot="7"), "p", "windowing", Health("p.windowing", 60.0))
     told.committed(0.02)
-    told.tell(lambda _: full(), {LOG: 20})
+    told.publish(lambda _: full(), {LOG: 20})
     return told
 
 
@@ -73,7 +73,7 @@ def test_a_record_has_the_counts_of_the_work_and_the_commits(stats):
 
 
 def test_the_longest_commit_is_that_since_the_record_before(telemetry):
-    telemetry.tell(lambda _: full(), {LOG: 20})
+    telemetry.publish(lambda _: full(), {LOG: 20})
     assert telemetry.metrics.latest.commits.longest_ms == 0.0
 
 

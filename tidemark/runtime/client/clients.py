@@ -70,7 +70,7 @@ def admin(config: Config, on_error: Callable[[KafkaError], None] | None = None) 
 
 
 def when_known(ask: Callable[[], Answer]) -> Answer:
-    """Return the answer of ``ask``; asks again while a broker does not know a new topic or leader."""
+    """Return the answer of ``ask``; asks again while brokers do not know a new topic or leader."""
     for _ in range(_TRIES):
         try:
             return ask()

@@ -1,7 +1,7 @@
-"""Metrics of a process for Prometheus: GET /metrics, from its latest stats.
+"""Metrics of a process in Prometheus' text format, made from its latest stats.
 
-Names and labels are listed in docs/operations.md, "Metrics".  A scrape reads the last record of
-stats, which never changes, on the thread that serves it: it costs the loop nothing.
+docs/operations.md, "Metrics", lists names and labels.  A scrape reads the last stats record, which
+is immutable, on the server thread, so it costs the loop nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ class Metrics:
     """The registry of one process."""
 
     def __init__(self) -> None:
-        """Start with the process itself; the rest comes with the first stats."""
+        """Start with metrics of the process; the others appear with the first stats."""
         self.latest: Stats | None = None
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -46,13 +46,13 @@ class Metrics:
 
 
 class _Latest(Collector):
-    """Makes metrics of the latest stats when they are asked for."""
+    """Turns the latest stats into metrics at each scrape."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def describe(self) -> Iterable[Metric]:
-        """Register without a look at stats, which are not there yet."""
+        """Return nothing: at registration there are no stats yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -80,7 +80,7 @@ def _gauge(name: str, about: str, labels: Labels, samples: Iterable[Sample]) -> 
 
 
 def _fill(family: CounterMetricFamily | GaugeMetricFamily, samples: Iterable[Sample]) -> None:
-    """Add samples, but for what is not known."""
+    """Add samples whose value is known."""
     for labels, value in samples:
         if value is not None:
             family.add_metric(labels, value)
@@ -92,7 +92,7 @@ def _seconds(at_ms: int | None) -> float | None:
 
 def _of_process(stats: Stats) -> Iterator[Metric]:
     who = [stats.pipeline, stats.service, stats.slot]
-    yield _gauge("info", "Who this is.", ["pipeline", "service", "slot"], [(who, 1)])
+    yield _gauge("info", "Identity of the process.", ["pipeline", "service", "slot"], [(who, 1)])
     yield _gauge("ready", "Whether it works on its partitions.", [], [([], int(stats.ready))])
     yield _counter("rows_in", "Records or rows taken.", [], [([], stats.rows_in)])
     yield _counter("rows_out", "Rows, panes or records written.", [], [([], stats.rows_out)])
