@@ -1,4 +1,4 @@
-"""Trying again for a while: the one place for loops with a pause and a deadline.
+"""Repeats a call, or a question, for a limited time.
 
 Why this and no library: docs/decisions/0014-what-stays-by-hand.md.
 """
