@@ -78,7 +78,7 @@ def test_a_cluster_that_is_away_is_tried_again():
 @pytest.mark.parametrize("address", ["kafka:", "kafka://localhost:9092", "kafka:a/b"])
 def test_an_address_without_a_prefix_is_refused(address):
     kind = OtherClusterSink if "//" in address else TopicSink
-    with pytest.raises(ConfigurationError, match="is no prefix of topics"):
+    with pytest.raises(ConfigurationError, match="is not a valid prefix"):
         kind(address if "//" in address else address.removeprefix("kafka:"))
 
 

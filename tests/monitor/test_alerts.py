@@ -137,7 +137,7 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
         why("moves/1", lag=7)
         == "moves/1 holds it for 9 s: ingest has still to read 7 records of it"
     )
-    assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process has it"
+    assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process reads it"
     assert why(None) == "all sources are silent"
 
 
@@ -173,4 +173,4 @@ def test_the_page_shows_what_names_hold_and_no_markup_of_theirs():
 
 
 def test_the_page_of_nothing_says_so():
-    assert page(told()).count("Nothing heard yet.") == 3
+    assert page(told()).count("No records yet.") == 3

@@ -1,4 +1,4 @@
-"""Input files and printed results of the in-process runner."""
+"""Reads input files and prints results for ``tidemark try``."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,18 +18,23 @@ from tidemark.serde.json_results import JsonResults
 def open_inputs(
     inputs: Sequence[str], topics: Sequence[str]
 ) -> Iterator[dict[str, Iterable[bytes]]]:
-    """Open the files that arguments name, each for its raw topic; yield their lines.
+    """Return a context with the lines of input files, by raw topic.
 
     Args:
         inputs: ``FILE``, ``-`` for stdin, or ``TOPIC=FILE``.
         topics: raw topics of the pipeline.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or its topic is unclear or has an input already.
     """
     with ExitStack() as files:
         lines: dict[str, Iterable[bytes]] = {}
         for argument in inputs:
             topic, path = _named(argument, topics)
             if topic in lines:
-                raise ConfigurationError(f"--input {argument}: {topic} has an input already")
+                raise ConfigurationError(
+                    f"--input {argument}: {topic} has an input already; give one file per topic"
+                )
             lines[topic] = map(_without_line_end, _opened(path, files))
         yield lines
 
@@ -40,7 +45,7 @@ def _named(argument: str, topics: Sequence[str]) -> tuple[str, str]:
         return topic, path
     if len(topics) > 1:
         raise ConfigurationError(
-            f"--input {argument}: say which topic it is for, TOPIC=FILE; one of {', '.join(topics)}"
+            f"--input {argument}: name its topic as TOPIC=FILE; topics are {', '.join(topics)}"
         )
     return topics[0], argument
 
@@ -69,14 +74,14 @@ def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
         late = published.late_rows()
         if late.height:
             _write(out, plan.late, encoder.late(late)[1])
-    # Which topic's records die first depends on the cuts.
+    # The order of dead letters across topics depends on the cuts, so they are sorted.
     letters = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
     _write(out, run.plan.dead_letters, encode_dead_letters(letters)[1])
     out.flush()
 
 
 def _panes(panes: pl.DataFrame, encoder: JsonResults) -> list[bytes]:
-    """Encode panes; the mark of those that only the end of input published stands on them alone."""
+    """Return encoded panes; only panes that the end of input published have END_OF_INPUT."""
     marked = panes[END_OF_INPUT]
     plain = iter(encoder.panes(panes.filter(~marked).drop(END_OF_INPUT))[1])
     others = iter(encoder.panes(panes.filter(marked))[1])
@@ -88,7 +93,7 @@ def _write(out: BinaryIO, topic: str, values: Iterable[bytes]) -> None:
 
 
 def summary(run: LocalRun) -> Iterator[str]:
-    """Tell what became of all records and rows, a line per raw topic and operator."""
+    """Yield one line per raw topic and operator: counts of records and rows, and their fates."""
     for topic, counts in run.counts.items():
         yield (
             f"{topic}: {counts.records} records = {counts.passed} passed + {counts.filtered} "

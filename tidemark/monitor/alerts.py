@@ -10,17 +10,17 @@ import msgspec
 from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats
 
 LAG_WINDOW_MS = 30_000
-"""How long lag must have grown."""
+"""Lag must grow for this time before it is an alert."""
 
 DEAD_WINDOW_MS = 300_000
-"""How long dead letters are told of after the last one."""
+"""The alert for dead letters ends this time after the last one."""
 
 _SAMPLE_MS = 2_000
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """``lag_records``: how much lag must have grown.  ``stuck_ms``: how long a clock may stand."""
+    """``lag_records``: least growth of lag.  ``stuck_ms``: longest time without a clock's move."""
 
     lag_records: int = 1_000
     stuck_ms: int = 60_000
@@ -39,7 +39,10 @@ class ProcessHistory(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """Something that a person should look at; ``process``: service/slot; ``subject``: of what."""
+    """A condition that a person should check.
+
+    ``process``: service/slot.  ``subject``: the operator or topic and partition, empty if none.
+    """
 
     kind: str
     process: str
@@ -49,12 +52,12 @@ class Alert(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What makes it the same alert the next time."""
+        """Identifies the alert across records."""
         return f"{self.process} {self.kind} {self.subject}"
 
 
 def process_of(stats: Stats) -> str:
-    """Return service/slot, which is the key of the record too."""
+    """Return service/slot; it is also the key of the stats record."""
     return f"{stats.service}/{stats.slot}"
 
 
@@ -82,7 +85,7 @@ def _sampled(lags: list[tuple[int, int]], stats: Stats) -> list[tuple[int, int]]
 
 
 def alerts_of(history: ProcessHistory, thresholds: Thresholds) -> list[Alert]:
-    """Return the alerts of one process."""
+    """Return the present alerts of one process."""
     return [
         *_lag(history, thresholds.lag_records),
         *_stuck(history.stats, thresholds.stuck_ms),
@@ -92,7 +95,7 @@ def alerts_of(history: ProcessHistory, thresholds: Thresholds) -> list[Alert]:
 
 
 def _lag(history: ProcessHistory, least: int) -> list[Alert]:
-    """Lag that has grown all along: it is highest now, and it was never worked off."""
+    """Alert if lag is highest now, lowest at the start of the window, and has grown enough."""
     if not history.lags or history.lags[-1][0] - history.lags[0][0] < LAG_WINDOW_MS - _SAMPLE_MS:
         return []
     lags = [lag for _, lag in history.lags]

@@ -123,7 +123,7 @@ class Archive:
     def write(
         self, at: Partition, begin: int, end: int, id_: str, of: Sequence[ArchivedSegment]
     ) -> None:
-        """Write segments of one date, offsets ``begin`` to ``end``, as a file; ``id_``: of the topic."""
+        """Write segments of one date to a file; ``end``: exclusive; ``id_``: of the topic."""
         folder = f"{self._root}/{at.topic}/date={of[0].date}"
         name = f"{at.number}-{begin}-{end}.avro"
         half = f"{folder}/.{name}"
