@@ -1,6 +1,6 @@
-"""Kafka's own command-line tools, on the jars of the embedded broker.
+"""Runs Kafka's own command-line tools from the jars of the embedded broker.
 
-Where no `--bootstrap-server` is given they go to the running stack.
+Without `--bootstrap-server` they use the broker of the running stack.
 """
 
 import os
@@ -22,7 +22,11 @@ _SERVER = "--bootstrap-server"
 
 
 def tool(name: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command line of a tool."""
+    """Return the command line of a tool.
+
+    Raises:
+        ConfigurationError: no stack is running and no broker is given.
+    """
     kafka_class = _TOOLS[name]
     informed = any(each.split("=")[0] in {_SERVER, "--help", "--version"} for each in arguments)
     if informed:
@@ -34,7 +38,7 @@ def tool(name: str, arguments: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Become the tool named by the first argument."""
+    """Replace this process by the tool that the first argument names."""
     name, *arguments = sys.argv[1:]
     try:
         runs = tool(name, arguments)
