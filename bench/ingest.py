@@ -1,7 +1,7 @@
-"""Ingest as it is, with a stop watch: when its first record came, and when its N-th was worked on.
+"""The ingest service with a stop watch: times of its first and of its N-th record.
 
-The harness starts to count there, so ingest waits until the keyed service is up, as every operator
-of the other peers is by then; until then the time counts as start-up.
+The harness counts from the first record.  So ingest waits until the keyed service is up, as all
+operators of the other peers are by then; the time before counts as start-up.
 """
 
 import json
@@ -36,7 +36,7 @@ class StopWatch:
         self.first_s = 0.0
 
     def add(self, records: int) -> None:
-        """Count records whose work is done."""
+        """Count processed records."""
         self._seen += records
         now_s = time.time()
         if self._seen >= self._wanted > self._seen - records:
@@ -53,23 +53,23 @@ class StopWatch:
 
 
 class TimedIngest(IngestTask):
-    """Ingest whose records are counted by the batch."""
+    """Ingest that counts its records per batch."""
 
     watch: StopWatch
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Work on records, then count them."""
+        """Process records, then count them."""
         super().take(messages)
         self.watch.add(len(messages))
 
 
 class TimedProcess(Process):
-    """A process that notes when its first message came out of the client, before any gathering."""
+    """A process that notes when the client returned the first message, before it gathers more."""
 
     watch: StopWatch
 
     def start_watch(self, watch: StopWatch) -> None:
-        """Let ``watch`` know of the first message."""
+        """Note the time of the first message in ``watch``."""
         consume = self.member.consume
 
         def first(count: int, timeout_s: float) -> list[Message]:
@@ -83,7 +83,7 @@ class TimedProcess(Process):
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run ingest until told to stop, as ``tidemark.runtime.ingest.task.run`` does."""
+    """Run ingest until a stop signal, as ``tidemark.runtime.ingest.task.run`` does."""
     process = TimedProcess(config, plan.pipeline, "ingest", [s.topic for s in plan.sources])
     ensure(process.admin, own_topics(plan), config.replication_factor)
     task = TimedIngest(config, plan, process)

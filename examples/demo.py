@@ -1,9 +1,9 @@
 """The game on a real Kafka, from start to end: ``make demo``.
 
 Alice, Frank, Bob and Carol pop bubbles.  Alice's phone loses its connection in the subway and
-delivers three pops minutes later: they must be counted in the minute in which they happened.
-A sink keeps the results in SQLite.  Everything is started here, on free ports, with temporary data,
-and stopped in any case.
+delivers three pops minutes later.  They must count in the minute in which they happened.  A sink
+keeps the results in SQLite.  The demo starts everything on free ports, with temporary data, and
+always stops it.
 """
 
 import json
@@ -39,7 +39,7 @@ START_MS = 1_772_438_400_000  # 2026-03-02 08:00 UTC, a minute's beginning
 ALICE_FIRST_MINUTE = ("alice", START_MS)
 
 Lines = list[tuple[str, str]]
-"""Records as the console producer gets them: key and value."""
+"""Key and value of records for the console producer."""
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -105,19 +105,19 @@ DEAD = 4
 
 
 def pops() -> set[tuple[str, int]]:
-    """Return player and time of every pop that is worth counting."""
+    """Return player and time of every pop that counts."""
     values = [value for _, lines in STEPS for _, value in lines if value.startswith("{")]
     found = [move for move in map(json.loads, values) if move.get("kind") == "pop" and "at" in move]
     return {(move["player"], move["at"]) for move in found if move["at"] != TOO_LATE}
 
 
 def expected_pops() -> Counter[tuple[str, int]]:
-    """Count by hand the pops of each player and minute."""
+    """Return the pops of each player and minute, counted without Tidemark."""
     return Counter((player, at // 60_000 * 60_000) for player, at in pops())
 
 
 def expected_sessions() -> Counter[tuple[str, int]]:
-    """Count by hand the moves of each player and session; sessions wait for no subway."""
+    """Return the moves of each player and session; sessions do not wait for the subway."""
     counted: Counter[tuple[str, int]] = Counter()
     last = start = 0
     for player, at in sorted(pops()):
@@ -138,7 +138,7 @@ class Results:
     dead: int = 0
 
     def complete(self) -> bool:
-        """Say whether everything that must come has come."""
+        """Return whether all expected results have come."""
         counted = {key: pane["pops"] for key, pane in self.pops.items()}
         late = {("pops-per-minute", TOO_LATE), *(("play-sessions", at) for at in SUBWAY)}
         return (
@@ -150,7 +150,7 @@ class Results:
 
 
 def show(message: Message, results: Results) -> None:
-    """Print a record and take it into account."""
+    """Print a record and add it to the results."""
     value = message.value()
     assert value is not None
     record = json.loads(value)
@@ -181,7 +181,7 @@ def take_pane(pane: dict[str, Any], results: Results) -> None:
 
 
 def take_session(pane: dict[str, Any], results: Results) -> None:
-    """Keep the session, or drop it when it is withdrawn."""
+    """Keep the session, or drop it if it is retracted."""
     key = (pane["player"], pane["start"])
     if pane.get("retracted"):
         results.sessions.pop(key, None)
@@ -207,7 +207,7 @@ def interval(pane: dict[str, Any]) -> str:
 
 @contextmanager
 def console_producer(address: str) -> Iterator[Callable[[Lines], None]]:
-    """Run Kafka's own kafka-console-producer; give a function that types lines into it."""
+    """Run Kafka's kafka-console-producer; yield a function that types lines into it."""
     options = ["--topic", RAW, "--timeout", "20"]
     options += ["--reader-property", "parse.key=true", "--reader-property", "key.separator=|"]
     command = tool("kafka-console-producer", ["--bootstrap-server", address, *options])
@@ -227,7 +227,7 @@ def console_producer(address: str) -> Iterator[Callable[[Lines], None]]:
 
 @contextmanager
 def result_reader(address: str) -> Iterator[Callable[[float, Results], None]]:
-    """Read the result, late and dead-letter topics; give a function that shows what comes."""
+    """Read result, late and dead-letter topics; yield a function that shows new records."""
     plan = game.plan()
     topics = [topic for each in plan.operators for topic in (each.results, each.late)]
     consumer = Consumer(
@@ -254,7 +254,7 @@ def result_reader(address: str) -> Iterator[Callable[[float, Results], None]]:
 
 
 def play(address: str) -> Results:
-    """Feed the game step by step, showing what comes of it."""
+    """Play the game step by step, and show its results."""
     results = Results()
     with result_reader(address) as show_for, console_producer(address) as type_lines:
         for caption, lines in STEPS:
@@ -266,7 +266,7 @@ def play(address: str) -> Results:
 
 
 def table(path: str) -> dict[tuple[str, int], int]:
-    """Show what the sink has of Alice; return the pops of each player and minute."""
+    """Show Alice's rows in the sink; return the pops of each player and minute."""
     deadline = time.monotonic() + 30.0
     with closing(sqlite3.connect(path)) as database:
         while (found := _counted(database)) != expected_pops() and time.monotonic() < deadline:
@@ -290,7 +290,7 @@ def _counted(database: sqlite3.Connection) -> dict[tuple[str, int], int]:
 
 
 def verdict(results: Results, rows: Mapping[tuple[str, int], int]) -> int:
-    """Say whether Alice's pops are where they belong; return the exit status."""
+    """Print whether Alice's pops are in the right minute; return the exit status."""
     pane = results.pops.get(ALICE_FIRST_MINUTE, {"pops": 0, "revision": 0})
     wanted = expected_pops()[ALICE_FIRST_MINUTE]
     console.print(
@@ -310,7 +310,7 @@ def verdict(results: Results, rows: Mapping[tuple[str, int], int]) -> int:
 
 @interrupts_first()
 def run(folder: Path) -> int:
-    """Start everything, play, and judge what came of it."""
+    """Start everything, play, and check the results."""
     began = time.monotonic()
     with console.status("starting Kafka, ingest, windowing, sessions and a sink into SQLite ..."):
         running = stack.up(folder, "examples.game", raw_partitions=PARTITIONS, dies_with_us=True)
@@ -321,7 +321,7 @@ def run(folder: Path) -> int:
 
 
 def main() -> int:
-    """Run all of it, stop everything; keep the logs only if something went wrong."""
+    """Run the demo and stop everything; keep the logs only after a failure."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ.pop("TIDEMARK_SINK", None)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))

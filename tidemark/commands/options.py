@@ -18,7 +18,7 @@ PipelineArgument = Annotated[
 
 
 def broker_config(bootstrap_server: str | None) -> Config:
-    """Return the settings for the broker of an option, the environment or the stack of `make up`."""
+    """Return settings with the broker of the option, the environment or the stack of `make up`."""
     config = Config.from_env()
     address = bootstrap_server
     if address is None and "KAFKA_BOOTSTRAP_SERVERS" not in os.environ:
