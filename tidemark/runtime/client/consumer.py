@@ -93,7 +93,7 @@ class Member:
         )
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
-        """Return up to ``count`` messages; waits until there are so many, or for ``timeout_s``."""
+        """Return up to ``count`` messages; waits for that number, or for ``timeout_s``."""
         messages: list[Message] = self._callbacks.during(
             lambda: self.consumer.consume(count, timeout_s)
         )

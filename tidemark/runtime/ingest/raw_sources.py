@@ -53,17 +53,17 @@ class OwnedSource:
             return cls(topic_id, Progress(start.offset), -1, at_ms)
         if not start.metadata:
             return cls(topic_id, past.progress(start), start.offset, at_ms)
-        told = decode(start.metadata, SourceProgress, str(start.partition))
-        check_topic(told, topic_id, str(start.partition))
-        _require_free(told, str(start.partition), by_spark=by_spark)
+        committed = decode(start.metadata, SourceProgress, str(start.partition))
+        check_topic(committed, topic_id, str(start.partition))
+        _require_free(committed, str(start.partition), by_spark=by_spark)
         return cls(
             topic_id,
-            Progress(told.next_offset, told.watermark_ms),
+            Progress(committed.next_offset, committed.watermark_ms),
             start.offset,
-            told.silent_since_ms,
-            told.silence_ms,
-            told.silence_ms,
-            told.on_spark,
+            committed.silent_since_ms,
+            committed.silence_ms,
+            committed.silence_ms,
+            committed.on_spark,
         )
 
     def took(self, progress: Progress, at_ms: int) -> None:
@@ -97,14 +97,14 @@ def segment_builder(admin: AdminClient, plan: Plan) -> SegmentBuilder:
     return SegmentBuilder(EPOCH, min(MAX_BYTES, most))
 
 
-def _require_free(told: SourceProgress, where: str, *, by_spark: bool) -> None:
-    if told.handing_over:
+def _require_free(committed: SourceProgress, where: str, *, by_spark: bool) -> None:
+    if committed.handing_over:
         raise StateError(
             f"{where}: a hand-over from Spark is under way; if it has failed, 'tidemark replay "
             "PIPELINE --into-live --from raw' completes it, or 'tidemark reset PIPELINE' starts "
             "the pipeline afresh"
         )
-    if told.on_spark and not by_spark:
+    if committed.on_spark and not by_spark:
         raise StateError(
             f"{where}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
             "killed, give the partition back with --release"
