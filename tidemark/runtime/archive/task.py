@@ -27,7 +27,7 @@ _MOST_HELD_BYTES = 64 * 2**20
 
 
 @dataclass
-class _Log:
+class _LogState:
     """One log partition that this process owns; ``reached``: the begin of the next file."""
 
     topic_id: str
@@ -44,7 +44,7 @@ class ArchiveTask:
     archive: Archive
     batch: int = 64
     gathers: bool = True
-    _logs: dict[Partition, _Log] = field(default_factory=dict)
+    _logs: dict[Partition, _LogState] = field(default_factory=dict)
     _held_bytes: int = 0
     _segments: int = 0
 
@@ -69,7 +69,7 @@ class ArchiveTask:
                         f"{at}: the topic was deleted and created again since {last.path} was "
                         "written; set TIDEMARK_ARCHIVE to another place"
                     )
-            self._logs[at] = _Log(topic_id, offset)
+            self._logs[at] = _LogState(topic_id, offset)
             begun.append(Start(at, offset, start.metadata))
         return begun
 

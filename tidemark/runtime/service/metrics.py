@@ -28,7 +28,7 @@ class Metrics:
         self.latest: Stats | None = None
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Latest(self))
+        self._registry.register(_StatsCollector(self))
         self._commits = Histogram(
             "tidemark_commit_duration_seconds",
             "Duration of commits.",
@@ -45,7 +45,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Latest(Collector):
+class _StatsCollector(Collector):
     """Turns the latest stats into metrics at each scrape."""
 
     def __init__(self, metrics: Metrics) -> None:
