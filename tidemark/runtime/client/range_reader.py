@@ -93,8 +93,8 @@ class RangeReader:
     def _report(self, behind: Sequence[Partition], quiet_s: float) -> None:
         """Log which partitions are waited for; raise once no transaction can be that old.
 
-        A broker killed in the middle of a commit may never end it on some partitions, although the
-        offsets of the same commit are there (docs/decisions/0004).
+        A broker killed in the middle of a commit may never end it on some partitions.  The offsets
+        of the same commit may be there all the same (docs/decisions/0004).
         """
         names = ", ".join(map(str, behind))
         if quiet_s < self._patience_s:

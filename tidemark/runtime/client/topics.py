@@ -1,7 +1,7 @@
 """Creates Tidemark's own topics with the settings that its guarantees need, and verifies them.
 
-* LogAppendTime for all: with event times as record timestamps, a time far in the future makes the
-  broker refuse the whole batch, and an old one makes it delete the segment file at once.
+* LogAppendTime for all.  With event times as record timestamps, a time far in the future makes the
+  broker refuse the whole batch.  An old time makes it delete the segment file at once.
 * Messages of 16 MiB: a dead letter or late row may be larger than its record.
 * Small segment files for changelogs: the broker never compacts the active file, 1 GiB by default.
 """

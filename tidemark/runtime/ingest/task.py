@@ -4,15 +4,15 @@ A commit writes, in this order and by default in one transaction (docs/operation
 "Guarantees"):
 
 1. dead letters, as they occur;
-2. segments: for each log whose sources have moved or fallen silent, one message per log partition,
-   with the rows of its keys and the marks of **all** those sources;
+2. segments, for each log whose sources have moved or fallen silent: one message per log partition.
+   It has the rows of the partition's keys and the marks of **all** those sources;
 3. the offsets of those sources, with watermark, silence and topic id as metadata.
 
 A new source is committed at its start offset before anything is written for it.
 
 A silent source writes marks of growing silence, at most once a second and until no window can be
-open any more; then it writes nothing.  A source whose records are held back because it is too far
-ahead of others (alignment.py) is not silent, and is committed only up to the records taken.
+open any more; then it writes nothing.  A source with held records (alignment.py) is not silent.  It
+is committed only up to the records taken.
 """
 
 from collections.abc import Mapping, Sequence
