@@ -1,8 +1,8 @@
 """Alignment: no source is read far ahead of the slowest one in event time (``max_drift``).
 
 A source may be at most ``max_drift`` ahead of the slowest awake source.  Records beyond that are
-held back, in order, until the slowest source has caught up.  Held records are neither processed nor committed, so
-alignment changes no result.  It limits the windows that operators keep open.
+held back, in order, until the slowest source has caught up.  Held records are neither processed nor
+committed, so alignment changes no result.  It limits the windows that operators keep open.
 
 Holding records costs memory, and pausing a partition costs a third of a second, so:
 
