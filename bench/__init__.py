@@ -1,1 +1,1 @@
-"""The speed of Tidemark beside other stream processors, on the shared harness's job."""
+"""Measures Tidemark's speed beside other stream processors, with the job of a shared harness."""

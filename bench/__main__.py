@@ -22,7 +22,7 @@ _TIMEOUT_S = 600
 
 
 def main() -> int:
-    """Run the peers one after another and print what they did."""
+    """Run the peers one after another and print their results; status 1 if one is wrong."""
     asked = _arguments()
     folder = Path(os.environ.get("BENCH_HARNESS", _HARNESS)).resolve()
     if not (folder / "run.py").is_file():
@@ -90,12 +90,12 @@ _WHY = (
 
 
 def _is_right(row: Mapping[str, Any]) -> bool:
-    """Say whether the results are right; some peers only show a limit and have none."""
+    """Return whether the results are right; peers that only show a limit have none."""
     return row["job"] is None or bool(row.get("correct"))
 
 
 def _chosen(asked: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the peers that were asked for, by name or prefix; say which are not there."""
+    """Return the peers that the words name, in full or by prefix; print missing ones."""
     chosen = []
     for word in asked:
         found = [name for name in names if name == word or name.startswith(f"{word}-")]

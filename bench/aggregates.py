@@ -1,9 +1,9 @@
-"""Measure aggregates that hold values: rows a second, and bytes of state for each open key.
+"""Measure aggregates that hold values: rows per second, and bytes of state per open key.
 
 python -m bench.aggregates [--rows 1000000] [--keys 10000] [--segment 20000]
 
-Rows of one tumbling window are folded segment by segment on one core, as a task would; then the
-window is published.  Bytes are those of a snapshot.
+One core folds the rows of one tumbling window segment by segment, as a task does; then the window
+is published.  Bytes are those of a snapshot.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def _measured(kind: AggregateFunction, rows: pl.DataFrame, segment: int) -> str:
 
 
 def _rows(count: int, keys: int) -> pl.DataFrame:
-    """Make rows of one window: users as hits of a site, prices as an exchange has them."""
+    """Return rows of one window: users as in hits of a site, prices as on an exchange."""
     draw = np.random.default_rng(1)
     values = {
         "key": draw.integers(0, keys, count),

@@ -1,10 +1,11 @@
-"""Compare the state backends: rows a second, state that is held, and the memory it takes.
+"""Compare the state backends: rows per second, size of the state, and memory.
 
 python -m bench.backends [--rows 1000000] [--memory-mb 16]
 
-The same segments go through one operator with its blocks in memory, and with RocksDB and a budget
-of memory, each in a process of its own, so that its peak is its own.  The ratio is of CPU seconds.
-Lists are of windows that stay open for their lateness: a state several times the budget.
+One operator gets the same segments with blocks in memory, and with RocksDB and a memory budget.
+Each run is a process of its own, so that its peak of memory is its own.  The ratio is of CPU
+seconds.  The windows with lists stay open for their allowed lateness, so their state is several
+times the budget.
 """
 
 import argparse
@@ -38,7 +39,7 @@ _MB = 2**20
 
 @dataclass(frozen=True)
 class Figures:
-    """What a run took: CPU seconds, bytes of the state, and the peak of the process's memory."""
+    """The cost of a run: CPU seconds, MB of state, and peak MB of the process."""
 
     cpu_s: float
     state_mb: float
@@ -99,7 +100,7 @@ def _measured(name: str, count: int, memory_mb: int | None) -> Figures:
 
 
 def _segments(count: int) -> Iterator[pl.DataFrame]:
-    """Make rows of random keys, 10,000 a second, in order of time."""
+    """Yield segments of rows with random keys, 10,000 per second, in order of time."""
     draw = np.random.default_rng(1)
     for first in range(0, count, _SEGMENT):
         at_ms = np.arange(first, min(first + _SEGMENT, count)) // 10

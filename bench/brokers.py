@@ -1,4 +1,4 @@
-"""The broker that all peers share: the harness's own, or the embedded one where only we run."""
+"""The broker that all peers share: the harness's, or the embedded one if only Tidemark runs."""
 
 import os
 import shutil
@@ -11,13 +11,13 @@ from tidemark.embedded.broker import Broker, answers
 
 
 def is_set_up(work: Path) -> bool:
-    """Say whether the harness's broker can be started."""
+    """Return whether the harness's broker can be started."""
     return (work / "lib" / "kafka").is_dir() and shutil.which("kcat") is not None
 
 
 @contextmanager
 def harness_broker(folder: Path, work: Path, address: str) -> Iterator[str]:
-    """Run the harness's broker; one that runs already is left running."""
+    """Return a context in which the harness's broker runs; a running one keeps running."""
     if answers(address):
         yield address
         return
@@ -32,10 +32,10 @@ def harness_broker(folder: Path, work: Path, address: str) -> Iterator[str]:
 
 @contextmanager
 def embedded_broker(work: Path) -> Iterator[str]:
-    """Run Tidemark's broker where the harness looks for one."""
+    """Return a context in which Tidemark's broker runs where the harness expects its own."""
     folder = work / "broker-embedded"
     with Broker(folder) as broker:
-        told = work / "broker" / "pid"
-        told.parent.mkdir(parents=True, exist_ok=True)
-        told.write_text(str(broker.pid), encoding="utf-8")
+        pid_file = work / "broker" / "pid"
+        pid_file.parent.mkdir(parents=True, exist_ok=True)
+        pid_file.write_text(str(broker.pid), encoding="utf-8")
         yield broker.address

@@ -1,7 +1,7 @@
 """The shared harness, loaded from its folder, with Tidemark among its peers.
 
 Its modules are plain scripts that import each other by name.  ``measure``, ``check``, ``reference``
-and ``table`` stay the harness's own; only where it reads results does it learn where ours are.
+and ``table`` are the harness's.  Only its reading of results is redirected to Tidemark's topics.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 OUR_PEERS = {"tidemark-eos-tumbling": "windowing", "tidemark-eos-session": "sessions"}
-"""Name in the harness, and the service that does the job after ingest."""
+"""By name in the harness, the service that does the job after ingest."""
 
 _RESULTS = ".results"
 
@@ -31,7 +31,7 @@ class Harness:
     def __init__(self, folder: Path) -> None:
         sys.path.insert(0, str(folder))
         if importlib.util.find_spec("orjson") is None:
-            # The harness needs one function of it, which another library has as well.
+            # The harness needs only orjson.loads, and msgspec has the same function.
             sys.modules["orjson"] = SimpleNamespace(loads=msgspec.json.decode)  # type: ignore[assignment]
         self.run = cast(Any, importlib.import_module("run"))
         self._gen: Any = importlib.import_module("gen")
@@ -51,7 +51,9 @@ class Harness:
         ours = {name: self._ours(service) for name, service in OUR_PEERS.items()}
         if not (self.work / "build").exists():
             return ours
-        (self.work / "lib" / "spark").mkdir(parents=True, exist_ok=True)  # its folder is listed
+        (self.work / "lib" / "spark").mkdir(
+            parents=True, exist_ok=True
+        )  # the harness lists this folder
         return {**ours, **self.run.peers()}
 
     def _ours(self, service: str) -> Peer:
@@ -63,7 +65,7 @@ class Harness:
         }
 
     def fill(self, n: int, users: int, seed: int) -> str:
-        """Return the topic of input, filled unless it is there."""
+        """Return the input topic; fill it if it does not exist."""
         topic = f"bench-in-{n}-{users}-{seed}"
         if self._ends(topic) != n:
             self._gen.fill(topic, n, users, seed)
@@ -80,7 +82,7 @@ class Harness:
         return row
 
     def _delete_topics(self, name: str) -> None:
-        """Delete what runs of a peer left; the harness does not wait until its own are gone."""
+        """Delete the topics left by runs of a peer; the harness does not wait for its deletions."""
         admin = AdminClient({"bootstrap.servers": self.address})
         begin = (f"{name}-", f"out-{name}-")
         left = [t for t in admin.list_topics(timeout=10).topics if t.startswith(begin)]
@@ -98,9 +100,9 @@ class Harness:
         return ends
 
     def _our_read(self, topic: str) -> tuple[list[bytes], float | None, float | None]:
-        """Read results as the harness's jobs write them.
+        """Return Tidemark's results in the form of the harness's jobs.
 
-        A session of theirs ends with its last event, one of ours a gap later.
+        Their sessions end with the last event, ours a gap later.
         """
         ours = _results_topic(topic)
         values, first_s, last_s = self._read(ours)
@@ -114,6 +116,6 @@ class Harness:
 
 
 def _results_topic(topic: str) -> str:
-    """Return where results are that the harness looks for in ``out-<run>``."""
+    """Return the topic of results that the harness expects in ``out-<run>``."""
     run = topic.removeprefix("out-")
     return f"{run}{_RESULTS}" if run.startswith("tidemark-") else topic

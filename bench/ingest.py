@@ -1,7 +1,7 @@
-"""Ingest as it is, with a stop watch: when its first record came, and when its N-th was worked on.
+"""The ingest service with a stop watch: times of its first and of its N-th record.
 
-The harness starts to count there, so ingest waits until the keyed service is up, as every operator
-of the other peers is by then; until then the time counts as start-up.
+The harness counts from the first record.  So ingest waits until the keyed service is up, as all
+operators of the other peers are by then; the time before counts as start-up.
 """
 
 import json
@@ -17,6 +17,7 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.task import IngestTask
+from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.serve import serve
@@ -35,7 +36,7 @@ class StopWatch:
         self.first_s = 0.0
 
     def add(self, records: int) -> None:
-        """Count records whose work is done."""
+        """Count processed records."""
         self._seen += records
         now_s = time.time()
         if self._seen >= self._wanted > self._seen - records:
@@ -52,23 +53,23 @@ class StopWatch:
 
 
 class TimedIngest(IngestTask):
-    """Ingest whose records are counted by the batch."""
+    """Ingest that counts its records per batch."""
 
     watch: StopWatch
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Work on records, then count them."""
+        """Process records, then count them."""
         super().take(messages)
         self.watch.add(len(messages))
 
 
 class TimedProcess(Process):
-    """A process that notes when its first message came out of the client, before any gathering."""
+    """A process that notes when the client returned the first message, before it gathers more."""
 
     watch: StopWatch
 
     def start_watch(self, watch: StopWatch) -> None:
-        """Let ``watch`` know of the first message."""
+        """Note the time of the first message in ``watch``."""
         consume = self.member.consume
 
         def first(count: int, timeout_s: float) -> list[Message]:
@@ -82,7 +83,7 @@ class TimedProcess(Process):
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run ingest until told to stop, as ``tidemark.runtime.ingest.task.run`` does."""
+    """Run ingest until a stop signal, as ``tidemark.runtime.ingest.task.run`` does."""
     process = TimedProcess(config, plan.pipeline, "ingest", [s.topic for s in plan.sources])
     ensure(process.admin, own_topics(plan), config.replication_factor)
     task = TimedIngest(config, plan, process)
@@ -95,16 +96,16 @@ def run(config: Config, plan: Plan) -> None:
 
 def _await_member(admin: AdminClient, group: str) -> None:
     """Wait until a service has its partitions."""
-    deadline_s = time.monotonic() + _JOIN_S
-    while time.monotonic() < deadline_s:
+
+    def is_stable() -> bool:
         try:
             described = admin.describe_consumer_groups([group])[group].result()
         except KafkaException:  # the group is not there yet
-            described = None
-        if described is not None and described.state == ConsumerGroupState.STABLE:
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"{group} has no members after {_JOIN_S} s")
+            return False
+        return bool(described.state == ConsumerGroupState.STABLE)
+
+    if not poll(is_stable, for_s=_JOIN_S, pause_s=0.1):
+        raise TimeoutError(f"{group} has no members after {_JOIN_S} s")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The harness's job as a pipeline: BENCH_JOB says whether windows or sessions, BENCH_* the rest.
+"""The harness's job as a pipeline; BENCH_JOB chooses windows or sessions, BENCH_* the rest.
 
-All settings are Tidemark's defaults.  The result topic carries the pipeline's name, and that is the
-name of the run, so the harness finds (and deletes) every topic of a run by it.
+All settings are Tidemark's defaults.  The pipeline has the name of the run, so the harness finds
+and deletes all topics of a run by their names.
 """
 
 import os

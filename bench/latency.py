@@ -2,9 +2,9 @@
 
 python -m bench.latency [--rate 20000] [--seconds 30] [--warmup 10]
 
-Each record makes one row (a running count per user), which a reader of committed records sees.
-Latency is the time from when the record was due to when its row was read: producer, raw topic,
-ingest, log, operator, result topic and both transactions are in it.
+Each record makes one row, a running count per user.  Latency is the time from the moment when the
+record was due until a reader of committed records gets its row.  It includes producer, raw topic,
+ingest, log, operator, result topic and both transactions.
 """
 
 import argparse
@@ -33,15 +33,15 @@ _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
 def main() -> int:
-    """Run the load, read the rows, print a table; status 1 where rows are missing or too many."""
+    """Run the load, read the rows, print a table; status 1 if rows are missing or too many."""
     asked = _arguments()
     with (
         TemporaryDirectory() as folder,
         Broker(Path(folder)) as broker,
         OnBroker(_JOB, broker.address, raw_partitions=PARTITIONS) as run,
     ):
-        run.published("rows")  # once there is an answer every service has its partitions
-        reading = Reading(broker.address, asked.warmup)
+        run.published("rows")  # returns once every service has its partitions
+        reader = RowReader(broker.address, asked.warmup)
         records = int(asked.rate * (asked.warmup + asked.seconds))
         load = subprocess.Popen(
             [
@@ -49,11 +49,11 @@ def main() -> int:
                 *(str(asked.rate), str(asked.warmup + asked.seconds)),
             ]
         )
-        reading.until(records)
+        reader.until(records)
         status = load.wait()
-    print(reading.table(asked.rate))
-    if reading.rows != records or status:
-        print(f"{reading.rows:,} rows of {records:,} records", file=sys.stderr)
+    print(reader.table(asked.rate))
+    if reader.rows != records or status:
+        print(f"{reader.rows:,} rows of {records:,} records", file=sys.stderr)
         return 1
     return 0
 
@@ -63,13 +63,13 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.latency", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--rate", type=int, default=20_000, help="records per second")
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long it is measured")
-    parser.add_argument("--warmup", type=float, default=10.0, help="seconds before that")
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of the measurement")
+    parser.add_argument("--warmup", type=float, default=10.0, help="seconds before the measurement")
     return parser.parse_args()
 
 
-class Reading:
-    """Rows as they become visible; those of the first seconds are not measured."""
+class RowReader:
+    """Reads rows as they become visible; does not measure those of the warm-up."""
 
     def __init__(self, broker: str, warmup_s: float) -> None:
         """Begin at the start of the result topic."""
@@ -81,7 +81,7 @@ class Reading:
         self.histogram = LogHistogram()
 
     def until(self, records: int) -> None:
-        """Read that many rows, and look for one more; stop where none comes for long."""
+        """Read this number of rows and check for surplus ones; stop after a minute without rows."""
         heard_s = time.monotonic()
         while time.monotonic() - heard_s < (1.0 if self.rows >= records else _PATIENCE_S):
             messages = self._consumer.consume(1, 0.1)
@@ -102,7 +102,7 @@ class Reading:
         self.histogram.add(np.maximum(now_us - measured, 0))
 
     def table(self, rate: int) -> str:
-        """Return what was measured, in milliseconds."""
+        """Return the latencies in ms as a Markdown table."""
         shown = {name: self.histogram.quantile(share) for name, share in _SHARES.items()}
         shown["highest"] = self.histogram.highest
         heads = ["records/s", "rows measured", *(f"{name} ms" for name in shown)]

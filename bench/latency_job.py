@@ -1,4 +1,4 @@
-"""The job of the latency benchmark: a row for each record, with the time when it was due."""
+"""The pipeline of the latency benchmark: a row per record, with the time when it was due."""
 
 from tidemark import Pipeline, bounded, count, max
 

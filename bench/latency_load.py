@@ -1,7 +1,7 @@
-"""The load of the latency benchmark, as a process of its own: records at a steady rate.
+"""The load of the latency benchmark, a process of its own: records at a steady rate.
 
-A record says when it was due, not when it left: what a slow producer or broker delays counts.  All
-records of a user are in one partition, so that the latest of them is the one that made a row.
+A record holds the time when it was due, not when it was sent, so delays of the producer and broker
+count.  All records of a user are in one partition, so the latest one has made the row.
 """
 
 import random

@@ -1,10 +1,13 @@
-"""Counts in buckets of equal relative width, as HdrHistogram has them: no value is off by 0.1 %."""
+"""A histogram with buckets of equal relative width, as in HdrHistogram: errors below 0.1 %.
+
+Why not that library: docs/decisions/0014-what-stays-by-hand.md.
+"""
 
 import numpy as np
 import numpy.typing as npt
 
 _BITS = 10
-"""Bits of a value that are kept behind its highest one: an error of 2**-10 at most."""
+"""Bits kept behind the highest bit of a value: the error is at most 2**-10."""
 
 _BUCKETS = (64 - _BITS) << _BITS
 
@@ -12,7 +15,7 @@ Values = npt.NDArray[np.int64]
 
 
 class LogHistogram:
-    """How often each value came; of values that are not negative, in any unit."""
+    """Counts of values that are not negative, in any unit."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -29,7 +32,7 @@ class LogHistogram:
         self.highest = max(self.highest, int(values.max()))
 
     def quantile(self, share: float) -> int:
-        """Return a value that ``share`` of all values are not above; 0 of none."""
+        """Return the value that ``share`` of all values do not exceed; 0 without values."""
         if not self.count:
             return 0
         rank = max(1, int(np.ceil(share * self.count)))
@@ -38,13 +41,13 @@ class LogHistogram:
 
 
 def _bucket(values: Values) -> Values:
-    """Return of each value its exponent and the bits behind its highest one, as one number."""
+    """Return the bucket of each value: its exponent and the bits behind its highest bit."""
     _, lengths = np.frexp(values.astype(np.float64))
     shift = np.maximum(lengths.astype(np.int64) - 1 - _BITS, 0)
     return (shift << _BITS) + (values >> shift)
 
 
 def _last_of(bucket: int) -> int:
-    """Return the highest value that falls into a bucket."""
+    """Return the highest value of a bucket."""
     shift = max((bucket >> _BITS) - 1, 0)
     return ((bucket - (shift << _BITS) + 1) << shift) - 1

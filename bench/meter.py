@@ -1,4 +1,4 @@
-"""Time what an operator's body does with rows, segment by segment, as a task would."""
+"""Measures the time that an operator's body takes for rows, segment by segment."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -18,9 +18,9 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Meter:
-    """A body, its state, and the CPU time that folding rows and publishing panes took.
+    """A body, its state, and the CPU seconds of folding rows and publishing panes.
 
-    ``steps_s``: that of each segment's fold.
+    ``steps_s``: CPU seconds of each fold.
     """
 
     body: WindowBody
@@ -33,7 +33,7 @@ class Meter:
     steps_s: list[float] = field(default_factory=list)
 
     def fold(self, rows: pl.DataFrame) -> None:
-        """Fold the rows of a segment and tell of the changes; none may be late."""
+        """Fold the rows of a segment and collect the changes; no row may be late."""
         start_s = time.process_time()
         late = self.body.fold(rows, self.state)
         self.state.changes()
@@ -43,7 +43,7 @@ class Meter:
         assert late.is_empty(), f"{late.height} late rows"
 
     def publish(self, clock_ms: int) -> None:
-        """Move the clock: publish what is due, purge, tell of the changes."""
+        """Move the clock: publish due panes, purge, collect the changes."""
         start_s = time.process_time()
         panes = self.body.publish(self.state, self.clock_ms, clock_ms)
         self.state.purge(clock_ms)
@@ -53,13 +53,13 @@ class Meter:
         self.clock_ms = clock_ms
 
     def state_bytes(self) -> int:
-        """Return the size of a snapshot."""
+        """Return the size of a snapshot in bytes."""
         pieces = self.state.snapshot()
         return sum(len(encode_frame(frame)) for piece in pieces for frame in piece.values())
 
 
 def segments(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
-    """Cut rows into segments."""
+    """Yield segments of ``size`` rows."""
     for start in range(0, rows.height, size):
         yield rows[start : start + size]
 
@@ -67,7 +67,7 @@ def segments(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
 def rows_of(
     at_ms: Numbers, watermark_ms: Numbers, values: Mapping[str, Any], types: Mapping[str, Any]
 ) -> pl.DataFrame:
-    """Make rows of one source, with its metadata columns, as a body gets them."""
+    """Return rows of one source, with the metadata columns that a body expects."""
     count = at_ms.size
     columns = {
         SOURCE: pl.Series(["trades/0"]).new_from_index(0, count),

@@ -1,11 +1,11 @@
-"""Measure windows: rows and panes a second, and bytes of state for each open key.
+"""Measure windows: rows and panes per second, and bytes of state per open key.
 
 python -m bench.operators [--rows 1000000] [--segment 20000] [--only sessions]
 
-Rows of count and sum are folded segment by segment on one core, as a task would, and the clock
-moves with each segment, 2 s behind.  Before that, sessions and tumbling windows that are to be
-open are opened; after it, all that is open is published.  Bytes are those of a snapshot before.
-Seconds are the process's CPU time, which other work on the machine distorts less than the clock.
+One core folds rows into count and sum, segment by segment, as a task does.  The clock moves with
+each segment, 2 s behind.  Sessions and tumbling windows that must be open are opened before; all
+open windows are published after.  Bytes are those of a snapshot before the publication.  Seconds
+are CPU time of the process, which other work on the machine distorts less than wall time.
 """
 
 import argparse
@@ -39,14 +39,14 @@ _ROWS_PER_S = 10_000
 _PUBLISHED_AT_ONCE = 20_000
 _HOT_GAP_MS = 50
 _DISORDERED = 20_000
-"""Rows of the hot key that come in any order before time moves on."""
+"""Rows of the hot key that come in random order before time moves on."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operator, the rows that open its windows, those that are timed, and the keys of both.
+    """An operator, the rows that open its windows, the measured rows, and the number of keys.
 
-    ``closing``: where the clock stands, time after time, until all that is open has closed.
+    ``closing``: the clock's values, in order, until all windows have closed.
     """
 
     name: str
@@ -104,7 +104,7 @@ def _measured(case: Case, segment: int) -> str:
     for clock_ms in case.closing.tolist():
         meter.publish(clock_ms)
     steps_ms = np.array(meter.steps_s) * 1_000
-    folds_panes = isinstance(case.body, ArrivalAggregate)  # and only hands them on when asked
+    folds_panes = isinstance(case.body, ArrivalAggregate)  # and publish only returns them
     panes_per_s = "-" if folds_panes else f"{meter.panes / meter.published_s:,.0f}"
     return (
         f"| {case.name} | {case.keys:,} | {meter.rows / meter.folded_s:,.0f} "
@@ -114,14 +114,14 @@ def _measured(case: Case, segment: int) -> str:
 
 
 def _moving(name: str, body: WindowBody, count: int) -> Case:
-    """Make rows whose times move on, each window open for as long as it lasts."""
+    """Return a case whose time moves on, so each window is open only for its size."""
     timed = _stream(count, 10_000, start_ms=0)
     last_ms = _lasts_ms(count)
     return Case(name, body, 10_000, timed.clear(), timed, _steps(last_ms, last_ms + 10_001, 1))
 
 
 def _sessions(keys: int, count: int, busy: int | None = None) -> Case:
-    """Open a session of every key; then rows make some longer, of all or of ``busy`` keys."""
+    """Return a case with a session open per key; rows extend those of all or of ``busy`` keys."""
     opening = _stream(keys, keys, start_ms=0).with_columns(pl.Series("key", np.arange(keys)))
     opened_ms = _lasts_ms(keys)
     timed = _stream(count, busy or keys, start_ms=opened_ms)
@@ -134,7 +134,7 @@ def _sessions(keys: int, count: int, busy: int | None = None) -> Case:
 
 
 def _hot(count: int) -> Case:
-    """Let one key jump between its sessions, each of them shown at every row."""
+    """Return a case in which one key jumps between sessions, with an early pane per row."""
     draw = np.random.default_rng(1)
     now_ms = np.arange(count) // _DISORDERED * _DISORDERED * _HOT_GAP_MS
     at_ms = now_ms + draw.integers(0, _DISORDERED * _HOT_GAP_MS, count)
@@ -148,7 +148,7 @@ def _hot(count: int) -> Case:
 
 
 def _open(windows: Hopping, opened: int, count: int, *, spread: bool) -> Case:
-    """Open windows of all keys before the clock moves; rows fall into the last or all of them."""
+    """Return a case with windows open for all keys; rows fall into the last window or into all."""
     slide_ms, keys = windows.slide_ms, 1_000
     draw = np.random.default_rng(1)
     number = np.repeat(np.arange(opened), keys)
@@ -169,7 +169,7 @@ def _open(windows: Hopping, opened: int, count: int, *, spread: bool) -> Case:
 
 
 def _stream(count: int, keys: int, start_ms: int) -> pl.DataFrame:
-    """Make rows of random keys, out of order but never behind."""
+    """Return rows of random keys, out of order but never late."""
     draw = np.random.default_rng(1)
     now_ms = start_ms + np.arange(count) * 1_000 // _ROWS_PER_S
     at_ms = now_ms - draw.integers(0, _DISORDER_MS, count)

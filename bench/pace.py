@@ -1,6 +1,6 @@
-"""Copy a topic at a steady rate, as a process of its own: what live producers would send.
+"""Copies a topic at a steady rate, as live producers would send it; a process of its own.
 
-python -m bench.pace BROKER FROM TO RATE: partitions stay what they are, in turns.
+python -m bench.pace BROKER FROM TO RATE: records keep their partitions, which take turns.
 """
 
 import sys
@@ -16,7 +16,7 @@ _STEP_S = 0.005
 
 
 def main() -> None:
-    """Read everything, then produce it by the clock."""
+    """Read all records, then produce them at the rate."""
     broker, source, target, rate = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
     consumer = clients.plain_consumer(Config(bootstrap_servers=broker))
     count = len(consumer.list_topics(source, timeout=30).topics[source].partitions)

@@ -1,6 +1,6 @@
-"""Tidemark as one process tree, so that the harness sums up what its services use.
+"""Runs Tidemark as one process tree, so that the harness can sum up its resources.
 
-peer.py windowing|sessions: run by its path, since the harness decides where modules are found.
+peer.py windowing|sessions: the harness runs it by its path, with a module path of its own.
 """
 
 import os
@@ -15,7 +15,7 @@ _LOOK_S = 0.2
 
 
 def main() -> int:
-    """Run ingest and a keyed service until told to stop, or until one of them ends."""
+    """Run ingest and a keyed service until a stop signal, or until one of them ends."""
     os.environ |= {
         "PIPELINE": "bench.job",
         "KAFKA_BOOTSTRAP_SERVERS": os.environ["BENCH_BOOT"],

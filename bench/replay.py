@@ -1,14 +1,14 @@
-"""Replay on Spark beside Spark's own windows: one session, one broker, the same records.
+"""Measure replay on Spark beside Spark's own windows: one session, one broker, the same records.
 
 python -m bench.replay [--n 2000000] [--users 10000] [--repeat 2] [--rate 20000]
 
-The log is made by ingest first: as fast as it can, or of records that come at a steady rate, which
-makes many small segments, as live logs have them.  Then, in turns: a replay of each operator from
-the log, and Spark's groupBy(window) or groupBy(session_window) over the raw JSON records, both to
-Parquet.  Spark's batch windows know no lateness: they hold the late rows too.
+First, ingest writes the log: as fast as it can, or at a steady rate, which makes many small
+segments as in live logs.  Then two jobs take turns, both with output to Parquet: a replay of each
+operator from the log, and Spark's groupBy(window) or groupBy(session_window) over the raw JSON
+records.  Spark's batch windows know no lateness, so they include the late rows.
 
-CPU seconds are those of Spark's JVM and its Python workers, and of ingest's process: where other
-work shares the machine they tell more than the clock.
+CPU seconds are those of Spark's JVM and its Python workers, and of ingest's process.  If other work
+shares the machine, they say more than wall time.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> int:
     asked = _arguments()
     folder = Path(os.environ.get("BENCH_HARNESS", _HARNESS)).resolve()
     harness = Harness(folder)
-    # A broker of its own: a log that another run has filled would be replayed as well.
+    # A broker of its own: otherwise the replay would include the log of another run.
     with (
         tempfile.TemporaryDirectory() as scratch,
         brokers.embedded_broker(Path(scratch)) as address,
@@ -91,14 +91,14 @@ def main() -> int:
     return 0
 
 
-class Took(NamedTuple):
-    """Seconds by the clock, and of CPU time."""
+class Duration(NamedTuple):
+    """Seconds of wall time and of CPU time."""
 
     clock_s: float
     cpu_s: float
 
 
-def _line(name: str, n: int, ours: Took, own: Took, ingest_cpu_s: float) -> str:
+def _line(name: str, n: int, ours: Duration, own: Duration, ingest_cpu_s: float) -> str:
     rates = (n / seconds for took in (ours, own) for seconds in took)
     shown = " | ".join(f"{rate:,.0f}" for rate in rates)
     ratio, per_core = own.clock_s / ours.clock_s, ingest_cpu_s / ours.cpu_s
@@ -118,9 +118,9 @@ def _arguments() -> argparse.Namespace:
 def _ingest(
     config: Config, plan: Plan, filled: str, raw: str, pacing: Sequence[str] | None
 ) -> tuple[float, float]:
-    """Run ingest until everything is in the log; return its seconds, and those of its CPU.
+    """Run ingest until all records are in the log; return its wall and CPU seconds.
 
-    ``pacing`` copies what was ``filled`` to the raw topic meanwhile.
+    ``pacing``: the command that meanwhile copies topic ``filled`` to the raw topic.
     """
     admin = clients.admin(config)
     ensure(admin, own_topics(plan), config.replication_factor)
@@ -151,26 +151,26 @@ def _ingest(
 
 
 def _bound_s(address: str, folder: str) -> float:
-    """Return the CPU seconds of the least that a replay must do (bench/replay_bound.py)."""
+    """Return the CPU seconds of the least work of a replay (bench/replay_bound.py)."""
     command = [sys.executable, "-m", "bench.replay_bound", address, folder]
     env = {**os.environ, "PIPELINE": _PIPELINE, "POLARS_MAX_THREADS": "1"}
-    told = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
-    return float(told.stdout)
+    done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+    return float(done.stdout)
 
 
 def _behind(committed: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
     return any(committed[at] < end for at, end in ends.items())
 
 
-def _timed(spark: SparkSession, work: Callable[[], object]) -> Took:
+def _timed(spark: SparkSession, work: Callable[[], object]) -> Duration:
     root = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     before_s, began_s = _tree_cpu_s(root), time.monotonic()
     work()
-    return Took(time.monotonic() - began_s, _tree_cpu_s(root) - before_s)
+    return Duration(time.monotonic() - began_s, _tree_cpu_s(root) - before_s)
 
 
 def _tree_cpu_s(root: int) -> float:
-    """Return the CPU time of a process and all that came of it, whether they live or not."""
+    """Return the CPU seconds of a process and all its descendants, living or dead."""
     parents, ticks = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # gone by now
@@ -193,7 +193,7 @@ def _replay(spark: SparkSession, config: Config, plan: Plan, job: str, place: Pa
 
 
 def _own(spark: SparkSession, config: Config, raw: str, job: str, place: Path) -> None:
-    """Let Spark window the raw records itself."""
+    """Run Spark's own windows over the raw records."""
     admin = clients.admin(config)
     partitions = [Partition(raw, n) for n in range(require(admin, [raw])[raw])]
     ranges = Ranges(dict.fromkeys(partitions, 0), offsets(admin, partitions, LATEST))

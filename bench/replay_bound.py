@@ -1,8 +1,8 @@
-"""The least that a replay can cost: polars' own group_by over the log's rows, and a Parquet file.
+"""Measures the least work of a replay: polars' group_by over the log's rows, and a Parquet file.
 
-python -m bench.replay_bound BROKER FOLDER: prints the CPU seconds, but for reading the log.  No
-watermark is looked at, no row is late, no window is open longer than others: one pass over all rows
-in memory, with one thread.  ``bench.replay`` runs it after its replays.
+python -m bench.replay_bound BROKER FOLDER: prints the CPU seconds, without reading the log.  It
+ignores watermarks and lateness: one thread makes one pass over all rows in memory.
+``bench.replay`` runs it after its replays.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Both jobs of the harness over one log: what ``bench.replay`` replays; BENCH_IN: its raw topic."""
+"""Both jobs of the harness over one log, for ``bench.replay``; BENCH_IN: the raw topic."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a run says: the harness's table, and Tidemark against Flink in the same run."""
+"""Summarizes a run: medians, ratios of Tidemark to Flink, and a section of a Markdown file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ Row = Mapping[str, Any]
 
 
 def medians(rows: Sequence[Row]) -> list[Row]:
-    """Return of each peer the run with the median speed, of those with right results if any.
+    """Return the run with the median speed of each peer, in the order of their first runs.
 
-    Peers are in the order of their first runs.
+    Runs with wrong results count only if a peer has no right ones.
     """
     runs: dict[str, list[Row]] = {}
     for row in rows:
@@ -26,7 +26,7 @@ def medians(rows: Sequence[Row]) -> list[Row]:
 
 
 def ratios(rows: Iterable[Row]) -> list[str]:
-    """Return a line per job that Tidemark and Flink both did."""
+    """Return a line for each job that both Tidemark and Flink did."""
     by_name = {row["peer"]: row for row in rows}
     lines = []
     for job in ("tumbling", "session"):
@@ -41,7 +41,7 @@ def ratios(rows: Iterable[Row]) -> list[str]:
 
 
 def replace_section(file: Path, text: str) -> None:
-    """Put text between the two marks of a Markdown file."""
+    """Replace the text between the two marks of a Markdown file."""
     before, rest = file.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
     file.write_text(f"{before}{BEGIN}\n{text.strip()}\n{END}{after}", encoding="utf-8")

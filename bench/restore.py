@@ -1,9 +1,9 @@
-"""Measure how fast keyed state comes back from its changelog, on an embedded broker.
+"""Measure how fast keyed state is restored from its changelog, on an embedded broker.
 
 python -m bench.restore [--keys 1000000] [--segment 20000] [--only sessions]
 
-Each key opens one window; rows come in segments, and every segment is a commit as a task makes it,
-with snapshots when they are due.  Then the state is restored as a new owner of the partition does.
+Each key opens one window.  Each segment of rows is one commit, as in a task, with snapshots when
+they are due.  Then the state is restored, as by a new owner of the partition.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def _pipeline() -> Pipeline:
 
 
 def _rows(plan: OperatorPlan, keys: int) -> pl.DataFrame:
-    """Return a row of every key, all within one window."""
+    """Return one row per key, all in one window."""
     at = _START_MS // 3_600_000 * 3_600_000 + np.arange(keys) % 3_000_000
     made: dict[str, Any] = {
         SOURCE: pl.repeat("moves/0", keys, eager=True),

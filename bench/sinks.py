@@ -1,10 +1,10 @@
-"""Measure how fast sinks take panes: rows a second, new ones and corrections of those there.
+"""Measure how fast sinks take panes: rows per second, of new panes and of corrections.
 
 python -m bench.sinks [--rows 400000] [--batch 20000] [ADDRESS ...]
 
-An address is one of TIDEMARK_SINK, such as postgresql://user:password@host/database, whose table
-bench_pops is dropped first; by default files in a temporary folder.  Records are JSON as topics
-hold them, and decoding them is part of the time, as it is in the service.
+An ADDRESS has a form of TIDEMARK_SINK, such as postgresql://user:password@host/database; its table
+bench_pops is dropped first.  By default, sinks write files in a temporary folder.  Records are JSON
+as in topics, and the time includes their decoding, as in the service.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def _measure(address: str, rounds: Sequence[Sequence[bytes]], size: int) -> None
 
 
 def _forget(sink: Sink) -> None:
-    """Drop what an earlier run has left in a database."""
+    """Drop the tables of an earlier run, if the sink is a database."""
     run = getattr(sink, "run", None)
     if run is None:
         return

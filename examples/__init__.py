@@ -1,1 +1,1 @@
-"""Example pipelines; each module is one program, shared by all services."""
+"""Example pipelines; each module is one pipeline, which all its services load."""

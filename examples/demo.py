@@ -1,9 +1,9 @@
 """The game on a real Kafka, from start to end: ``make demo``.
 
 Alice, Frank, Bob and Carol pop bubbles.  Alice's phone loses its connection in the subway and
-delivers three pops minutes later: they must be counted in the minute in which they happened.
-A sink keeps the results in SQLite.  Everything is started here, on free ports, with temporary data,
-and stopped in any case.
+delivers three pops minutes later.  They must count in the minute in which they happened.  A sink
+keeps the results in SQLite.  The demo starts everything on free ports, with temporary data, and
+always stops it.
 """
 
 import json
@@ -39,7 +39,7 @@ START_MS = 1_772_438_400_000  # 2026-03-02 08:00 UTC, a minute's beginning
 ALICE_FIRST_MINUTE = ("alice", START_MS)
 
 Lines = list[tuple[str, str]]
-"""Records as the console producer gets them: key and value."""
+"""Key and value of records for the console producer."""
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -105,19 +105,19 @@ DEAD = 4
 
 
 def pops() -> set[tuple[str, int]]:
-    """Return player and time of every pop that is worth counting."""
+    """Return player and time of every pop that counts."""
     values = [value for _, lines in STEPS for _, value in lines if value.startswith("{")]
     found = [move for move in map(json.loads, values) if move.get("kind") == "pop" and "at" in move]
     return {(move["player"], move["at"]) for move in found if move["at"] != TOO_LATE}
 
 
 def expected_pops() -> Counter[tuple[str, int]]:
-    """Count by hand the pops of each player and minute."""
+    """Return the pops of each player and minute, counted without Tidemark."""
     return Counter((player, at // 60_000 * 60_000) for player, at in pops())
 
 
 def expected_sessions() -> Counter[tuple[str, int]]:
-    """Count by hand the moves of each player and session; sessions wait for no subway."""
+    """Return the moves of each player and session; sessions do not wait for the subway."""
     counted: Counter[tuple[str, int]] = Counter()
     last = start = 0
     for player, at in sorted(pops()):
@@ -129,8 +129,8 @@ def expected_sessions() -> Counter[tuple[str, int]]:
 
 
 @dataclass
-class Seen:
-    """What came out so far."""
+class Results:
+    """The results read so far."""
 
     pops: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     sessions: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Seen:
     dead: int = 0
 
     def complete(self) -> bool:
-        """Say whether everything that must come has come."""
+        """Return whether all expected results have come."""
         counted = {key: pane["pops"] for key, pane in self.pops.items()}
         late = {("pops-per-minute", TOO_LATE), *(("play-sessions", at) for at in SUBWAY)}
         return (
@@ -149,30 +149,30 @@ class Seen:
         )
 
 
-def show(message: Message, seen: Seen) -> None:
-    """Print a record and take it into account."""
+def show(message: Message, results: Results) -> None:
+    """Print a record and add it to the results."""
     value = message.value()
     assert value is not None
     record = json.loads(value)
     topic = str(message.topic())
     if topic == "game.dead-letters":
-        seen.dead += 1
+        results.dead += 1
         console.print(f"  [red]dead letter[/]  {record['value'][:40]:40}  {record['reason']}")
     elif topic.endswith(".late"):
         result = topic.removeprefix("game.").removesuffix(".late")
-        seen.late.add((result, record["event_time_ms"]))
+        results.late.add((result, record["event_time_ms"]))
         show_late(result, record)
     elif topic == "game.play-sessions":
-        take_session(record, seen)
+        take_session(record, results)
     else:
-        take_pane(record, seen)
+        take_pane(record, results)
 
 
-def take_pane(pane: dict[str, Any], seen: Seen) -> None:
+def take_pane(pane: dict[str, Any], results: Results) -> None:
     """Keep the highest revision of each player and minute, as a sink does."""
     key = (pane["player"], pane["start"])
-    if pane["revision"] > seen.pops.get(key, {"revision": 0})["revision"]:
-        seen.pops[key] = pane
+    if pane["revision"] > results.pops.get(key, {"revision": 0})["revision"]:
+        results.pops[key] = pane
     style = "bold green" if pane["timing"] == "late" else "green"
     console.print(
         f"  [{style}]pane[/]         {interval(pane)}  {pane['player']:6} {pane['pops']} pops, "
@@ -180,14 +180,14 @@ def take_pane(pane: dict[str, Any], seen: Seen) -> None:
     )
 
 
-def take_session(pane: dict[str, Any], seen: Seen) -> None:
-    """Keep the session, or drop it when it is withdrawn."""
+def take_session(pane: dict[str, Any], results: Results) -> None:
+    """Keep the session, or drop it if it is retracted."""
     key = (pane["player"], pane["start"])
     if pane.get("retracted"):
-        seen.sessions.pop(key, None)
+        results.sessions.pop(key, None)
         what = "withdrawn"
     else:
-        seen.sessions[key] = pane["moves"]
+        results.sessions[key] = pane["moves"]
         what = f"{pane['moves']} moves, best {pane['best']}  ({pane['timing']})"
     console.print(f"  [cyan]session[/]      {interval(pane)}  {pane['player']:6} {what}")
 
@@ -207,7 +207,7 @@ def interval(pane: dict[str, Any]) -> str:
 
 @contextmanager
 def console_producer(address: str) -> Iterator[Callable[[Lines], None]]:
-    """Run Kafka's own kafka-console-producer; give a function that types lines into it."""
+    """Run Kafka's kafka-console-producer; yield a function that types lines into it."""
     options = ["--topic", RAW, "--timeout", "20"]
     options += ["--reader-property", "parse.key=true", "--reader-property", "key.separator=|"]
     command = tool("kafka-console-producer", ["--bootstrap-server", address, *options])
@@ -226,8 +226,8 @@ def console_producer(address: str) -> Iterator[Callable[[Lines], None]]:
 
 
 @contextmanager
-def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
-    """Read the result, late and dead-letter topics; give a function that shows what comes."""
+def result_reader(address: str) -> Iterator[Callable[[float, Results], None]]:
+    """Read result, late and dead-letter topics; yield a function that shows new records."""
     plan = game.plan()
     topics = [topic for each in plan.operators for topic in each.topics]
     consumer = Consumer(
@@ -240,12 +240,12 @@ def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
     )
     consumer.subscribe([*topics, plan.dead_letters])
 
-    def show_for(seconds: float, seen: Seen) -> None:
+    def show_for(seconds: float, results: Results) -> None:
         deadline = time.monotonic() + seconds
-        while not seen.complete() and (left := deadline - time.monotonic()) > 0:
+        while not results.complete() and (left := deadline - time.monotonic()) > 0:
             for message in consumer.consume(100, min(left, 0.1)):
                 if message.error() is None:
-                    show(message, seen)
+                    show(message, results)
 
     try:
         yield show_for
@@ -253,20 +253,20 @@ def results(address: str) -> Iterator[Callable[[float, Seen], None]]:
         consumer.close()
 
 
-def play(address: str) -> Seen:
-    """Feed the game step by step, showing what comes of it."""
-    seen = Seen()
-    with results(address) as show_for, console_producer(address) as type_lines:
+def play(address: str) -> Results:
+    """Play the game step by step, and show its results."""
+    results = Results()
+    with result_reader(address) as show_for, console_producer(address) as type_lines:
         for caption, lines in STEPS:
             console.print(f"\n[bold]{caption}[/]")
             type_lines(lines)
-            show_for(2.0, seen)
-        show_for(30.0, seen)
-    return seen
+            show_for(2.0, results)
+        show_for(30.0, results)
+    return results
 
 
 def table(path: str) -> dict[tuple[str, int], int]:
-    """Show what the sink has of Alice; return the pops of each player and minute."""
+    """Show Alice's rows in the sink; return the pops of each player and minute."""
     deadline = time.monotonic() + 30.0
     with closing(sqlite3.connect(path)) as database:
         while (found := _counted(database)) != expected_pops() and time.monotonic() < deadline:
@@ -289,20 +289,20 @@ def _counted(database: sqlite3.Connection) -> dict[tuple[str, int], int]:
     }
 
 
-def verdict(seen: Seen, rows: Mapping[tuple[str, int], int]) -> int:
-    """Say whether Alice's pops are where they belong; return the exit status."""
-    pane = seen.pops.get(ALICE_FIRST_MINUTE, {"pops": 0, "revision": 0})
+def verdict(results: Results, rows: Mapping[tuple[str, int], int]) -> int:
+    """Print whether Alice's pops are in the right minute; return the exit status."""
+    pane = results.pops.get(ALICE_FIRST_MINUTE, {"pops": 0, "revision": 0})
     wanted = expected_pops()[ALICE_FIRST_MINUTE]
     console.print(
         f"\nAlice popped {wanted} bubbles from 08:00 to 08:01, 3 of them in the subway; "
         f"the minute's pane says {pane['pops']}."
     )
-    if seen.complete() and rows == expected_pops():
+    if results.complete() and rows == expected_pops():
         console.print("[bold green]Right:[/] every pop is in the minute in which it happened.")
         return 0
-    missing = expected_pops() - Counter({key: each["pops"] for key, each in seen.pops.items()})
+    missing = expected_pops() - Counter({key: each["pops"] for key, each in results.pops.items()})
     console.print(
-        f"[bold red]Wrong:[/] missing {dict(missing)}, late {seen.late}, dead {seen.dead}, "
+        f"[bold red]Wrong:[/] missing {dict(missing)}, late {results.late}, dead {results.dead}, "
         f"rows {dict(rows)}"
     )
     return 1
@@ -310,18 +310,18 @@ def verdict(seen: Seen, rows: Mapping[tuple[str, int], int]) -> int:
 
 @interrupts_first()
 def run(folder: Path) -> int:
-    """Start everything, play, and judge what came of it."""
+    """Start everything, play, and check the results."""
     began = time.monotonic()
     with console.status("starting Kafka, ingest, windowing, sessions and a sink into SQLite ..."):
         running = stack.up(folder, "examples.game", raw_partitions=PARTITIONS, dies_with_us=True)
     processes = ", ".join(f"{each.name} {each.pid}" for each in stack.status(folder))
     console.print(f"up in {time.monotonic() - began:.1f} s at {running.address}: {processes}")
-    seen = play(running.address)
-    return verdict(seen, table(running.results))
+    results = play(running.address)
+    return verdict(results, table(running.results))
 
 
 def main() -> int:
-    """Run all of it, stop everything; keep the logs only if something went wrong."""
+    """Run the demo and stop everything; keep the logs only after a failure."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ.pop("TIDEMARK_SINK", None)
     folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))

@@ -1,4 +1,4 @@
-"""Events for each example, disordered and partly late, the same for the same seed.
+"""Generates out-of-order and late events for each example, the same for the same seed.
 
 ``python -m examples.events sensors --records 1000 | tidemark try examples.sensors --input -``
 """
@@ -17,7 +17,7 @@ Record = dict[str, object]
 
 
 def times_ms(draw: random.Random, step_ms: int) -> Iterator[int]:
-    """Yield event times: steps on average ``step_ms`` apart, most a little late, a few very."""
+    """Yield event times about ``step_ms`` apart: most a little out of order, a few very late."""
     now_ms = START_MS
     while True:
         now_ms += draw.randrange(2 * step_ms)

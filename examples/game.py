@@ -1,4 +1,4 @@
-"""The bubble game: pops per minute and play sessions, however late the subway delivers them."""
+"""The bubble game: pops per minute and play sessions, although the subway delivers some late."""
 
 from tidemark import Pipeline, bounded, col, count, max, session, sum, tumbling
 

@@ -1,4 +1,4 @@
-"""Hashtags: how often each occurs in a minute, and the ten most frequent ones of each language."""
+"""Hashtags: the count of each per minute, and the ten most frequent of each language."""
 
 from tidemark import Pipeline, bounded, col, count, count_distinct, top_k, tumbling
 

@@ -1,4 +1,4 @@
-"""Sensors that drift and fall silent: a sliding picture of the temperature, and operating times."""
+"""Sensors that drift and fall silent: temperatures in hopping windows, and times in operation."""
 
 from tidemark import Pipeline, bounded, col, count, hopping, last, max, mean, min, session
 

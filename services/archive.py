@@ -1,4 +1,4 @@
-"""Archive: logs to files that outlive Kafka's retention."""
+"""Archive: copies logs to files that outlive Kafka's retention."""
 
 from tidemark.commands.service import main
 

@@ -1,4 +1,4 @@
-"""Ingest: raw topics in, logs of segments and dead letters out."""
+"""Ingest: reads raw topics, writes logs of segments and dead letters."""
 
 from tidemark.commands.service import main
 

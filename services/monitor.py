@@ -1,4 +1,4 @@
-"""Monitor: the stats topic in, a status page and JSON out."""
+"""Monitor: reads the stats topic, serves a status page and JSON."""
 
 from tidemark.commands.service import main
 

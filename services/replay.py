@@ -1,4 +1,4 @@
-"""Replay, a job on Spark: ``python -m services.replay PIPELINE``, or by ``spark-submit``."""
+"""Replay, a job on Spark: ``python -m services.replay PIPELINE``, or ``spark-submit``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Sessions: logs in, panes of session windows out."""
+"""Sessions: reads logs, writes panes of session windows."""
 
 from tidemark.commands.service import main
 

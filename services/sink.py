@@ -1,4 +1,4 @@
-"""Sink: results, late rows and dead letters to a database or folder."""
+"""Sink: delivers results, late rows and dead letters to a database, a folder or other systems."""
 
 from tidemark.commands.service import main
 

@@ -1,4 +1,4 @@
-"""The keyed services of a pipeline on Spark; ``--release`` gives back what a killed driver had."""
+"""The keyed services on Spark; ``--release`` gives back the partitions of a killed driver."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Windowing: logs in, panes of all windows but sessions out."""
+"""Windowing: reads logs, writes panes of all windows except sessions."""
 
 from tidemark.commands.service import main
 

@@ -1,31 +1,31 @@
-"""Errors a user of Tidemark may meet.
+"""The errors that users of Tidemark may see.
 
 TidemarkError
-├── PipelineError       the pipeline as written cannot mean anything; raised when it is built
+├── PipelineError       the pipeline is not valid; raised when it is built
 ├── ConfigurationError  a setting or the environment is wrong; stops the start
-└── StateError          recorded state and offsets contradict each other; never healed silently
+└── StateError          recorded state and offsets contradict each other; never repaired silently
     └── UnreadableRowsError  rows of the log have other columns than the pipeline declares
 
-InfrastructureError     what a process works with failed: it ends, and is started again
+InfrastructureError     something outside of the process failed: the process ends and restarts
 """
 
 from urllib.parse import urlsplit
 
 
 class TidemarkError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of the errors that a user can correct."""
 
 
 class PipelineError(TidemarkError):
-    """A pipeline that cannot be built: names the operator or column and the value."""
+    """A pipeline cannot be built; names the operator or column, and the value."""
 
 
 class ConfigurationError(TidemarkError):
-    """A setting or environment that stops the start: names the setting and the value."""
+    """A setting or the environment stops the start; names the setting and the value."""
 
 
 class StateError(TidemarkError):
-    """Recorded state that does not fit its offsets: names topic, partition and what to do."""
+    """Recorded state does not match its offsets; names topic, partition and the remedy."""
 
 
 class UnreadableRowsError(StateError):
@@ -33,11 +33,11 @@ class UnreadableRowsError(StateError):
 
 
 class InfrastructureError(Exception):
-    """What failed is outside of this process, or was taken from it: starting again may help."""
+    """Something outside of this process failed, or was taken from it; a restart may help."""
 
 
 def without_password(address: str, text: str | None = None) -> str:
-    """Return ``text``, or the address itself, with the address's password replaced by ``***``."""
+    """Return ``text``, by default ``address``, with the address's password replaced by ``***``."""
     password = urlsplit(address).password
     shown = address if text is None else text
     return shown.replace(f":{password}@", ":***@") if password else shown

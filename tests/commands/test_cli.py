@@ -61,7 +61,8 @@ def test_commands_for_kafka_need_none_of_the_local_stack():
     script = (
         "import os, sys; sys.modules['supervisor'] = None; "
         "os.environ.pop('KAFKA_BOOTSTRAP_SERVERS', None); from tidemark.commands import cli; "
-        "from tidemark.commands.options import reach; print(reach(None).bootstrap_servers)"
+        "from tidemark.commands.options import broker_config; "
+        "print(broker_config(None).bootstrap_servers)"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert shown.stdout == b"localhost:9092\n", shown.stderr

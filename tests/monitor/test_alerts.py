@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tidemark.monitor.alerts import Seen, Thresholds, alerts_of, follow
+from tidemark.monitor.alerts import ProcessHistory, Thresholds, alerts_of, follow
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, QUIET_MS, status, why_open
 from tidemark.runtime.service.stats import (
@@ -48,7 +48,7 @@ def held(by: str | None, since_ms: int) -> OperatorStats:
     return OperatorStats("pops", "p.log", 5, 0, 1, [ClockStats(0, 60_000, since_ms, by, 3, 9)], [])
 
 
-def after(*records: Stats) -> Seen:
+def after(*records: Stats) -> ProcessHistory:
     seen = None
     for each in records:
         seen = follow(seen, each)
@@ -138,7 +138,7 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
         why("moves/1", lag=7)
         == "moves/1 holds it for 9 s: ingest has still to read 7 records of it"
     )
-    assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process has it"
+    assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process reads it"
     assert why(None) == "all sources are silent"
 
 
@@ -174,4 +174,4 @@ def test_the_page_shows_what_names_hold_and_no_markup_of_theirs():
 
 
 def test_the_page_of_nothing_says_so():
-    assert page(told()).count("Nothing heard yet.") == 3
+    assert page(told()).count("No records yet.") == 3

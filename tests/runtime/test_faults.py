@@ -15,7 +15,7 @@ from tidemark.runtime.faults import explained
         (KafkaError.GROUP_AUTHORIZATION_FAILED, "Kafka denies user app: said", 2),
         (KafkaError.INVALID_TRANSACTION_TIMEOUT, "TIDEMARK_TRANSACTION_TIMEOUT_MS is more", 2),
         (KafkaError._INVALID_ARG, "a KAFKA_* variable: said", 2),
-        (KafkaError.MSG_SIZE_TOO_LARGE, "takes no message of that size: said; its max.m", 1),
+        (KafkaError.MSG_SIZE_TOO_LARGE, "refuses a message for its size: said; its max.m", 1),
         (KafkaError._TRANSPORT, "Kafka: _TRANSPORT: said", 1),
     ],
 )

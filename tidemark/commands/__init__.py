@@ -1,4 +1,4 @@
-"""The command line and the entry point of services.
+"""The command line, and the entry point of all services.
 
 May import: everything.
 Start with: cli.py; service.py runs a service.

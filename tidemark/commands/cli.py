@@ -1,6 +1,6 @@
 """The command line: ``tidemark plan | try | run | tail | topics | reset | replay | diff`` and more.
 
-A mistake is one line on stderr and exit status 2.
+An error is one line on stderr and exit status 2.
 """
 
 import os
@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from tidemark.commands.interrupts import interrupts_first
-from tidemark.commands.options import Bootstrap, PipelineArgument, reach
+from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.commands.replay import diff, replay
 from tidemark.commands.schemas import schemas
 from tidemark.commands.service import SERVICES
@@ -57,12 +57,12 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except TyperException as error:
-        _fail(error.format_message())  # names the option; its text alone does not
+        _fail(error.format_message())  # names the option, which str() does not
     except KafkaException as error:
         _fail(explained(error)[0])
     except TidemarkError as error:
         _fail(str(error))
-    except BrokenPipeError:  # the reader has gone: tidemark try ... | head
+    except BrokenPipeError:  # the reader has closed: tidemark try ... | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     sys.exit(status or 0)
@@ -96,26 +96,28 @@ def try_(
         typer.Option(
             "--input",
             metavar="FILE",
-            help="JSON lines, - for stdin; TOPIC=FILE where there are several sources.",
+            help="JSON lines, - for stdin; TOPIC=FILE if there are several sources.",
         ),
     ],
     cuts: Annotated[
         int | None,
-        typer.Option(metavar="SEED", help="Cut the input into random segments; same results."),
+        typer.Option(
+            metavar="SEED", help="Cut the input into random segments; the results are the same."
+        ),
     ] = None,
     every_pane: Annotated[
         bool,
         typer.Option(
             "--every-pane",
-            help="Print each pane as published, not only the last one of each window: "
-            "how many corrections lie between depends on the cuts.",
+            help="Print every published pane, not only the last one of each window; "
+            "the number of corrections depends on the cuts.",
         ),
     ] = False,
 ) -> None:
     """Run the whole pipeline in this process, without Kafka.
 
-    Prints the results as JSON lines {"topic": ..., "value": ...}: what a sink holds at the end of
-    the input, late rows, dead letters.  Counts go to stderr.
+    Prints the results as JSON lines {"topic": ..., "value": ...}: the panes that a sink would hold
+    at the end of the input, late rows and dead letters.  Counts go to stderr.
     """
     compiled = _plan(pipeline)
     sources = [source.topic for source in compiled.sources]
@@ -137,7 +139,7 @@ def run(
         str,
         typer.Argument(
             metavar="SERVICE",
-            help=f"One of {', '.join(SERVICES)}; with --on spark the module of the pipeline.",
+            help=f"One of {', '.join(SERVICES)}; with --on spark, the module of the pipeline.",
         ),
     ],
     pipeline: Annotated[
@@ -145,35 +147,37 @@ def run(
     ] = None,
     on: Annotated[
         Literal["process", "spark"],
-        typer.Option(help="spark: all keyed services, in micro-batches that never end."),
+        typer.Option(help="spark: run all keyed services in an endless series of micro-batches."),
     ] = "process",
     from_: Annotated[
         Literal["log", "raw"],
         typer.Option(
-            "--from", envvar="TIDEMARK_SPARK_FROM", help="With --on spark; raw: ingest too."
+            "--from", envvar="TIDEMARK_SPARK_FROM", help="With --on spark: raw also runs ingest."
         ),
     ] = "log",
     release: Annotated[
         bool,
-        typer.Option("--release", help="With --on spark: give back what a killed driver had."),
+        typer.Option(
+            "--release", help="With --on spark: give back the partitions of a killed driver."
+        ),
     ] = False,
 ) -> None:
-    """Run one service of a pipeline on Kafka until it is told to stop; or, on Spark, all of them.
+    """Run one service of a pipeline on Kafka until a stop signal; or all keyed services on Spark.
 
-    What Spark works on no service touches, and the other way round; results are the same.
+    A partition is processed by Spark or by a service, never by both; the results are the same.
     """
     if on == "spark":
         name, pipeline = "spark-release" if release else "spark", service
         os.environ["TIDEMARK_SPARK_FROM"] = from_
     elif service not in SERVICES:
-        raise typer.BadParameter(f"no service {service!r}; there are {', '.join(SERVICES)}")
+        raise typer.BadParameter(f"no service {service!r}; choose one of {', '.join(SERVICES)}")
     elif release:
-        raise typer.BadParameter("--release is of --on spark")
+        raise typer.BadParameter("--release needs --on spark")
     else:
         name = service
     if pipeline:
         os.environ["PIPELINE"] = pipeline
-    # A new interpreter: a service sets how polars starts before it imports polars.
+    # A new interpreter: the environment must be set before polars is imported.
     os.environ |= service_environment()
     block_stop_signals()
     os.execv(sys.executable, service_command(name))
@@ -187,22 +191,20 @@ def tail(
     ] = False,
     bootstrap_server: Bootstrap = None,
 ) -> None:
-    """Print the committed records of a topic as they come: key, tab, value."""
-    follow(topic, reach(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
+    """Print the committed records of a topic as they arrive: key, tab, value."""
+    follow(topic, broker_config(bootstrap_server), sys.stdout.buffer, from_beginning=from_beginning)
 
 
 @app.command()
 def topics(
     pipeline: PipelineArgument,
     bootstrap_server: Bootstrap = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for a broker as long as it takes.")
-    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker without limit.")] = False,
 ) -> None:
-    """Create the pipeline's topics where missing, verify those that exist."""
+    """Create missing topics of a pipeline, verify those that exist."""
     compiled = _plan(pipeline)
     wanted = (*raw_topics(compiled), *own_topics(compiled), stats_topic(compiled.stats))
-    config = reach(bootstrap_server)
+    config = broker_config(bootstrap_server)
     admin = await_broker(config, lambda _reason: None) if wait else clients.admin(config)
     created = ensure(admin, wanted, config.replication_factor)
     for each in wanted:
@@ -214,28 +216,29 @@ def topics(
 def reset(
     pipeline: PipelineArgument,
     service: Annotated[
-        str | None, typer.Option(help="Only this service, from its log; ingest: everything.")
+        str | None,
+        typer.Option(help="Reset only this service, from its log; ingest resets everything."),
     ] = None,
     operator: Annotated[
-        str | None, typer.Option(help="Only the operator of this output, from its log.")
+        str | None, typer.Option(help="Reset only the operator of this output, from its log.")
     ] = None,
-    to: Annotated[Literal["earliest", "latest"], typer.Option(help="Where to read from.")] = (
+    to: Annotated[Literal["earliest", "latest"], typer.Option(help="Where to start reading.")] = (
         "earliest"
     ),
     delete_results: Annotated[
         bool, typer.Option("--delete-results", help="Delete the results written so far.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     bootstrap_server: Bootstrap = None,
 ) -> None:
-    """Start afresh: drop state and offsets of a pipeline, one service or one operator.
+    """Drop state and offsets of a pipeline, a service or an operator, to start afresh.
 
-    The services concerned must be stopped.  Prints what it will do, and asks.
+    The services concerned must be stopped.  Prints what it will do, and asks for confirmation.
     """
     if service is not None and operator is not None:
         raise typer.BadParameter("give --service or --operator, not both")
     scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
-    config = reach(bootstrap_server)
+    config = broker_config(bootstrap_server)
     planned = Reset(config, clients.admin(config), scope)
     for line in planned.lines():
         typer.echo(line)
@@ -249,10 +252,10 @@ def reset(
 def conformance(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Case files, JSON arrays.")],
 ) -> int:
-    """Run shared cases of windowing semantics through the operators that services run.
+    """Run shared cases of windowing semantics through the operators of the services.
 
-    Prints what each failed case expected and got, and by which rule a dialect's case is not
-    offered.  Exit status 1 when a case failed.
+    Prints expected and actual results of each failed case, and the rule by which a case of a
+    dialect is skipped.  Exit status 1 if a case failed.
     """
     verdicts = [judge(case) for case in read_cases(files)]
     for line in report_lines(verdicts):

@@ -1,4 +1,4 @@
-"""Ctrl-C, also where a library has put an error of its own in its place."""
+"""Makes Ctrl-C raise KeyboardInterrupt, even if a library replaces it by another error."""
 
 import signal
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from types import FrameType
 
 @contextmanager
 def interrupts_first() -> Iterator[None]:
-    """Raise KeyboardInterrupt where SIGINT came, whatever error the block ends with then.
+    """Return a context that raises KeyboardInterrupt after SIGINT, whatever error the block raises.
 
-    A client's C code that meets the pending KeyboardInterrupt may raise what it makes of that, such
-    as a TypeError for a list that is quite right.  Only for the main thread.
+    C code of a client may turn a pending KeyboardInterrupt into another error, such as a TypeError
+    for a valid list.  Only for the main thread.
     """
     came = False
 

@@ -1,4 +1,4 @@
-"""Which broker a command means, and how pipelines and brokers are named on the command line."""
+"""Options that several commands share: the pipeline and the broker."""
 
 import os
 from importlib.util import find_spec
@@ -17,8 +17,8 @@ PipelineArgument = Annotated[
 ]
 
 
-def reach(bootstrap_server: str | None) -> Config:
-    """Return the settings to reach the broker that is meant."""
+def broker_config(bootstrap_server: str | None) -> Config:
+    """Return settings with the broker of the option, the environment or the stack of `make up`."""
     config = Config.from_env()
     address = bootstrap_server
     if address is None and "KAFKA_BOOTSTRAP_SERVERS" not in os.environ:
@@ -27,10 +27,10 @@ def reach(bootstrap_server: str | None) -> Config:
 
 
 def _embedded_address() -> str | None:
-    """Return the broker of the stack of `make up`, which needs more than services do."""
+    """Return the address of the stack's broker, None without one; supervisor may be missing."""
     if find_spec("supervisor") is None:
         return None
-    from tidemark.embedded.state import running, state_folder
+    from tidemark.embedded.state import running_stack, state_folder
 
-    stack = running(state_folder())
+    stack = running_stack(state_folder())
     return stack.address if stack else None

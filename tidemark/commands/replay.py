@@ -1,4 +1,4 @@
-"""``tidemark replay`` and ``tidemark diff``: the pipeline's operators on Spark."""
+"""``tidemark replay`` and ``tidemark diff``: run the pipeline's operators on Spark."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,31 +11,34 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from tidemark.commands.options import Bootstrap, PipelineArgument, reach
+from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
 
 Operators = Annotated[
-    list[str] | None, typer.Option("--operator", metavar="NAME", help="Only this one; repeatable.")
+    list[str] | None,
+    typer.Option("--operator", metavar="NAME", help="Only this operator; repeatable."),
 ]
-Master = Annotated[str, typer.Option(help="Spark's master; spark-submit decides it itself.")]
-Memory = Annotated[str, typer.Option(help="Of Spark's JVM, such as 2g.")]
+Master = Annotated[str, typer.Option(help="Spark's master; with spark-submit, that decides.")]
+Memory = Annotated[str, typer.Option(help="Memory of Spark's JVM, such as 2g.")]
 ArchivePlace = Annotated[
     str | None,
     typer.Option(
         "--archive",
         metavar="PLACE",
-        help="Where to read what the logs do not hold any more; by default $TIDEMARK_ARCHIVE.",
+        help="Archive of what the logs no longer hold; by default $TIDEMARK_ARCHIVE.",
     ),
 ]
 From = Annotated[
     Literal["log", "raw"],
-    typer.Option("--from", help="raw: run ingest again over the raw topics, cut as the log is."),
+    typer.Option(
+        "--from", help="raw: run ingest again over the raw topics, with the cuts of the log."
+    ),
 ]
 Slices = Annotated[
     int | None,
-    typer.Option(min=1, help="Tasks that share a log partition; by default enough for all cores."),
+    typer.Option(min=1, help="Tasks per log partition; by default enough for all cores."),
 ]
 
 _LOGGED_EVERY_S = 10.0
@@ -49,34 +52,41 @@ def replay(
     into_live: Annotated[
         bool,
         typer.Option(
-            "--into-live", help="Write results and state; live services go on from there."
+            "--into-live", help="Write results and state, from which live services continue."
         ),
     ] = False,
     delete_results: Annotated[
-        bool, typer.Option("--delete-results", help="With --into-live: of the operators, first.")
+        bool,
+        typer.Option(
+            "--delete-results", help="With --into-live: first delete the operators' results."
+        ),
     ] = False,
     operators: Operators = None,
     from_offsets: Annotated[
         str | None,
         typer.Option(
             metavar="JSON",
-            help='Where the logs begin, as {"TOPIC": {"0": 12}}, or earliest: what is still there. '
-            "By default at offset 0, and an error if that is gone.",
+            help='First offsets of the logs, as {"TOPIC": {"0": 12}}, or earliest: the first that '
+            "exist. By default 0, and an error if that is gone.",
         ),
     ] = None,
     to_offsets: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Where they end; by default at what is committed."),
+        typer.Option(metavar="JSON", help="Ends of the logs; by default the committed offsets."),
     ] = None,
     as_of: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Where they ended then, by broker's clock.")
+        str | None,
+        typer.Option(metavar="TIME", help="Ends of the logs at that time, by the broker's clock."),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only results of windows that end later, in event time."),
+        typer.Option(
+            metavar="TIME", help="Only results of windows that end after TIME, in event time."
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only those of windows that start earlier.")
+        str | None,
+        typer.Option(metavar="TIME", help="Only results of windows that start before TIME."),
     ] = None,
     archive: ArchivePlace = None,
     from_: From = "log",
@@ -85,7 +95,7 @@ def replay(
     slices: Slices = None,
     bootstrap_server: Bootstrap = None,
 ) -> None:
-    """Run the operators over the logs again, on Spark: the same results, to the bit.
+    """Run the operators over the logs again, on Spark, with bit-identical results.
 
     TIME is like 2026-03-02T08:00:00Z. Counts go to stderr.
     """
@@ -96,21 +106,23 @@ def replay(
     from tidemark.spark.work import Period
 
     if into_live == (output is not None):
-        raise ConfigurationError("say where results go: either --output or --into-live")
+        raise ConfigurationError(
+            "give either --output or --into-live: where should the results go?"
+        )
     if into_live and (operators or from_offsets or since or until):
         raise ConfigurationError(
-            "--into-live takes all operators and everything from the beginning: no --operator, "
-            "--from-offsets, --since, --until"
+            "--into-live replays all operators from the beginning: leave out --operator, "
+            "--from-offsets, --since and --until"
         )
     if into_live and from_ == "raw" and (to_offsets or as_of):
         raise ConfigurationError(
-            "--into-live --from raw goes to the end of the logs, where ingest is: no --to-offsets, "
-            "--as-of"
+            "--into-live --from raw replays to the end of the logs, where ingest is: leave out "
+            "--to-offsets and --as-of"
         )
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
-    config = reach(bootstrap_server)
+    config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
     span = run.Span(from_offsets, to_offsets, as_of_ms, period, place, from_raw)
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
@@ -129,11 +141,11 @@ def replay(
 def diff(
     pipeline: Annotated[
         str,
-        typer.Argument(metavar="PIPELINE|A", help="Module of the pipeline; or parquet:DIR."),
+        typer.Argument(metavar="PIPELINE|A", help="Module of the pipeline, or parquet:DIR."),
     ],
     other: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="parquet:DIR too: compare what two replays have written."),
+        typer.Argument(metavar="B", help="parquet:DIR: compare the results of two replays."),
     ] = None,
     operators: Operators = None,
     archive: ArchivePlace = None,
@@ -143,9 +155,9 @@ def diff(
     slices: Slices = None,
     bootstrap_server: Bootstrap = None,
 ) -> int:
-    """Compare what the services have published with a replay of what they have read.
+    """Compare published results with a replay of the logs that the services have read.
 
-    With two folders of replayed results: compare these. Exit status 0: equal, message by message.
+    With two folders, compares the results of two replays. Exit status 0: equal, message by message.
     1: different; prints the first differences.
     """
     _require_spark()
@@ -158,7 +170,7 @@ def diff(
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
-        config = reach(bootstrap_server)
+        config = broker_config(bootstrap_server)
         place, from_raw = archive or config.archive, from_ == "raw"
         compared = run.diff(config, plan, sessions, slices, place, from_raw=from_raw)
     for line in diff_lines(compared):
@@ -180,7 +192,7 @@ def _diff_folders(left: str, right: str, master: str, memory: str) -> int:
 
 @contextmanager
 def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
-    """Show progress: in a terminal as one line that changes, else as a line from time to time."""
+    """Return a context that shows progress: one changing line, or lines if not in a terminal."""
     printed_s = time.monotonic()
     with console.status(f"{verb} ...") as status:
 
@@ -206,7 +218,9 @@ def _time_ms(text: str | None, otherwise_ms: int) -> int:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(f"{text!r} is no time like 2026-03-02T08:00:00Z") from None
+        raise ConfigurationError(
+            f"{text!r} is not a time: write it like 2026-03-02T08:00:00Z"
+        ) from None
     if time.tzinfo is None:
         raise ConfigurationError(f"{text!r} has no offset: end it with Z or +02:00")
     return int((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000 // 1)

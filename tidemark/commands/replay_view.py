@@ -1,4 +1,4 @@
-"""What ``tidemark replay`` and ``tidemark diff`` print."""
+"""Formats the output of ``tidemark replay`` and ``tidemark diff``."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _LONGEST = 400
 
 
 def replay_lines(plan: Plan, done: Done) -> Iterator[str]:
-    """Say what each operator did, and how long it took."""
+    """Yield a line per operator with its counts, and one with times."""
     for operator in plan.operators:
         tally = _total(done.outcomes, operator.operator.name)
         yield (
@@ -38,10 +38,10 @@ def _total(outcomes: Sequence[Outcome], operator: str) -> OperatorCounts:
 
 
 def diff_lines(compared: Compared) -> Iterator[str]:
-    """Say what agrees, what does not, and why it may not."""
+    """Yield lines: counts per topic, the verdict, first differences, and the likely cause."""
     yield from (_topic_line(topic, "live", "replay") for topic in compared.topics)
     if compared.behind:
-        yield f"live is {compared.behind:,} offsets behind its logs; those are not compared"
+        yield f"live is {compared.behind:,} offsets behind its logs; these are not compared"
     yield from _verdict(compared.topics, equal=compared.equal)
     if not compared.equal:
         for difference in compared.differences:
@@ -50,7 +50,7 @@ def diff_lines(compared: Compared) -> Iterator[str]:
 
 
 def folders_lines(compared: FoldersDiff) -> Iterator[str]:
-    """Say in what two folders of results agree, and in what not."""
+    """Yield the same lines for two folders of results."""
     yield from (_topic_line(topic, "A", "B") for topic in compared.topics)
     yield from compared.only
     yield from _verdict(compared.topics, equal=compared.equal)
@@ -100,12 +100,12 @@ def _cause_of_folders(compared: FoldersDiff) -> str:
             at for at in {**left.logs, **right.logs} if left.logs.get(at) != right.logs.get(at)
         )
         return (
-            f"they are of other ranges of the logs: {moved} {left.logs.get(moved, 'none')} "
+            f"they are of different ranges of the logs: {moved} {left.logs.get(moved, 'none')} "
             f"and {right.logs.get(moved, 'none')}"
         )
     if left.fingerprint != right.fingerprint:
         return f"they are of two programs: {left.fingerprint} and {right.fingerprint}"
-    return "one was made for other times or operators, or its files were changed"
+    return "one is of other times or operators, or its files were changed"
 
 
 def _shown(message: Message) -> str:
@@ -118,13 +118,13 @@ def _text(data: bytes) -> str:
 
 
 def _cause(compared: Compared) -> str:
-    """Name what most likely made live and replay differ."""
+    """Return the most likely cause of the difference between live and replay."""
     if compared.cut_short:
         return f"live's history is incomplete: {'; '.join(compared.cut_short)}"
     only_live = [d for d in compared.differences if d.only_left and not d.only_right]
     if len(only_live) == len(compared.differences):
         return (
-            "live published more than the log gives: without exactly-once some of it twice, or "
-            "its topics still hold results of an earlier life or program"
+            "live published more than the log gives: without exactly-once some results came twice, "
+            "or its topics still hold results of an earlier start or program"
         )
     return "the pipeline is not the one that made the live results: its logic has changed"

@@ -1,7 +1,7 @@
-"""``tidemark schemas``: the Avro schemas of a pipeline's results, as files that are checked in.
+"""``tidemark schemas``: writes the Avro schemas of a pipeline's results to files to check in.
 
-They describe the values of result and late topics whether they are written as Avro or as JSON.  A
-file that is there is replaced only by a compatible one.
+They describe the values of result and late topics, whether these are Avro or JSON.  An existing
+file is replaced only by a compatible schema.
 """
 
 import json
@@ -22,16 +22,16 @@ from tidemark.serde.schema_compatibility import breaking_changes
 def schemas(
     pipeline: PipelineArgument,
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where the files are.")
+        Path, typer.Option("--output", metavar="DIR", help="Folder of the files.")
     ] = Path("schemas"),
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit status 1 where one would change.")
+        bool, typer.Option("--check", help="Write nothing; exit status 1 if a file would change.")
     ] = False,
     incompatible: Annotated[
-        bool, typer.Option("--incompatible", help="Replace a file by one that breaks readers.")
+        bool, typer.Option("--incompatible", help="Replace files even if that breaks readers.")
     ] = False,
 ) -> int:
-    """Write the Avro schemas of a pipeline's results, TOPIC.avsc each."""
+    """Write the Avro schemas of a pipeline's results, one file TOPIC.avsc per topic."""
     changed = broken = 0
     for topic, schema in result_schemas(load_pipeline(pipeline).plan()).items():
         file, text = output / f"{topic}.avsc", as_text(schema)
@@ -55,10 +55,10 @@ def schemas(
 
 
 def result_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return the schema of each result and late topic that Avro can describe, by topic.
+    """Return the schemas of result and late topics that Avro can describe, by topic.
 
     Raises:
-        PipelineError: results to be written as Avro have a column that it does not know.
+        PipelineError: a column of Avro results has a type that Avro does not have.
     """
     found: dict[str, dict[str, Any]] = {}
     for operator in plan.operators:
@@ -76,5 +76,5 @@ def _of_operator(plan: OperatorPlan) -> Mapping[str, dict[str, Any]]:
 
 
 def as_text(schema: dict[str, Any]) -> str:
-    """Return a schema as it is checked in."""
+    """Return the text of a schema file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -1,6 +1,6 @@
 """The entry point of every service: ``python -m tidemark.commands.service NAME``.
 
-``tidemark run NAME`` starts this module in a new interpreter.  No semantics live here.
+``tidemark run NAME`` starts this module in a new interpreter.
 """
 
 import sys
@@ -75,13 +75,13 @@ SERVICES: Mapping[str, Run] = {
     "archive": _archive,
     "monitor": _monitor,
 }
-"""Services by name; each imports what it needs when it starts."""
+"""Services by name; each imports its modules when it starts."""
 
 _JOBS: Mapping[str, Run] = {**SERVICES, "spark": _spark, "spark-release": _spark_release}
 
 
 def main(name: str) -> None:
-    """Run a service until it is told to stop; ``spark`` and ``spark-release`` are jobs on Spark."""
+    """Run a service until a stop signal; ``spark`` and ``spark-release`` are jobs on Spark."""
     end_on_stop_signals()
     keep_freed_memory()
     serve(name.partition("-")[0], _JOBS[name])

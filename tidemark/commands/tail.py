@@ -1,4 +1,4 @@
-"""Follow a topic: print what is committed, as it comes."""
+"""``tidemark tail``: prints the committed records of a topic as they arrive."""
 
 from typing import BinaryIO
 
@@ -16,7 +16,7 @@ def follow(topic: str, config: Config, out: BinaryIO, *, from_beginning: bool) -
     """Print key, tab, value of each committed record of all partitions, until interrupted.
 
     Raises:
-        ConfigurationError: there is no such topic.
+        ConfigurationError: the topic does not exist.
     """
     count = require(clients.admin(config), [topic])[topic]
     start = OFFSET_BEGINNING if from_beginning else OFFSET_END

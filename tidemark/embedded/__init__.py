@@ -1,4 +1,4 @@
-"""A real Kafka broker and all services on one machine, without Docker: for the demo and tests.
+"""Runs a real Kafka broker and all services on one machine, without Docker.
 
 May import: runtime and everything below.
 Start with: stack.py (``make up``) and broker.py.

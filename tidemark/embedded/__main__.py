@@ -14,7 +14,7 @@ from tidemark.runtime.faults import explained
 
 
 def main() -> None:
-    """Do what the arguments say; mistakes are one line and exit status 2."""
+    """Run the command that the arguments name; an error is one line and exit status 2."""
     arguments = _parser().parse_args()
     try:
         _COMMANDS[arguments.command](arguments)
@@ -46,7 +46,7 @@ def _status(_: argparse.Namespace) -> None:
 
 
 def _console() -> Console:
-    # A line stays a line, however narrow the terminal: they are searched, and paths copied.
+    # Lines are never wrapped, so that they can be searched and paths copied.
     return Console(highlight=False, soft_wrap=True)
 
 
@@ -70,8 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start Kafka and the services of a pipeline")
     up.add_argument("pipeline", help="module of the pipeline, such as examples.game")
-    up.add_argument("--port", type=int, help="the broker's; by default a free one")
-    commands.add_parser("down", help="stop them")
+    up.add_argument("--port", type=int, help="of the broker; by default a free one")
+    commands.add_parser("down", help="stop Kafka and the services")
     commands.add_parser("status", help="show what runs")
     return parser
 

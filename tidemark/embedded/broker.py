@@ -1,15 +1,14 @@
-"""One Kafka broker (KRaft, one JVM) in a folder of its own.
+"""Runs one Kafka broker (KRaft, one JVM) in a folder of its own.
 
-A new data folder is a copy of one formatted once into the cache: formatting takes a JVM of its
-own, and nothing in the two files it makes depends on ports or folder.  The broker is ready when it
-answers a client; a broker that dies before is reported with the end of its log.
+Formatting a data folder needs a second JVM, and its two files do not depend on ports or folder.  So
+one formatted folder is kept in the cache, and new data folders are copies of it.  The broker is
+ready when it answers a client.  If it ends before, the error shows the end of its log.
 """
 
 import random
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,12 +20,13 @@ from tidemark.embedded.jars import kafka_jars, staging
 from tidemark.embedded.java import java
 from tidemark.embedded.processes import die_with_parent, last_words, only_one_process
 from tidemark.errors import ConfigurationError
+from tidemark.runtime.retry import poll
 
 _HOST = "127.0.0.1"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _READY_S = 60
 _STOP_S = 20
-_TRIES = 3  # with free ports: another process may take one between the choice and the bind
+_TRIES = 3  # another process may take a free port between the choice and the bind
 _FREE_BYTES = 256 * 2**20
 
 _LOG = "-Dorg.slf4j.simpleLogger."
@@ -39,9 +39,9 @@ _BROKER_JVM = (
     f"{_LOG}dateTimeFormat=HH:mm:ss.SSS",
 )
 
-# The last lines are for one machine: few internal partitions start fast; a dead process's open
-# transaction is aborted within a second of its timeout; a stopped KIP-848 member is noticed soon.
-# Raw topics may carry event times of any age, so nothing is deleted for its age.
+# The last lines suit one machine: few internal partitions, for a fast start; open transactions of a
+# dead process are aborted within a second of their timeout; a stopped KIP-848 member is noticed
+# soon.  Timestamps may be event times of any age, so no record is deleted for its age.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -72,15 +72,16 @@ group.consumer.min.session.timeout.ms=6000
 group.consumer.session.timeout.ms=6000
 """
 
-# Of one that people work with: standing still for 9 s, the default, it would be fenced and might
-# lose ends of transactions (docs/decisions/0004).  Killed, it serves again only after that time.
+# For a broker that people work with.  With the default of 9 s, a pause of that length would fence
+# it, and it might lose the ends of transactions (docs/decisions/0004).  The cost: after a kill, the
+# broker serves again only after this time.
 _LASTING_SETTINGS = "broker.session.timeout.ms=30000\n"
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now.
+    """Return a port that no process listens on.
 
-    Not one of those that a system gives to outgoing connections: one of them could take it.
+    It is outside of the range for outgoing connections, one of which could take it.
     """
     while True:
         port = random.randrange(15_000, 32_000)
@@ -89,7 +90,7 @@ def free_port() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Say whether the broker could listen on this port."""
+    """Return whether the broker could listen on this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -100,7 +101,7 @@ def is_free(port: int) -> bool:
 
 
 def command(kafka_class: str, *arguments: str, jvm: Sequence[str] = _TOOL_JVM) -> list[str]:
-    """Return the command line that runs a class of Kafka."""
+    """Return the command line that runs a Java class of Kafka."""
     return [java(), *jvm, "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*", kafka_class, *arguments]
 
 
@@ -112,15 +113,18 @@ def prepare(
     short_lived: bool = True,
     extra: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Make `folder` a broker's folder (a used one keeps its data); return the command to run it.
+    """Prepare a broker's folder and return the command that runs it; a used folder keeps its data.
 
     Args:
-        folder: where its data and settings are.
-        port: of the listener that asks no questions.
-        controller_port: of its controller.
-        short_lived: whether it should rather start fast than run fast and bear standing still.
-        extra: settings of the broker besides ours or in their place; `{port}` and
-            `{controller_port}` in them stand for the ports.
+        folder: of data and settings.
+        port: of the plaintext listener.
+        controller_port: of the controller.
+        short_lived: start fast, instead of running fast and surviving pauses.
+        extra: additional or replacing settings; `{port}` and `{controller_port}` stand for the
+            ports.
+
+    Raises:
+        ConfigurationError: the folder cannot be written, or its disk is full.
     """
     settings = folder / "server.properties"
     data = folder / "data"
@@ -144,7 +148,7 @@ def prepare(
 
 
 def answers(address: str, within_s: float = 1.0) -> bool:
-    """Say whether a broker answers at this address."""
+    """Return whether a broker answers at this address."""
     client = AdminClient(
         {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 100}
     )
@@ -155,23 +159,28 @@ def answers(address: str, within_s: float = 1.0) -> bool:
 
 
 def wait_until_ready(address: str, log: Path, check_alive: Callable[[], bool]) -> None:
-    """Wait until the broker answers; raise with its last words when it died or does not."""
-    deadline = time.monotonic() + _READY_S
-    while time.monotonic() < deadline:
+    """Wait until the broker answers.
+
+    Raises:
+        ConfigurationError: it stopped, or does not answer in time; shows the end of its log.
+    """
+
+    def is_ready() -> bool:
         if not check_alive():
             raise ConfigurationError(f"the broker stopped: {last_words(log)}")
-        if answers(address):
-            return
-    raise ConfigurationError(f"no broker at {address} after {_READY_S} s: {last_words(log)}")
+        return answers(address)
+
+    if not poll(is_ready, for_s=_READY_S):
+        raise ConfigurationError(f"no broker at {address} after {_READY_S} s: {last_words(log)}")
 
 
 class Broker:
-    """A broker that runs as long as the block it is used in.
+    """A broker as a context manager: it runs while the block runs.
 
     Args:
-        folder: where its data, settings and log are.
-        port: the port clients use; a free one by default.
-        extra: settings besides ours, see `prepare`.
+        folder: of data, settings and log.
+        port: for clients; by default a free one.
+        extra: additional settings, see `prepare`.
     """
 
     def __init__(
@@ -186,17 +195,19 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """Process id while it runs."""
+        """The process id, None if the broker does not run."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the broker and wait until it answers."""
         if self._asked_port is not None and not is_free(self._asked_port):
-            raise ConfigurationError(f"port {self._asked_port} is taken by another process")
+            raise ConfigurationError(
+                f"port {self._asked_port} is taken by another process: choose another port"
+            )
         for tries_left in reversed(range(_TRIES)):
             try:
                 self._start_once()
-            except BaseException as error:  # an interrupt too: nothing may be left running
+            except BaseException as error:  # also an interrupt: no process may be left
                 self.stop()
                 if tries_left == 0 or "already in use" not in str(error):
                     raise
@@ -204,7 +215,7 @@ class Broker:
                 return
 
     def stop(self) -> None:
-        """Let it shut down cleanly; kill it only if it does not."""
+        """Shut the broker down; kill it after 20 seconds."""
         if self._process is None:
             return
         self._process.terminate()
@@ -225,7 +236,7 @@ class Broker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # a Ctrl-C in the terminal is ours to handle, not the broker's
+                process_group=0,  # Ctrl-C in the terminal must not reach the broker
                 preexec_fn=die_with_parent,
             )
         self._process = process
@@ -245,7 +256,7 @@ class Broker:
 
 
 def formatted_folder() -> Path:
-    """Return a freshly formatted data folder, made once."""
+    """Return the formatted data folder of the cache, created at the first call."""
     jars = kafka_jars()
     folder = jars.with_name(f"{jars.name}-formatted")
     if folder.is_dir():
@@ -266,4 +277,4 @@ def _format(data: Path) -> None:
     finally:
         settings.unlink()
     if done.returncode:
-        raise ConfigurationError(f"the broker's data was not formatted: {done.stderr.strip()}")
+        raise ConfigurationError(f"broker data folder {data}: not formatted: {done.stderr.strip()}")

@@ -1,9 +1,9 @@
-"""Jars: fetched once from Maven Central into the cache, refused unless their SHA-256 fits.
+"""Fetches jars once from Maven Central into the cache, and checks their SHA-256.
 
-A lock file lists every jar of a kind and its checksum; `jars.lock` is that of Kafka's.  A fetch
-goes into a staging folder that is renamed when all of it fits, so the final folder, named after
-the list's own checksum, is whole or absent.  A file lock makes a second process wait for the first
-one's fetch instead of repeating it.
+A lock file lists all jars of a kind with their checksums; `jars.lock` is Kafka's.  Jars are fetched
+into a staging folder, which is renamed when all checksums match.  So the final folder, named after
+the checksum of the list, is complete or absent.  A file lock makes a second process wait for the
+fetch of the first one.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ Fetch = Callable[["Jar", Path], Path]
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of the list: where the jar comes from and what it must hash to."""
+    """One line of a lock file: the Maven coordinates of a jar and its SHA-256."""
 
     group: str
     artifact: str
@@ -39,30 +39,33 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        """Name of the file, as Maven names it."""
+        """The file name in Maven's form."""
         return f"{self.artifact}-{self.version}.jar"
 
 
 def cache_folder() -> Path:
-    """Folder of everything fetched once: $TIDEMARK_CACHE, else ~/.cache/tidemark."""
+    """Return the cache folder: $TIDEMARK_CACHE, by default ~/.cache/tidemark."""
     return Path(os.environ.get("TIDEMARK_CACHE") or Path.home() / ".cache" / "tidemark")
 
 
 def locked_jars(lock: Path = LOCK) -> tuple[Jar, ...]:
-    """Read the list of jars."""
+    """Return the jars of a lock file."""
     lines = [line for line in lock.read_text().splitlines() if not line.startswith("#")]
     return tuple(_jar(*line.split()) for line in lines)
 
 
 def kafka_jars(fetch: Fetch | None = None, lock: Path = LOCK) -> Path:
-    """Return the folder that holds Kafka's jars, fetching them when it is not there yet."""
+    """Return the folder of Kafka's jars; fetch them at the first call."""
     return fetched_jars("kafka", lock, fetch)
 
 
 def fetched_jars(kind: str, lock: Path, fetch: Fetch | None = None) -> Path:
-    """Return the folder that holds the jars of a lock file, fetching them if it is not there yet.
+    """Return the folder of the jars of a lock file; fetch them at the first call.
 
-    ``kind`` begins the folder's name and is shown while they are fetched.
+    ``kind``: begins the folder's name, and is shown during the fetch.
+
+    Raises:
+        ConfigurationError: a jar cannot be fetched, or its checksum is wrong.
     """
     folder = cache_folder() / f"{kind}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
     if folder.is_dir():
@@ -75,7 +78,7 @@ def fetched_jars(kind: str, lock: Path, fetch: Fetch | None = None) -> Path:
 
 
 def fetch_from_maven_central(jar: Jar, scratch: Path) -> Path:
-    """Download one jar below `scratch`, by jgo with its default repository."""
+    """Download one jar into `scratch` by jgo, from its default repository; return its path."""
     from jgo.maven import MavenContext  # only a first start needs it
 
     context = MavenContext(repo_cache=scratch, timeout=60)
@@ -87,7 +90,7 @@ def fetch_from_maven_central(jar: Jar, scratch: Path) -> Path:
 
 @contextmanager
 def staging(final: Path) -> Iterator[Path]:
-    """Give a folder beside `final` that takes its name if the block succeeds, else is removed."""
+    """Return a context with a folder that becomes `final`, or is removed if the block fails."""
     stage = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
     try:
         yield stage
@@ -119,7 +122,7 @@ def _fetch_all(kind: str, jars: tuple[Jar, ...], stage: Path, fetch: Fetch) -> N
 def _fetched(jar: Jar, scratch: Path, fetch: Fetch) -> Path:
     try:
         return fetch(jar, scratch)
-    except Exception as error:  # whatever the client raises: the jar is not to be had
+    except Exception as error:  # jgo raises errors of many kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigurationError(
             f"{jar.file_name} was not fetched from Maven Central: {reason}"

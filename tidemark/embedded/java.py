@@ -1,4 +1,7 @@
-"""Java 17 or newer: found by JAVA_HOME or PATH, or installed by the system's package manager."""
+"""Finds Java 17 or newer by JAVA_HOME or PATH, or installs it by the system's package manager.
+
+Why by hand: docs/decisions/0014-what-stays-by-hand.md.
+"""
 
 import os
 import re
@@ -19,7 +22,11 @@ _INSTALLERS = {
 
 
 def java(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the path of a Java that can run the broker, or say in one line what is wrong."""
+    """Return the path of a Java that can run the broker.
+
+    Raises:
+        ConfigurationError: there is none, or it does not run or is too old; says how to install.
+    """
     home = environment.get("JAVA_HOME")
     command = (
         str(Path(home, "bin", "java"))
@@ -38,9 +45,10 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def install_when_missing() -> None:
-    """Install Java when there is none and this user may; otherwise raise what `java` says.
+    """Install Java if there is none and this user may; an unsuitable Java is never replaced.
 
-    A Java that is there but wrong was somebody's choice: it is reported, never replaced.
+    Raises:
+        ConfigurationError: as `java` does.
     """
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         _install()
@@ -54,7 +62,7 @@ def _version(command: str, where: str) -> int:
         raise ConfigurationError(f"{where} does not run: {error}") from error
     found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr + shown.stdout)
     if found is None:
-        raise ConfigurationError(f"{where} tells no version: {shown.stderr.strip()!r}")
+        raise ConfigurationError(f"{where} shows no version: {shown.stderr.strip()!r}; {_advice()}")
     return int(found[1])
 
 
@@ -81,7 +89,7 @@ def _install() -> None:
 
 
 def _root_prefix() -> list[str] | None:
-    """How to run a command as root without being asked for a password; None: it can't be."""
+    """Return the prefix that runs a command as root without a password, None if impossible."""
     if os.geteuid() == 0:
         return []
     asked = shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True)

@@ -1,4 +1,4 @@
-"""What the processes started here need of each other: turns, an end in common, last words."""
+"""Helpers for child processes: a lock between them, a common end, the end of a log."""
 
 import ctypes
 import fcntl
@@ -15,7 +15,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @contextmanager
 def only_one_process(lock: Path) -> Iterator[None]:
-    """Wait for one's turn; the system gives it to the next even when a process is killed."""
+    """Return a context that one process at a time enters; a kill releases the lock, too."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         file = lock.open("w")
@@ -27,13 +27,13 @@ def only_one_process(lock: Path) -> Iterator[None]:
 
 
 def die_with_parent() -> None:
-    """Run in a new child: let it be stopped when the parent is killed outright (Linux only)."""
+    """Let the calling child get SIGTERM when its parent ends in any way (Linux only)."""
     if _LIBC is not None:
         _LIBC.prctl(1, signal.SIGTERM)
 
 
 def last_words(log: Path) -> str:
-    """Return what a log says about its end: its last error, else its last line."""
+    """Return the last error of a log, or its last line, and the path of the log."""
     text = log.read_text(errors="replace") if log.exists() else ""
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line or "Exception: " in line]

@@ -1,4 +1,4 @@
-"""Bring what the embedded broker and replays need: Java, jars, a formatted data folder."""
+"""Installs Java, jars and a formatted data folder, for the embedded broker and replays."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tidemark.errors import ConfigurationError
 
 
 def main() -> None:
-    """Do it; say in one line what is wrong."""
+    """Install all of it; an error is one line and exit status 2."""
     try:
         install_when_missing()
         formatted_folder()

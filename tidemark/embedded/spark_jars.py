@@ -1,4 +1,4 @@
-"""Spark's Kafka source: jars that pyspark does not ship."""
+"""The jars of Spark's Kafka source, which pyspark does not contain."""
 
 from pathlib import Path
 
@@ -8,5 +8,5 @@ _LOCK = Path(__file__).with_name("spark_jars.lock")
 
 
 def kafka_source_jars() -> list[Path]:
-    """Return the jars, fetching them when they are not there yet."""
+    """Return the paths of the jars; fetch them at the first call."""
     return sorted(fetched_jars("spark-kafka", _LOCK).glob("*.jar"))

@@ -1,7 +1,7 @@
-"""A broker and all services of a pipeline on this machine, each a process that is kept alive.
+"""Runs a broker and all services of a pipeline on this machine, as supervised processes.
 
-State, data and logs are in one folder, and a SQLite file with the results, unless TIDEMARK_SINK
-says another place.  Data outlives `down`, so that `up` goes on where the last one ended.
+One folder holds state, data and logs, and a SQLite file with the results unless TIDEMARK_SINK names
+another sink.  The data outlives `down`: the next `up` continues there.
 """
 
 import json
@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
 from tidemark.embedded.processes import last_words, only_one_process
-from tidemark.embedded.state import Running, last, remember, running
+from tidemark.embedded.state import Stack, last_stack, running_stack, save_stack
 from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
@@ -41,18 +41,21 @@ def up(
     *,
     raw_partitions: int | None = None,
     dies_with_us: bool = False,
-) -> Running:
-    """Start the stack of this folder, unless it is up; create its topics.
+) -> Stack:
+    """Start the stack of a folder and return it; return the running one if it is up.
 
     Args:
-        folder: where its state is.
+        folder: of state, data and logs.
         pipeline: the module of the pipeline, importable from the current folder.
-        port: the broker's; by default that of the last time if free, else a free one.
-        raw_partitions: of raw topics that are not there yet; by default as many as the logs have.
+        port: of the broker; by default that of the last time if free, else a free one.
+        raw_partitions: partitions of raw topics to create; by default as many as the logs have.
         dies_with_us: stop everything when the calling process ends in any way (Linux).
+
+    Raises:
+        ConfigurationError: another pipeline runs here, or something did not start.
     """
     with only_one_process(folder / "stack.lock"):
-        stack = running(folder)
+        stack = running_stack(folder)
         if stack is None:
             return _up(folder.absolute(), pipeline, port, raw_partitions, dies_with_us)
         if stack.pipeline != pipeline:
@@ -61,42 +64,42 @@ def up(
 
 
 def down(folder: Path) -> bool:
-    """Stop the stack of this folder; say whether there was one."""
-    if last(folder) is None:
+    """Stop the stack of a folder; return whether one was running."""
+    if last_stack(folder) is None:
         return False
     with only_one_process(folder / "stack.lock"):
-        stack = running(folder)
+        stack = running_stack(folder)
         if stack is not None:
             stack.supervision().end()
     return stack is not None
 
 
 def status(folder: Path) -> list[ProcessStatus]:
-    """Return the state of each process of this folder's stack; empty if it is down."""
-    stack = running(folder)
+    """Return the state of each process of a folder's stack; empty if it is down."""
+    stack = running_stack(folder)
     return stack.supervision().status() if stack else []
 
 
 def readiness(folder: Path) -> dict[str, str]:
-    """Return of each service of this folder's stack "ready", or why it is not."""
-    stack = running(folder)
+    """Return "ready", or why not, for each service of a folder's stack, by name."""
+    stack = running_stack(folder)
     return {name: _readiness(port) for name, port in stack.health.items()} if stack else {}
 
 
 def _readiness(port: int) -> str:
     try:
         with urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=_ANSWER_S) as answer:
-            told = json.load(answer)
+            body = json.load(answer)
     except HTTPError as error:
-        told = json.load(error)
+        body = json.load(error)
     except OSError:
         return "no answer"
-    return "; ".join(told["reasons"]) or "ready"
+    return "; ".join(body["reasons"]) or "ready"
 
 
 def _up(
     folder: Path, pipeline: str, port: int | None, raw_partitions: int | None, dies_with_us: bool
-) -> Running:
+) -> Stack:
     plan = load_pipeline(pipeline).plan()
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
@@ -106,11 +109,11 @@ def _up(
     supervision = Supervision.begin(
         folder, _programs(broker, health), _environment(pipeline, address, results), dies_with_us
     )
-    stack = Running(address, pipeline, str(supervision.socket), supervision.pid, health, results)
+    stack = Stack(address, pipeline, str(supervision.socket), supervision.pid, health, results)
     try:
-        remember(folder, stack)
+        save_stack(folder, stack)
         _start(supervision, plan, list(health), address, raw_partitions)
-    except BaseException:  # an interrupt too: nothing may be left running
+    except BaseException:  # also an interrupt: no process may be left
         supervision.end()
         raise
     return stack
@@ -137,7 +140,7 @@ def _start(
 def _wait_for_members(
     supervision: Supervision, admin: AdminClient, pipeline: str, services: Sequence[str]
 ) -> None:
-    """Wait until each service has its partitions: what is sent from then on is seen at once."""
+    """Wait until each service has its partitions: it then reads new records at once."""
     deadline = time.monotonic() + _JOIN_S
     while missing := set(services) - _joined(admin, pipeline):
         for service in missing:
@@ -148,9 +151,9 @@ def _wait_for_members(
 
 
 def _joined(admin: AdminClient, pipeline: str) -> set[str]:
-    """Return the services whose consumer group has settled."""
-    # Listed, not described: to describe a group needs its coordinator, which comes with the first
-    # member, and asking for it before then takes until the request times out.
+    """Return the services whose consumer group is stable."""
+    # Listed, not described: describing a group needs its coordinator, which exists only from the
+    # first member on.  Before, the request would run until its timeout.
     stable = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result().valid
     return {group.group_id.removeprefix(f"{pipeline}.") for group in stable}
 
@@ -182,7 +185,7 @@ def _environment(pipeline: str, address: str, results: str) -> dict[str, str]:
         "TIDEMARK_SINK_NAME": SINK,
         "PIPELINE": pipeline,
         "KAFKA_BOOTSTRAP_SERVERS": address,
-        # One process per service here; the name must outlive restarts to fence the process before.
+        # One process per service; a stable slot lets a restarted process fence the old one.
         "TIDEMARK_SLOT": os.environ.get("TIDEMARK_SLOT", "0"),
         "PYTHONUNBUFFERED": "1",
     }
@@ -191,8 +194,10 @@ def _environment(pipeline: str, address: str, results: str) -> dict[str, str]:
 def _port(folder: Path, asked: int | None) -> int:
     if asked is not None:
         if not is_free(asked):
-            raise ConfigurationError(f"port {asked} is taken by another process")
+            raise ConfigurationError(
+                f"port {asked} is taken by another process: choose another port"
+            )
         return asked
-    before = last(folder)
+    before = last_stack(folder)
     port = int(before.address.rpartition(":")[2]) if before else 0
     return port if port and is_free(port) else free_port()

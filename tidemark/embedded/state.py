@@ -1,4 +1,4 @@
-"""What is known of a folder's stack: the file that `up` writes and every other command reads."""
+"""The record of a folder's stack: `up` writes it, all other commands read it."""
 
 import json
 import os
@@ -12,11 +12,11 @@ _FILE = "stack.json"
 
 
 @dataclass(frozen=True)
-class Running:
-    """A stack: the address of its broker, its pipeline, and how to reach its supervisor.
+class Stack:
+    """A stack: its broker's address, its pipeline, and the socket and pid of its supervisor.
 
-    ``health``: the port at which each service tells its health.  ``results``: the SQLite file that
-    its sink writes; empty where TIDEMARK_SINK says another place.
+    ``health``: the HTTP port of each service.  ``results``: the SQLite file of the sink; empty if
+    TIDEMARK_SINK names another sink.
     """
 
     address: str
@@ -32,24 +32,24 @@ class Running:
 
 
 def state_folder() -> Path:
-    """Return the folder of the stack that commands mean: $TIDEMARK_STATE, else var/ here."""
+    """Return the folder of the stack: $TIDEMARK_STATE, by default var/ in the current folder."""
     return Path(os.environ.get("TIDEMARK_STATE") or "var")
 
 
-def running(folder: Path) -> Running | None:
-    """Return the stack of this folder if it is up."""
-    stack = last(folder)
+def running_stack(folder: Path) -> Stack | None:
+    """Return the stack of a folder, None if it is not running."""
+    stack = last_stack(folder)
     return stack if stack is not None and stack.supervision().alive() else None
 
 
-def last(folder: Path) -> Running | None:
-    """Return what was last started in this folder, up or not."""
+def last_stack(folder: Path) -> Stack | None:
+    """Return the stack that was last started in a folder, None if there was none."""
     try:
-        return Running(**json.loads((folder / _FILE).read_text()))
+        return Stack(**json.loads((folder / _FILE).read_text()))
     except FileNotFoundError:
         return None
 
 
-def remember(folder: Path, stack: Running) -> None:
-    """Write it for the commands to come."""
+def save_stack(folder: Path, stack: Stack) -> None:
+    """Write the record of a stack."""
     (folder / _FILE).write_text(json.dumps(asdict(stack), indent=1) + "\n")

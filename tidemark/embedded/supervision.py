@@ -1,7 +1,7 @@
-"""Processes that are started, kept alive and stopped together, by supervisord.
+"""Starts, supervises and stops processes together, by supervisord.
 
-Its control socket is in a short temporary folder of its own: a socket's path may have 107 bytes,
-less than many project folders.  The folder it works in holds its settings and all logs.
+The control socket is in a temporary folder with a short path: the path of a socket has at most 107
+bytes, less than the paths of many project folders.  The working folder has settings and logs.
 """
 
 import os
@@ -41,8 +41,8 @@ pidfile={folder}/supervisor.pid
 supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 """
 
-# A process that ran for two seconds is started again at once; one that ended before, each time a
-# second later.  Status 2 says that starting again changes nothing.
+# A process that has run for two seconds is restarted at once.  One that ended earlier is restarted
+# after a pause that grows by a second each time.  After status 2 a restart changes nothing.
 _PROGRAM = """
 [program:{name}]
 command={command}
@@ -66,7 +66,7 @@ stdout_logfile_backups=1
 
 @dataclass(frozen=True)
 class Program:
-    """A process to keep alive; those with the lower priority start first and stop last."""
+    """A process to supervise; lower priorities start first and stop last."""
 
     name: str
     command: Sequence[str]
@@ -76,7 +76,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """What runs now, in supervisord's words for `state`."""
+    """The state of a process; `state` has supervisord's words."""
 
     name: str
     state: str
@@ -85,7 +85,7 @@ class ProcessStatus:
 
 
 class Supervision:
-    """Programs under one supervisord, named by its control socket."""
+    """Controls the programs of one supervisord, through its socket."""
 
     def __init__(self, socket: Path, pid: int) -> None:
         self.socket = socket
@@ -99,7 +99,11 @@ class Supervision:
         environment: Mapping[str, str],
         dies_with_us: bool,
     ) -> "Supervision":
-        """Start a supervisord that knows the programs and has started none."""
+        """Start a supervisord that knows the programs; no program is started yet.
+
+        Raises:
+            ConfigurationError: it did not start; shows the end of its log.
+        """
         socket = Path(tempfile.mkdtemp(prefix="tidemark-")) / "control"
         settings = folder / "supervisor.conf"
         settings.write_text(_settings(folder, socket, programs))
@@ -121,18 +125,22 @@ class Supervision:
                 supervision.end()
                 raise ConfigurationError(f"supervisord did not start: {last_words(log)}")
             time.sleep(_POLL_S)
-        process.returncode = 0  # it may outlive this process, which is no reason for a warning
+        process.returncode = 0  # no warning if it outlives this process
         return supervision
 
     def alive(self) -> bool:
-        """Say whether it answers on its socket."""
+        """Return whether supervisord answers on its socket."""
         try:
             return bool(self._call("getPID") == self.pid)
-        except (OSError, Fault):  # not there, or about to end
+        except (OSError, Fault):  # not running, or ending
             return False
 
     def start(self, *names: str) -> None:
-        """Start programs together and wait until each has run for two seconds."""
+        """Start programs together and wait until each has run for two seconds.
+
+        Raises:
+            ConfigurationError: one did not start; shows the end of its log.
+        """
         for name in names:
             self._call("startProcess", name, False)
         deadline = time.monotonic() + _START_S
@@ -153,15 +161,15 @@ class Supervision:
         ]
 
     def runs(self, name: str) -> bool:
-        """Say whether a program runs now."""
+        """Return whether a program runs now."""
         return self._status(name).state == "RUNNING"
 
     def log(self, name: str) -> Path:
-        """Return the file that holds a program's output."""
+        """Return the log file of a program."""
         return self._status(name).log
 
     def end(self) -> None:
-        """Stop all programs, those of the highest priority number first, then supervisord."""
+        """Stop all programs, highest priority number first, then supervisord."""
         if self.alive():
             self._call("shutdown")
             self._wait_for_end()
@@ -204,7 +212,7 @@ def _escaped(value: str) -> str:
 
 def _exists(pid: int) -> bool:
     try:
-        ended, _ = os.waitpid(pid, os.WNOHANG)  # it may be our own child
+        ended, _ = os.waitpid(pid, os.WNOHANG)  # it may be a child of this process
     except ChildProcessError:
         ended = 0
     if ended:

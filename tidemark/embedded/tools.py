@@ -1,6 +1,6 @@
-"""Kafka's own command-line tools, on the jars of the embedded broker.
+"""Runs Kafka's own command-line tools from the jars of the embedded broker.
 
-Where no `--bootstrap-server` is given they go to the running stack.
+Without `--bootstrap-server` they use the broker of the running stack.
 """
 
 import os
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from tidemark.embedded.broker import command
-from tidemark.embedded.state import running, state_folder
+from tidemark.embedded.state import running_stack, state_folder
 from tidemark.errors import ConfigurationError
 
 _PACKAGE = "org.apache.kafka.tools."
@@ -22,19 +22,23 @@ _SERVER = "--bootstrap-server"
 
 
 def tool(name: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command line of a tool."""
+    """Return the command line of a tool.
+
+    Raises:
+        ConfigurationError: no stack is running and no broker is given.
+    """
     kafka_class = _TOOLS[name]
     informed = any(each.split("=")[0] in {_SERVER, "--help", "--version"} for each in arguments)
     if informed:
         return command(kafka_class, *arguments)
-    stack = running(state_folder())
+    stack = running_stack(state_folder())
     if stack is None:
         raise ConfigurationError(f"no stack is running: start one (make up) or give {_SERVER}")
     return command(kafka_class, _SERVER, stack.address, *arguments)
 
 
 def main() -> None:
-    """Become the tool named by the first argument."""
+    """Replace this process by the tool that the first argument names."""
     name, *arguments = sys.argv[1:]
     try:
         runs = tool(name, arguments)

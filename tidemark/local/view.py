@@ -1,4 +1,4 @@
-"""Input files and printed results of the in-process runner."""
+"""Reads input files and prints results for ``tidemark try``."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,18 +19,23 @@ from tidemark.serde.json_results import JsonEncoder
 def open_inputs(
     inputs: Sequence[str], topics: Sequence[str]
 ) -> Iterator[dict[str, Iterable[bytes]]]:
-    """Open the files that arguments name, each for its raw topic; yield their lines.
+    """Return a context with the lines of input files, by raw topic.
 
     Args:
         inputs: ``FILE``, ``-`` for stdin, or ``TOPIC=FILE``.
         topics: raw topics of the pipeline.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or its topic is unclear or has an input already.
     """
     with ExitStack() as files:
         lines: dict[str, Iterable[bytes]] = {}
         for argument in inputs:
             topic, path = _named(argument, topics)
             if topic in lines:
-                raise ConfigurationError(f"--input {argument}: {topic} has an input already")
+                raise ConfigurationError(
+                    f"--input {argument}: {topic} has an input already; give one file per topic"
+                )
             lines[topic] = map(_without_line_end, _opened(path, files))
         yield lines
 
@@ -41,7 +46,7 @@ def _named(argument: str, topics: Sequence[str]) -> tuple[str, str]:
         return topic, path
     if len(topics) > 1:
         raise ConfigurationError(
-            f"--input {argument}: say which topic it is for, TOPIC=FILE; one of {', '.join(topics)}"
+            f"--input {argument}: name its topic as TOPIC=FILE; topics are {', '.join(topics)}"
         )
     return topics[0], argument
 
@@ -92,7 +97,7 @@ def _write(out: BinaryIO, topic: str, values: Iterable[bytes]) -> None:
 
 
 def summary(run: LocalRun) -> Iterator[str]:
-    """Tell what became of all records and rows, a line per raw topic and operator."""
+    """Yield one line per raw topic and operator: counts of records and rows, and their fates."""
     for topic, counts in run.counts.items():
         yield (
             f"{topic}: {counts.records} records = {counts.passed} passed + {counts.filtered} "

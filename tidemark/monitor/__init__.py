@@ -1,4 +1,4 @@
-"""The monitor: the latest stats of a pipeline's processes, alerts, and a page that shows both.
+"""The monitor: keeps the latest stats of a pipeline's processes, raises alerts, shows a page.
 
 May import: runtime and everything below.
 Start with: app.py.

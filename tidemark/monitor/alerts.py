@@ -1,4 +1,4 @@
-"""Rules that turn stats into alerts.  Pure: what was seen of a process in, its alerts out.
+"""The rules that turn stats into alerts: pure functions from a ProcessHistory to its alerts.
 
 See docs/monitor.md, "Alerts".
 """
@@ -10,26 +10,27 @@ import msgspec
 from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats
 
 LAG_WINDOW_MS = 30_000
-"""How long lag must have grown."""
+"""Lag must grow for this time before it is an alert."""
 
 DEAD_WINDOW_MS = 300_000
-"""How long dead letters are told of after the last one."""
+"""The alert for dead letters ends this time after the last one."""
 
 _SAMPLE_MS = 2_000
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """``lag_records``: how much lag must have grown.  ``stuck_ms``: how long a clock may stand."""
+    """``lag_records``: least growth of lag.  ``stuck_ms``: longest time without a clock's move."""
 
     lag_records: int = 1_000
     stuck_ms: int = 60_000
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """What is remembered of one process: its last record, and what the rules look back at.
+class ProcessHistory(msgspec.Struct, frozen=True):
+    """The last record of one process, and the past values that the rules need.
 
-    ``lags``: samples (time, lag), oldest first; ``dead_at_ms``: when the last dead letter was seen.
+    ``lags``: samples (time in ms, lag), oldest first.  ``dead_at_ms``: time of the record that last
+    counted a new dead letter.
     """
 
     stats: Stats
@@ -38,7 +39,10 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """Something that a person should look at; ``process``: service/slot; ``subject``: of what."""
+    """A condition that a person should check.
+
+    ``process``: service/slot.  ``subject``: the operator or topic and partition, empty if none.
+    """
 
     kind: str
     process: str
@@ -48,22 +52,29 @@ class Alert(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What makes it the same alert the next time."""
+        """Identifies the alert across records."""
         return f"{self.process} {self.kind} {self.subject}"
 
 
 def process_of(stats: Stats) -> str:
-    """Return service/slot, which is the key of the record too."""
+    """Return service/slot; it is also the key of the stats record."""
     return f"{stats.service}/{stats.slot}"
 
 
-def follow(seen: Seen | None, stats: Stats) -> Seen:
-    """Add a record to what was seen of its process; one that started anew begins anew."""
-    if seen is None or seen.stats.started_at_ms != stats.started_at_ms:
-        before_ms = None if seen is None else seen.dead_at_ms
-        return Seen(stats, _sampled([], stats), stats.at_ms if stats.dead_letters else before_ms)
-    more = stats.dead_letters > seen.stats.dead_letters
-    return Seen(stats, _sampled(seen.lags, stats), stats.at_ms if more else seen.dead_at_ms)
+def follow(history: ProcessHistory | None, stats: Stats) -> ProcessHistory:
+    """Return the history with a record added; a restarted process begins a new history.
+
+    The time of the last dead letter outlives a restart.
+    """
+    if history is None or history.stats.started_at_ms != stats.started_at_ms:
+        before_ms = None if history is None else history.dead_at_ms
+        return ProcessHistory(
+            stats, _sampled([], stats), stats.at_ms if stats.dead_letters else before_ms
+        )
+    more = stats.dead_letters > history.stats.dead_letters
+    return ProcessHistory(
+        stats, _sampled(history.lags, stats), stats.at_ms if more else history.dead_at_ms
+    )
 
 
 def _sampled(lags: list[tuple[int, int]], stats: Stats) -> list[tuple[int, int]]:
@@ -73,26 +84,26 @@ def _sampled(lags: list[tuple[int, int]], stats: Stats) -> list[tuple[int, int]]
     return [*kept, (stats.at_ms, stats.lag)]
 
 
-def alerts_of(seen: Seen, thresholds: Thresholds) -> list[Alert]:
-    """Return the alerts of one process."""
+def alerts_of(history: ProcessHistory, thresholds: Thresholds) -> list[Alert]:
+    """Return the present alerts of one process."""
     return [
-        *_lag(seen, thresholds.lag_records),
-        *_stuck(seen.stats, thresholds.stuck_ms),
-        *_dead_letters(seen),
-        *_restores(seen.stats),
+        *_lag(history, thresholds.lag_records),
+        *_stuck(history.stats, thresholds.stuck_ms),
+        *_dead_letters(history),
+        *_restores(history.stats),
     ]
 
 
-def _lag(seen: Seen, least: int) -> list[Alert]:
-    """Lag that has grown all along: it is highest now, and it was never worked off."""
-    if not seen.lags or seen.lags[-1][0] - seen.lags[0][0] < LAG_WINDOW_MS - _SAMPLE_MS:
+def _lag(history: ProcessHistory, least: int) -> list[Alert]:
+    """Alert if lag is highest now, lowest at the start of the window, and has grown enough."""
+    if not history.lags or history.lags[-1][0] - history.lags[0][0] < LAG_WINDOW_MS - _SAMPLE_MS:
         return []
-    lags = [lag for _, lag in seen.lags]
+    lags = [lag for _, lag in history.lags]
     grown = lags[-1] - lags[0]
     if grown < least or lags[-1] < max(lags) or min(lags) < lags[0]:
         return []
     text = f"lag has grown by {grown} to {lags[-1]} records in {LAG_WINDOW_MS // 1000} s"
-    return [Alert("lag growing", process_of(seen.stats), "", text, seen.lags[0][0])]
+    return [Alert("lag growing", process_of(history.stats), "", text, history.lags[0][0])]
 
 
 def _stuck(stats: Stats, stuck_ms: int) -> list[Alert]:
@@ -116,8 +127,8 @@ def _is_stuck(operator: OperatorStats, clock: ClockStats, at_ms: int, stuck_ms: 
     return waited and operator.rows + clock.open_windows > 0
 
 
-def _dead_letters(seen: Seen) -> list[Alert]:
-    stats, at_ms = seen.stats, seen.dead_at_ms
+def _dead_letters(history: ProcessHistory) -> list[Alert]:
+    stats, at_ms = history.stats, history.dead_at_ms
     if at_ms is None or stats.at_ms - at_ms > DEAD_WINDOW_MS:
         return []
     text = f"since its start: {stats.dead_letters}; {stats.pipeline}.dead-letters says why"

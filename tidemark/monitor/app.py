@@ -1,8 +1,8 @@
-"""The monitor as a Faust app: stats in, tables of the latest ones and of alerts, a page on top.
+"""The monitor as a Faust app: reads stats, keeps tables of stats and alerts, serves a page.
 
-It reads the stats topic and nothing else, and no service waits for it: it may be absent, late or
-killed.  Its tables come back from their changelogs.  Faust reads uncommitted data, which stats are:
-they are written without transactions.
+It reads only the stats topic, and no service waits for it, so it may be absent, late or killed.
+Its tables are restored from their changelogs.  Faust reads uncommitted records; that is right here,
+because stats are written without transactions.
 """
 
 import logging
@@ -14,7 +14,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from faust.web.drivers.aiohttp import Web
 
-from tidemark.monitor.alerts import Alert, Seen, Thresholds, alerts_of, follow, process_of
+from tidemark.monitor.alerts import Alert, ProcessHistory, Thresholds, alerts_of, follow, process_of
 from tidemark.monitor.credentials import credentials
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, status, why_open
@@ -34,7 +34,7 @@ _log = logging.getLogger("tidemark")
 
 
 class _OwnPages(Web):
-    """Serves the monitor's pages and none of Faust's."""
+    """Serves only the monitor's pages, none of Faust's."""
 
     default_blueprints = ()
     production_blueprints = ()
@@ -48,10 +48,10 @@ class _App(faust.App):
 
 
 class Monitor:
-    """Tables of one pipeline, and what feeds and shows them."""
+    """The tables of one pipeline's stats and alerts."""
 
     def __init__(self, app: faust.App, pipeline: str, thresholds: Thresholds) -> None:
-        """``app``: whose tables and pages they are."""
+        """``app``: owns the tables."""
         self.pipeline = pipeline
         self._thresholds = thresholds
         kept: dict[str, Any] = {
@@ -62,21 +62,23 @@ class Monitor:
         self._latest, self._alerts = (app.Table(name, **kept) for name in _TABLES)
 
     def read(self, value: bytes) -> None:
-        """Take the value of a record, if it is one."""
+        """Take the value of a stats record; log a value that is not one."""
         try:
             stats = decode(value)
         except msgspec.DecodeError as error:
-            _log.warning("%s.stats: a record that is none: %s", self.pipeline, error)
+            _log.warning(
+                "%s.stats: skipped a record that is not a stats record: %s", self.pipeline, error
+            )
         else:
             self.take(stats)
 
     def take(self, stats: Stats) -> None:
-        """Put a record in place of the one before of its process; raise and withdraw alerts."""
+        """Replace the record of its process; raise and end alerts."""
         process = process_of(stats)
         held = self._latest.get(process)
-        seen = follow(msgspec.convert(held, Seen) if held else None, stats)
-        self._latest[process] = msgspec.to_builtins(seen)
-        now = {alert.key: alert for alert in alerts_of(seen, self._thresholds)}
+        history = follow(msgspec.convert(held, ProcessHistory) if held else None, stats)
+        self._latest[process] = msgspec.to_builtins(history)
+        now = {alert.key: alert for alert in alerts_of(history, self._thresholds)}
         for key, before in list(self._alerts.items()):
             if before["process"] == process and key not in now:
                 del self._alerts[key]
@@ -100,14 +102,14 @@ class Monitor:
                 del self._latest[process]
 
     def status(self) -> dict[str, Any]:
-        """Return what is known now."""
-        seen = [msgspec.convert(held, Seen) for held in self._latest.values()]
+        """Return the status as JSON values (docs/monitor.md)."""
+        histories = [msgspec.convert(held, ProcessHistory) for held in self._latest.values()]
         alerts = [msgspec.convert(held, Alert) for held in self._alerts.values()]
-        return status(self.pipeline, seen, alerts, now_ms())
+        return status(self.pipeline, histories, alerts, now_ms())
 
 
 def monitor_app(config: Config, pipeline: str, folder: str) -> faust.App:
-    """Return the app; ``folder``: one that Faust may write to, though it keeps nothing there."""
+    """Return the app; ``folder``: a writable folder for Faust, which stores nothing there."""
     app = _App(
         f"{pipeline}.monitor",
         broker=";".join(f"kafka://{each}" for each in config.bootstrap_servers.split(",")),
@@ -115,7 +117,7 @@ def monitor_app(config: Config, pipeline: str, folder: str) -> faust.App:
         broker_session_timeout=_SESSION_S,
         broker_heartbeat_interval=_HEARTBEAT_S,
         consumer_auto_offset_reset="latest",
-        # Started again within the session, it gets its partition back at once.
+        # After a restart within the session, the monitor gets its partition back at once.
         consumer_group_instance_id=config.slot,
         datadir=folder,
         store="memory://",
@@ -149,13 +151,13 @@ def _serve(app: faust.App, monitor: Monitor) -> None:
     async def index(view: Any, _request: Any) -> Any:
         return view.html(page(monitor.status()))
 
-    async def told(view: Any, _request: Any) -> Any:
+    async def status_json(view: Any, _request: Any) -> Any:
         return view.json(monitor.status())
 
     async def why(view: Any, request: Any) -> Any:
         end = request.query.get("end_ms")
         if end is not None and not end.lstrip("-").isdigit():
-            return view.json({"error": f"end_ms={end}: no number of milliseconds"}, status=400)
+            return view.json({"error": f"end_ms={end}: not a number of milliseconds"}, status=400)
         asked = request.query.get("operator"), None if end is None else int(end)
         return view.json(why_open(monitor.status(), *asked))
 
@@ -164,13 +166,13 @@ def _serve(app: faust.App, monitor: Monitor) -> None:
 
     async def ready(view: Any, _request: Any) -> Any:
         tables: Any = app.tables
-        reasons = [] if tables.recovery.completed.is_set() else ["reading its tables back"]
-        told = {"service": app.conf.id, "ready": not reasons, "reasons": reasons}
-        return view.json(told, status=503 if reasons else 200)
+        reasons = [] if tables.recovery.completed.is_set() else ["restoring its tables"]
+        body = {"service": app.conf.id, "ready": not reasons, "reasons": reasons}
+        return view.json(body, status=503 if reasons else 200)
 
     routes = {
         "/": index,
-        "/api/status": told,
+        "/api/status": status_json,
         "/api/why": why,
         "/health/live": live,
         "/health/ready": ready,
@@ -180,9 +182,9 @@ def _serve(app: faust.App, monitor: Monitor) -> None:
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run the monitor of a pipeline until it is told to stop."""
+    """Run the monitor of a pipeline until a stop signal."""
     admin = await_broker(config, lambda _reason: None)
-    # Faust makes those of its tables itself, but then looks for them before they are to be seen.
+    # Faust would create the changelogs itself, but then looks them up before the broker lists them.
     for topic in (stats_topic(plan.stats), *_changelogs(plan.pipeline)):
         try:
             begin_to_create(admin, topic, config.replication_factor).result()
@@ -195,7 +197,7 @@ def run(config: Config, plan: Plan) -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
         _log.info("%s started, at port %d", app.conf.id, app.conf.web_port)
         worker = faust.Worker(app, override_logging=False, quiet=True)
-        worker.spinner = None  # it draws past the log
+        worker.spinner = None  # it would draw over the log
         worker.execute_from_commandline()
 
 

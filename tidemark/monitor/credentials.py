@@ -1,4 +1,4 @@
-"""The KAFKA_* settings of a service as Faust wants them."""
+"""Converts the KAFKA_* settings of a service to Faust's credentials."""
 
 import ssl
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from tidemark.errors import ConfigurationError
 
 
 def credentials(properties: Mapping[str, str]) -> CredentialsT | None:
-    """Return how to log in, None where brokers want nothing.
+    """Return the credentials, None if the brokers need none.
 
     Raises:
-        ConfigurationError: a protocol or mechanism that the monitor does not know.
+        ConfigurationError: the monitor does not support the protocol or mechanism.
     """
     protocol = properties.get("security.protocol", "plaintext").upper()
     if protocol == "PLAINTEXT":
@@ -26,7 +26,7 @@ def credentials(properties: Mapping[str, str]) -> CredentialsT | None:
     if protocol not in ("SASL_PLAINTEXT", "SASL_SSL") or mechanism not in known:
         raise ConfigurationError(
             f"KAFKA_SECURITY_PROTOCOL={protocol}, KAFKA_SASL_MECHANISM={mechanism}: the monitor "
-            f"knows SSL, and {', '.join(known)} over SASL_PLAINTEXT or SASL_SSL"
+            f"supports SSL, and {', '.join(known)} over SASL_PLAINTEXT or SASL_SSL"
         )
     return faust.SASLCredentials(
         username=properties.get("sasl.username"),

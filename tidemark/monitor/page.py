@@ -1,4 +1,4 @@
-"""The status page: one HTML document, made on the server, with no script and no other file."""
+"""Renders the status page: one HTML document without scripts or other files."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,9 +22,9 @@ th { font-weight: 600; white-space: nowrap } td { vertical-align: top }
 _YEAR_10000_MS = 253_402_300_800_000
 
 
-def page(told: dict[str, Any]) -> str:
-    """Return the page of a status."""
-    name, now_ms = escape(told["pipeline"]), told["at_ms"]
+def page(status: dict[str, Any]) -> str:
+    """Return the page of a status, as HTML."""
+    name, now_ms = escape(status["pipeline"]), status["at_ms"]
     return "".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -33,10 +33,10 @@ def page(told: dict[str, Any]) -> str:
             f"<style>{_STYLE}</style></head><body><h1>{name}</h1>",
             f'<p class="dim">{_time(now_ms)} UTC, every five seconds; '
             '<a href="/api/status">as JSON</a></p>',
-            _alerts(told["alerts"], now_ms),
-            _processes(told["processes"]),
-            _clocks(told["clocks"]),
-            _sources(told["sources"], now_ms),
+            _alerts(status["alerts"], now_ms),
+            _processes(status["processes"]),
+            _clocks(status["clocks"]),
+            _sources(status["sources"], now_ms),
             "</body></html>",
         ]
     )
@@ -124,7 +124,7 @@ def _sources(sources: Sequence[dict[str, Any]], now_ms: int) -> str:
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
-        return f'<h2>{title}</h2><p class="dim">Nothing heard yet.</p>'
+        return f'<h2>{title}</h2><p class="dim">No records yet.</p>'
     top = "".join(
         f'<th class="n">{head[1:]}</th>' if head.startswith(">") else f"<th>{head}</th>"
         for head in heads

@@ -1,6 +1,7 @@
-"""The status of a pipeline, as JSON has it and as the page shows it: from what was seen, and now.
+"""The status of a pipeline, computed from process histories and the present time.
 
-Whoever says nothing is seen only from here: a process that died writes no record about it.
+The page and ``/api/status`` show it.  Silent processes are found only here: a process that died
+writes no record.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,27 +9,30 @@ from typing import Any
 
 import msgspec
 
-from tidemark.monitor.alerts import Alert, Seen, process_of
+from tidemark.monitor.alerts import Alert, ProcessHistory, process_of
 from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
 
 QUIET_MS = 10_000
-"""A process that said nothing for so long is told of."""
+"""A process without a record for this time is an alert."""
 
 FORGOTTEN_MS = 3_600_000
-"""One that said nothing for so long was taken out of service."""
+"""A process without a record for this time is removed."""
 
 Json = dict[str, Any]
 
 Ingest = Mapping[str, tuple[SourceStats, int | None]]
-"""What ingest says of raw partitions, by name, and how much of each it has still to read."""
+"""Ingest's stats of raw partitions by name, and the lag of each in records."""
 
 
-def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms: int) -> Json:
-    """Return everything there is to say, with plain values."""
+def status(
+    pipeline: str, histories: Iterable[ProcessHistory], alerts: Iterable[Alert], now_ms: int
+) -> Json:
+    """Return the whole status as JSON values."""
     latest = sorted(
-        (each.stats for each in seen if now_ms - each.stats.at_ms < FORGOTTEN_MS), key=process_of
+        (each.stats for each in histories if now_ms - each.stats.at_ms < FORGOTTEN_MS),
+        key=process_of,
     )
-    told = [*alerts, *_quiet(latest, now_ms)]
+    raised = [*alerts, *_quiet(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
     ingest = _ingest(latest)
     return {
@@ -36,11 +40,11 @@ def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms:
         "at_ms": now_ms,
         "alerts": [
             msgspec.to_builtins(alert)
-            for alert in sorted(told, key=lambda alert: (alert.since_ms, alert.key))
+            for alert in sorted(raised, key=lambda alert: (alert.since_ms, alert.key))
             if alert.process in known
         ],
         "processes": [_process(stats, now_ms) for stats in latest],
-        # By what they are of, not by the process that has them at the moment.
+        # Sorted by operator and partition, whichever process owns them now.
         "clocks": sorted(
             (clock for stats in latest for clock in _clocks(stats, ingest, now_ms)),
             key=lambda clock: (clock["operator"], clock["partition"]),
@@ -51,11 +55,14 @@ def status(pipeline: str, seen: Iterable[Seen], alerts: Iterable[Alert], now_ms:
     }
 
 
-def why_open(told: Json, operator: str | None, end_ms: int | None) -> list[Json]:
-    """Return why windows of an operator that end at ``end_ms``, or any window, are still open."""
+def why_open(status: Json, operator: str | None, end_ms: int | None) -> list[Json]:
+    """Return the clocks of an operator, with the reason why a window is still open.
+
+    ``operator``: all if None.  ``end_ms``: end of the window; any window if None.
+    """
     return [
         {**clock, "open": end_ms is None or clock["clock_ms"] is None or clock["clock_ms"] < end_ms}
-        for clock in told["clocks"]
+        for clock in status["clocks"]
         if operator in (None, clock["operator"])
     ]
 
@@ -90,7 +97,7 @@ def _process(stats: Stats, now_ms: int) -> Json:
 
 
 def _sources(stats: Stats) -> list[Json]:
-    """Return what ingest says of raw partitions."""
+    """Return ingest's stats of raw partitions, with their lags."""
     lags = _lags(stats)
     return [
         {**msgspec.to_builtins(source), "lag": lags.get(source.source)} for source in stats.sources
@@ -128,13 +135,13 @@ def _lags(stats: Stats) -> dict[str, int | None]:
 
 
 def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
-    """Say what the clock waits for, in a sentence."""
+    """Return a sentence that says what the clock waits for."""
     if clock.held_by is None:
         return "all sources are silent"
     stands_s = max(0, now_ms - clock.unmoved_since_ms) // 1000
     held = f"{clock.held_by} holds it for {stands_s} s"
     if clock.held_by not in ingest:
-        return f"{held}: no ingest process has it"
+        return f"{held}: no ingest process reads it"
     source, lag = ingest[clock.held_by]
     if lag:
         return f"{held}: ingest has still to read {lag} records of it"

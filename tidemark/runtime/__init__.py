@@ -1,4 +1,4 @@
-"""Services on Kafka: the thin shell around the core.
+"""Services on Kafka: they feed the core, and commit what it computes.
 
 client < service < backends < ingest, keyed, archive: each folder imports only those before it.
 May import: plan, ingest, serde, core, language.load.

@@ -1,7 +1,7 @@
-"""Settings of a service, from the environment; read once at start.
+"""The settings of a service, read once from the environment at its start.
 
-Every other ``KAFKA_*`` variable is passed to the Kafka clients: ``KAFKA_SECURITY_PROTOCOL`` becomes
-``security.protocol``.  Properties that exactly-once processing rests on cannot be set.
+All other ``KAFKA_*`` variables go to the Kafka clients: ``KAFKA_SECURITY_PROTOCOL`` becomes
+``security.protocol``.  Properties that exactly-once processing depends on cannot be set.
 """
 
 import os
@@ -16,11 +16,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tidemark.errors import ConfigurationError
 
-# Variables of Kafka's own scripts and images: they mean nothing to a client.
+# Variables of Kafka's own scripts and images, which are not client properties.
 _SCRIPTS = {"HOME", "OPTS", "HEAP_OPTS", "JMX_OPTS", "GC_LOG_OPTS", "JVM_PERFORMANCE_OPTS", "DEBUG"}
 _SCRIPT_PREFIXES = ("LOG4J", "SCALA", "VERSION")
-# Of .env; and what Kubernetes gives each pod beside a service named kafka, or kafka-something:
-# KAFKA_SERVICE_HOST, KAFKA_PORT, KAFKA_PORT_9092_TCP_ADDR.  No property of a client is named so.
+# Variables of .env, and those that Kubernetes adds to pods if a service is named kafka or kafka-x:
+# KAFKA_SERVICE_HOST, KAFKA_PORT, KAFKA_PORT_9092_TCP_ADDR.  No client property has such a name.
 _SURROUNDINGS = re.compile(r"IMAGE$|(.+_)?(SERVICE_HOST|PORT)(_.+)?$")
 
 _DECIDED = {
@@ -43,7 +43,7 @@ _DECIDED = {
     "acks",
 }
 
-# Under the protocol of KIP-848 the brokers decide them.
+# Under the protocol of KIP-848, the brokers decide these.
 _BROKERS = {"session.timeout.ms", "heartbeat.interval.ms"}
 
 Millis = Annotated[int, Field(ge=1)]
@@ -62,7 +62,7 @@ def _client_properties() -> dict[str, str]:
 
 
 class Config(BaseSettings):
-    """What a service needs to know besides its pipeline."""
+    """The settings of a service; docs/operations.md, "Settings", explains each."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -70,14 +70,14 @@ class Config(BaseSettings):
         default="localhost:9092", validation_alias="KAFKA_BOOTSTRAP_SERVERS", min_length=1
     )
     pipeline: str = Field(default="", validation_alias="PIPELINE")
-    # One stable name per running process: it is part of the transactional id.
+    # A stable name, unique among running processes: part of the transactional id.
     slot: str = Field(
         default_factory=socket.gethostname,
         validation_alias="TIDEMARK_SLOT",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
         validate_default=True,
     )
-    # Time between commits when caught up, and what it grows to when there is more to read.
+    # Time between commits when caught up, and the longest under lag.
     commit_interval_ms: Millis = Field(default=50, validation_alias="TIDEMARK_COMMIT_INTERVAL_MS")
     commit_interval_max_ms: Millis = Field(
         default=500, validation_alias="TIDEMARK_COMMIT_INTERVAL_MAX_MS"
@@ -92,59 +92,59 @@ class Config(BaseSettings):
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic", validation_alias="TIDEMARK_GROUP_PROTOCOL"
     )
-    # Keeps the partitions of a process that is started again within the session timeout.
+    # A process that restarts within the session timeout keeps its partitions.
     static_membership: bool = Field(default=False, validation_alias="TIDEMARK_STATIC_MEMBERSHIP")
-    # Where health is told; without a port nowhere.
+    # Address of health and metrics; without a port they are not served.
     http_host: str = Field(default="127.0.0.1", validation_alias="TIDEMARK_HTTP_HOST")
     http_port: int | None = Field(
         default=None, validation_alias="TIDEMARK_HTTP_PORT", ge=1, le=65_535
     )
-    # The loop counts as stuck when one turn takes longer.
+    # The loop counts as stuck if one turn takes longer.
     stuck_after_ms: Millis = Field(default=60_000, validation_alias="TIDEMARK_STUCK_AFTER_MS")
     # See SnapshotRule.  Two files of a changelog have twice as many bytes: more is seldom live.
     snapshot_commits: int = Field(default=1_000, validation_alias="TIDEMARK_SNAPSHOT_COMMITS", ge=1)
     snapshot_bytes: int = Field(
         default=16 * 2**20, validation_alias="TIDEMARK_SNAPSHOT_BYTES", ge=1
     )
-    # Where the sink service delivers to: see tidemark/sinks/open.py.  It may hold a password.
+    # The address of the sink, see tidemark/sinks/open.py; it may hold a password.
     sink: SecretStr = Field(default=SecretStr(""), validation_alias="TIDEMARK_SINK")
     sink_name: str = Field(
         default="sink", validation_alias="TIDEMARK_SINK_NAME", pattern=r"^[A-Za-z0-9._-]{1,100}$"
     )
-    # What it delivers: names of tables between commas, all by default.
+    # The tables to deliver, separated by commas; all by default.
     sink_tables: str = Field(default="", validation_alias="TIDEMARK_SINK_TABLES")
-    # Where the archive service keeps logs: a folder, or a URI such as s3://bucket/logs.
+    # The place of the archive: a folder, or a URI such as s3://bucket/logs.
     archive: str = Field(default="", validation_alias="TIDEMARK_ARCHIVE")
-    # A file per log partition and so much time.
+    # The archive writes one file per log partition and interval.
     archive_interval_ms: Millis = Field(
         default=60_000, validation_alias="TIDEMARK_ARCHIVE_INTERVAL_MS"
     )
-    # Of `tidemark run --on spark`.
+    # For `tidemark run --on spark`.
     spark_master: str = Field(default="local[*]", validation_alias="TIDEMARK_SPARK_MASTER")
     spark_memory: str = Field(default="2g", validation_alias="TIDEMARK_SPARK_MEMORY")
     spark_from: Literal["log", "raw"] = Field(default="log", validation_alias="TIDEMARK_SPARK_FROM")
-    # Where keyed state lies besides Kafka; rocksdb for state larger than memory.
+    # Where keyed state is kept locally; rocksdb for state larger than memory.
     state_backend: Literal["memory", "rocksdb"] = Field(
         default="memory", validation_alias="TIDEMARK_STATE_BACKEND"
     )
     state_dir: Path = Field(default=Path("var/state"), validation_alias="TIDEMARK_STATE_DIR")
     state_memory_mb: int = Field(default=256, validation_alias="TIDEMARK_STATE_MEMORY_MB", ge=0)
-    # -1: the broker's default.
+    # -1 means the broker's default.
     replication_factor: int = Field(
         default=-1, validation_alias="TIDEMARK_REPLICATION_FACTOR", ge=-1
     )
-    # Between two records of stats; 0 writes none.
+    # Time between two stats records; 0 writes none.
     stats_interval_ms: int = Field(
         default=1_000, validation_alias="TIDEMARK_STATS_INTERVAL_MS", ge=0, le=60_000
     )
-    # Results written as Avro then have Confluent's wire format.
+    # With a registry, Avro results have Confluent's wire format.
     schema_registry: str = Field(
         default="", validation_alias="TIDEMARK_SCHEMA_REGISTRY", pattern=r"^(https?://.+)?$"
     )
     schema_registry_user: SecretStr = Field(
         default=SecretStr(""), validation_alias="TIDEMARK_SCHEMA_REGISTRY_USER"
     )
-    # When the monitor tells of lag that grows, and of a clock that stands.
+    # Thresholds of the monitor's alerts: growth of lag, and a clock that does not move.
     alert_lag_records: int = Field(
         default=1_000, validation_alias="TIDEMARK_ALERT_LAG_RECORDS", ge=1
     )
@@ -154,18 +154,22 @@ class Config(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias="TIDEMARK_LOG_LEVEL"
     )
-    # Passwords among them.
+    # May hold passwords, so it has no repr.
     client_properties: Mapping[str, str] = Field(default_factory=_client_properties, repr=False)
 
     @property
     def user(self) -> str:
-        """As whom brokers know this process, for messages."""
+        """The user that the brokers know, for messages."""
         name = self.client_properties.get("sasl.username")
         return f"user {name}" if name else "this client"
 
     @classmethod
     def from_env(cls) -> "Config":
-        """Read the environment; a value that cannot be used is named with its variable."""
+        """Return the settings of the environment.
+
+        Raises:
+            ConfigurationError: a value is invalid; names the variable and the value.
+        """
         try:
             config = cls()
         except ValidationError as error:
@@ -173,21 +177,24 @@ class Config(BaseSettings):
         for name, value in config.client_properties.items():
             variable = "KAFKA_" + name.upper().replace(".", "_")
             if name in _DECIDED:
-                raise ConfigurationError(f"{variable}={value}: {name} is decided by Tidemark")
+                raise ConfigurationError(
+                    f"{variable}={value}: Tidemark decides {name}; unset the variable"
+                )
             if name in _BROKERS and config.group_protocol == "consumer":
                 raise ConfigurationError(
                     f"{variable}={value}: under TIDEMARK_GROUP_PROTOCOL=consumer the brokers "
-                    f"decide {name}"
+                    f"decide {name}; unset the variable"
                 )
         if config.commit_interval_max_ms < config.commit_interval_ms:
             raise ConfigurationError(
                 f"TIDEMARK_COMMIT_INTERVAL_MAX_MS={config.commit_interval_max_ms}: "
-                f"less than the commit interval of {config.commit_interval_ms} ms"
+                f"less than TIDEMARK_COMMIT_INTERVAL_MS={config.commit_interval_ms}"
             )
         if config.static_membership and config.group_protocol == "consumer":
             raise ConfigurationError(
-                "TIDEMARK_STATIC_MEMBERSHIP=true: not with TIDEMARK_GROUP_PROTOCOL=consumer, under "
-                "which a restarted process could not come back until its session ended"
+                "TIDEMARK_STATIC_MEMBERSHIP=true: not possible with "
+                "TIDEMARK_GROUP_PROTOCOL=consumer, where a restarted process could not join again "
+                "before its session ends; choose one of the two"
             )
         return config
 

@@ -1,9 +1,9 @@
-"""One line for an error that ends a process, and whether starting it again may help."""
+"""Explains an error that ends a process: one line, and whether a restart may help."""
 
 from confluent_kafka import KafkaError, KafkaException
 
 FAILED, STOPPED_BY_SETTINGS = 1, 2
-"""Exit statuses: start it again; starting it again changes nothing."""
+"""Exit statuses: a restart may help; a restart changes nothing."""
 
 FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"}
 _DENIED = {
@@ -15,33 +15,34 @@ _DENIED = {
 
 
 def explained(error: Exception, who: str = "this client") -> tuple[str, int]:
-    """Return the line and the exit status; ``who``: as whom the brokers know this process."""
+    """Return line and exit status of an error; ``who``: the user that the brokers know."""
     if not isinstance(error, KafkaException):
         return str(error), FAILED
     kafka: KafkaError = error.args[0]
     name, notes = kafka.name(), ", ".join(getattr(error, "__notes__", ()))
     if name in FENCED:
         return (
-            f"fenced ({notes}): another process has the same id, and each process of a service "
-            "needs a TIDEMARK_SLOT of its own; or a transaction was open for longer than "
-            "TIDEMARK_TRANSACTION_TIMEOUT_MS",
+            f"fenced ({notes}): another process has the same id, or a transaction was open for "
+            "longer than TIDEMARK_TRANSACTION_TIMEOUT_MS; give each process of a service a "
+            "TIDEMARK_SLOT of its own",
             FAILED,
         )
     if name in _DENIED:
         return (
-            f"Kafka denies {who}: {kafka.str()}; docs/operations.md lists the rights "
-            'that a service needs under "Security"',
+            f'Kafka denies {who}: {kafka.str()}; docs/operations.md, "Security", lists the rights '
+            "that a service needs",
             STOPPED_BY_SETTINGS,
         )
     if name == "INVALID_TRANSACTION_TIMEOUT":
         return (
-            "TIDEMARK_TRANSACTION_TIMEOUT_MS is more than the broker's transaction.max.timeout.ms",
+            "TIDEMARK_TRANSACTION_TIMEOUT_MS is more than the broker's transaction.max.timeout.ms: "
+            "lower the first or raise the second",
             STOPPED_BY_SETTINGS,
         )
     if name == "MSG_SIZE_TOO_LARGE":
         return (
-            f"a topic takes no message of that size: {kafka.str()}; its max.message.bytes "
-            "was lowered, and the next start says of which topic and what it needs",
+            f"a topic refuses a message for its size: {kafka.str()}; its max.message.bytes was "
+            "lowered, and the next start names the topic and the value that it needs",
             FAILED,
         )
     if name == "_INVALID_ARG":  # of a client that is created

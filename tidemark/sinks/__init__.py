@@ -1,4 +1,4 @@
-"""Sinks: where results go from their topics, and what a user implements to write one.
+"""Sinks: deliver results from their topics to other systems; a user can implement one.
 
 May import: runtime and everything below.
 Start with: sink.py (the protocol), then task.py (the service) and table.py (what is delivered).

@@ -1,4 +1,4 @@
-"""What sinks into SQL databases share: tables that fit, moves that only one process can make."""
+"""Shared by SQL sinks: creates and checks tables, and moves positions atomically."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,31 +12,31 @@ from tidemark.sinks.table import Table
 
 
 class Database(Protocol):
-    """A connection, seen from the statements that all databases share."""
+    """A connection, as the shared statements use it."""
 
     dialect: Dialect
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows, if it has any."""
+        """Run a statement and return its rows, if any."""
 
     def change(self, statement: str, *values: object) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement and return the number of changed rows."""
 
     def columns(self, table: str) -> Mapping[str, str]:
-        """Return a table's columns and their types; none where it does not exist."""
+        """Return a table's columns and their types; none if the table does not exist."""
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
 
     def put(self, batch: Batch) -> None:
-        """Delete what a batch withdraws, then insert or replace its rows."""
+        """Delete the retracted windows of a batch, then insert or replace its rows."""
 
 
 def write(database: Database, batches: Sequence[Batch]) -> None:
-    """Move partitions and put their rows; the caller makes one transaction of it.
+    """Move positions and put rows; the caller wraps the call in one transaction.
 
     Raises:
-        OvertakenError: a partition is not where its batch begins.
+        OvertakenError: a partition's position is not the begin of its batch.
     """
     for batch in batches:
         move(database, batch)
@@ -44,10 +44,10 @@ def write(database: Database, batches: Sequence[Batch]) -> None:
 
 
 def prepare(database: Database, tables: Sequence[Table]) -> list[Table]:
-    """Make what is missing; return the tables that were made or got columns.
+    """Create missing tables and columns; return the tables that were created or extended.
 
     Raises:
-        ConfigurationError: a table is there with another key, or a column with another type.
+        ConfigurationError: a table exists with another key, or a column with another type.
     """
     database.run(database.dialect.create_positions())
     changed = [table for table in tables if _fit(database, table)]
@@ -71,8 +71,8 @@ def _fit(database: Database, table: Table) -> bool:
             missing.append(f"{quoted(name)} {wanted}")
         elif there[name] != wanted:
             raise ConfigurationError(
-                f"table {table.name} has column {name} as {there[name]}, wanted {wanted}: "
-                "rename the table or the output"
+                f"table {table.name} has column {name} with type {there[name]}, but it needs "
+                f"{wanted}: rename the table or the output"
             )
     for column in missing:
         database.run(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {column}")
@@ -83,23 +83,23 @@ def _require_key(database: Database, table: Table) -> None:
     key = database.key(table.name)
     if set(key) != set(table.key):  # in any order
         raise ConfigurationError(
-            f"table {table.name} has the primary key ({', '.join(key)}), wanted "
+            f"table {table.name} has the primary key ({', '.join(key)}), but it needs "
             f"({', '.join(table.key)}): rename the table or the output"
         )
 
 
 def positions(database: Database, partitions: Collection[Partition]) -> dict[Partition, Position]:
-    """Return how far each partition was written, for those that were."""
+    """Return the positions of partitions, without those that have none."""
     rows = database.run(f"SELECT topic, partition, next_offset, topic_id FROM {sql.POSITIONS}")
     known = {Partition(topic, number): Position(end, of) for topic, number, end, of in rows}
     return {at: known[at] for at in partitions if at in known}
 
 
 def move(database: Database, batch: Batch) -> None:
-    """Move a partition's position as a batch says.
+    """Move a partition's position to the end of a batch.
 
     Raises:
-        OvertakenError: it is not where the batch begins.
+        OvertakenError: the position is not the begin of the batch.
     """
     at, (begin, end, topic_id) = batch.partition, batch.move
     if begin is None:

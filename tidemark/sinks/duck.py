@@ -1,6 +1,6 @@
-"""DuckDB: tables in one file, exactly once, written column by column.
+"""A sink to DuckDB: tables in one file, exactly once, written column by column.
 
-DuckDB gives the file to one process at a time: a second sink, or a reader, waits for the first.
+Only one process at a time can open the file: a second sink, or a reader, waits for the first.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,13 +43,13 @@ DIALECT = Dialect(
 
 
 class DuckSink:
-    """A database file, made where there is none."""
+    """A database file, created if it does not exist."""
 
     every_ms = 0
     dialect = DIALECT
 
     def __init__(self, path: Path) -> None:
-        """Open the file at the first use."""
+        """``path``: of the file; it is opened at the first use."""
         self._path = path
         self._known: duckdb.DuckDBPyConnection | None = None
 
@@ -65,11 +65,11 @@ class DuckSink:
         return self._known
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows, if it has any."""
+        """Run a statement and return its rows, if any."""
         return self._db.execute(statement, values).fetchall()
 
     def change(self, statement: str, *values: object) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement and return the number of changed rows."""
         return int(self.run(statement, *values)[0][0])
 
     def columns(self, table: str) -> Mapping[str, str]:
@@ -82,7 +82,7 @@ class DuckSink:
         return list(found[0][0]) if found else []
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the tables, add columns that are new, refuse tables of another shape."""
+        """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
         with self._transaction():
             for table in database.prepare(self, tables):
                 for on, comment in sql.comments(table):
@@ -90,14 +90,14 @@ class DuckSink:
                     self.run(f"COMMENT ON {on} IS '{text}'")
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return how far each partition was written."""
+        """Return the positions of partitions, without those that have none."""
         try:
             return database.positions(self, partitions)
         except duckdb.OperationalError as error:
             raise UnavailableError(_line(error)) from error
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Take all batches in one transaction."""
+        """Write all batches in one transaction."""
         try:
             with self._transaction():
                 database.write(self, batches)
@@ -117,19 +117,19 @@ class DuckSink:
         self._db.commit()
 
     def put(self, batch: Batch) -> None:
-        """Delete what a batch withdraws, then insert or replace its rows."""
+        """Delete the retracted windows of a batch, then insert or replace its rows."""
         withdrawn, rows = batch.newest()
         table = batch.table
         columns = list(table.columns)
         if withdrawn.height:
-            with self._seen(withdrawn.select(*table.window, REVISION)):
+            with self._registered(withdrawn.select(*table.window, REVISION)):
                 self.run(sql.withdraw(table, _ROWS))
-        with self._seen(rows.select(columns)):
+        with self._registered(rows.select(columns)):
             self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {_ROWS}"))
 
     @contextmanager
-    def _seen(self, rows: pl.DataFrame) -> Iterator[None]:
-        """Let statements read rows as a table."""
+    def _registered(self, rows: pl.DataFrame) -> Iterator[None]:
+        """Return a context in which statements can read ``rows`` as table _ROWS."""
         self._db.register(_ROWS, sql.json_texts(rows).to_arrow())
         try:
             yield

@@ -1,4 +1,4 @@
-"""Files that several processes may want to write."""
+"""Locks for files that several processes may write."""
 
 import fcntl
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time go on, as long as it holds a lock on a file."""
+    """Return a context that one process at a time enters; waits for the lock on ``path``."""
     with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

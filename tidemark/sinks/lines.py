@@ -1,8 +1,8 @@
-"""JSON lines: the records of each topic as they are, exactly once, in ``<folder>/<table>-N.jsonl``.
+"""A sink to JSON lines: unchanged records, exactly once, in ``<folder>/<table>-N.jsonl``.
 
-Beside each file of a partition stands ``.<table>-N.position``: the next offset and the length of
-the file up to there, replaced by a rename after the lines are on the disk.  What a crash left
-behind that length is cut off before the next line is written.
+N is the partition.  ``.<table>-N.position`` beside it has the next offset and the length of the
+file up to there.  It is replaced by a rename once the lines are on disk.  Lines behind that length,
+left by a crash, are cut off before the next write.
 """
 
 import os
@@ -18,32 +18,35 @@ from tidemark.sinks.sink import Batch, OvertakenError, Position, UnavailableErro
 from tidemark.sinks.table import Table
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _PositionFile(msgspec.Struct, frozen=True):
     next_offset: int
     bytes: int
     topic_id: str
 
 
 class LinesSink:
-    """A folder of files with one JSON object a line."""
+    """A folder of files with one JSON object per line."""
 
     every_ms = 0
 
     def __init__(self, folder: Path) -> None:
-        """``folder``: made where there is none."""
+        """``folder``: created if it does not exist."""
         self._folder = folder
         self._tables: dict[str, Table] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the folder.
+        """Create the folder.
 
         Raises:
-            ConfigurationError: it can't be made, or some topic holds no JSON.
+            ConfigurationError: it cannot be created, or some topic does not hold JSON.
         """
         self._tables = {table.topic: table for table in tables}
         for table in tables:
             if table.avro is not None:
-                raise ConfigurationError(f"{table.topic} is Avro: JSON lines hold only JSON")
+                raise ConfigurationError(
+                    f"{table.topic} is Avro, but JSON lines hold only JSON: choose another sink, "
+                    "or leave the table out of TIDEMARK_SINK_TABLES"
+                )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -52,12 +55,12 @@ class LinesSink:
     def _path(self, at: Partition, suffix: str, prefix: str = "") -> Path:
         return self._folder / f"{prefix}{self._tables[at.topic].name}-{at.number}{suffix}"
 
-    def _written(self, at: Partition) -> _Written | None:
+    def _written(self, at: Partition) -> _PositionFile | None:
         path = self._path(at, ".position", ".")
-        return msgspec.json.decode(path.read_bytes(), type=_Written) if path.exists() else None
+        return msgspec.json.decode(path.read_bytes(), type=_PositionFile) if path.exists() else None
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return how far each partition was written."""
+        """Return the positions of partitions, without those that have none."""
         known = {at: self._written(at) for at in partitions}
         return {at: Position(w.next_offset, w.topic_id) for at, w in known.items() if w is not None}
 
@@ -74,17 +77,19 @@ class LinesSink:
         at, (begin, end, topic_id) = batch.partition, batch.move
         past = self._written(at)
         if (past and past.next_offset) != begin:
-            raise OvertakenError(f"{at}: another process has written it beyond {begin}")
+            raise OvertakenError(
+                f"{at}: another process has written it beyond {begin or 'its start'}"
+            )
         with self._path(at, ".jsonl").open("ab") as file:
             file.truncate(past.bytes if past else 0)
             file.seek(0, os.SEEK_END)
             file.writelines(value + b"\n" for value in batch.values)
             file.flush()
             os.fsync(file.fileno())
-            written = _Written(end, file.tell(), topic_id)
+            written = _PositionFile(end, file.tell(), topic_id)
         half = self._path(at, ".half", ".")
         half.write_bytes(msgspec.json.encode(written))
         os.replace(half, self._path(at, ".position", "."))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file stays open."""

@@ -1,4 +1,4 @@
-"""Which sink an address means."""
+"""Opens the sink that TIDEMARK_SINK names."""
 
 from importlib import import_module
 from pathlib import Path
@@ -15,10 +15,10 @@ FORMS = (
 
 
 def open_sink(address: str) -> Sink:
-    """Return the sink of an address, whose forms are FORMS; a path may be relative.
+    """Return the sink of an address in one of FORMS; a path may be relative.
 
     Raises:
-        ConfigurationError: it has no such form, or its client is not installed.
+        ConfigurationError: the address has no such form, or the client is not installed.
     """
     try:
         return _open(address)
@@ -30,7 +30,7 @@ def open_sink(address: str) -> Sink:
 
 
 def _open(address: str) -> Sink:
-    # Imported where needed: only one of the clients has to be installed.
+    # Lazy imports: only the client in use has to be installed.
     scheme, _, rest = address.partition(":")
     match scheme:
         case "postgresql" | "postgres":
@@ -67,15 +67,15 @@ def _open(address: str) -> Sink:
 def _path(address: str, rest: str) -> Path:
     path = unquote(rest.removeprefix("//"))
     if not path:
-        raise ConfigurationError(f"TIDEMARK_SINK={address}: names no path; its forms are {FORMS}")
+        raise ConfigurationError(f"TIDEMARK_SINK={address}: there is no path; use one of {FORMS}")
     return Path(path)
 
 
 def _own(address: str, module: str, name: str) -> Sink:
-    """Make a user's own sink, of a class or function without arguments."""
+    """Return a user's own sink: call a class or function without arguments."""
     if not name.isidentifier():
         raise ConfigurationError(
-            f"TIDEMARK_SINK={without_password(address)}: no known form; there are {FORMS}"
+            f"TIDEMARK_SINK={without_password(address)}: unknown form; use one of {FORMS}"
         )
     made = getattr(import_module(module), name, None)
     if not callable(made):

@@ -1,9 +1,11 @@
-"""Parquet files: every row of every topic, exactly once, in ``<folder>/<table>/``.
+"""A sink to Parquet files: every row of every topic, exactly once, in ``<folder>/<table>/``.
 
-A file holds what one write took of one partition; its name says of which and from where to where:
-``PARTITION-BEGIN-END.parquet``.  It appears whole, by a rename, so the names are the positions: a
-file that is there was written, and writing it again changes nothing.  Panes are not replaced here:
-of a window the row with the highest revision counts, and none where it was retracted last.
+``PARTITION-BEGIN-END.parquet`` holds the rows of one write from one partition.  A rename makes it
+appear complete, so the file names are the positions: an existing file is written, and writing it
+again changes nothing.
+
+Panes are not replaced here.  The row with the highest revision counts for its window; if that row
+is a retraction, the window has no result.
 """
 
 import os
@@ -28,20 +30,26 @@ _OFFSET = "topic_offset"
 class ParquetSink:
     """A folder of Parquet files."""
 
-    every_ms = 10_000  # a file is worth its name from some thousand rows on
+    every_ms = 10_000  # fewer and larger files: a file pays from some thousand rows on
 
     def __init__(self, folder: Path) -> None:
-        """``folder``: made where there is none."""
+        """``folder``: created if it does not exist."""
         self._folder = folder
         self._tables: dict[str, Table] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make a folder for each table; remove files that were not finished."""
+        """Create a folder for each table.
+
+        Raises:
+            ConfigurationError: a folder cannot be created, or a table has a column _OFFSET.
+        """
         self._tables = {table.topic: table for table in tables}
         for table in tables:
             folder = self._folder_of(table)
             if _OFFSET in table.columns:
-                raise ConfigurationError(f"{table.topic}: column {_OFFSET} is a sink's; rename it")
+                raise ConfigurationError(
+                    f"{table.topic}: the sink adds a column {_OFFSET}; rename the output's column"
+                )
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -51,7 +59,7 @@ class ParquetSink:
         return self._folder / table.name
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return where the last file of each partition ends."""
+        """Return the end of the last file of each partition that has files."""
         found = {}
         for at in partitions:
             newest = max(self._files(at), default=None)
@@ -68,7 +76,7 @@ class ParquetSink:
                 yield int(name[3]), path
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Write a file for each batch that has rows or moves a partition."""
+        """Write one file per batch."""
         try:
             for batch in batches:
                 self._write(batch)
@@ -81,7 +89,7 @@ class ParquetSink:
         with exclusive(folder / f".{at.number}.lock"):
             written = max((last for last, _ in self._files(at)), default=None)
             if written != begin:
-                raise OvertakenError(f"{at}: files end at {written}, wanted {begin}")
+                raise OvertakenError(f"{at}: files end at offset {written}, not at {begin}")
             name = f"{at.number}-{begin or 0}-{end}.parquet"
             rows = batch.rows.with_columns(pl.Series(_OFFSET, batch.offsets, pl.Int64))
             table = rows.to_arrow()
@@ -93,7 +101,7 @@ class ParquetSink:
             _to_disk(folder)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file stays open."""
 
 
 def _to_disk(path: Path) -> None:

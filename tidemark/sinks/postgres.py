@@ -1,7 +1,7 @@
-"""PostgreSQL: tables in a database, exactly once.
+"""A sink to PostgreSQL: tables in a database, exactly once.
 
-Rows of a batch come by COPY into a temporary table, from there by one INSERT ... ON CONFLICT; with
-the positions that is one transaction.  Lists and structs are jsonb.
+COPY writes the rows of a batch to a temporary table, and one INSERT ... ON CONFLICT takes them from
+there.  Rows and positions are one transaction.  Lists and structs are jsonb.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ _CONNECT_S = 10
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _NULL = r"\N"
 
-# Of these PostgreSQL says: try again.  Connections, resources, an operator, locks, deadlocks.
+# SQLSTATE classes that a retry may heal: connections, resources, operators, locks, deadlocks.
 _BUSY = ("08", "53", "57", "55P03", "40")
 _REFUSED = ("22", "23")
 
@@ -53,16 +53,16 @@ DIALECT = Dialect(
 
 
 class PostgresSink:
-    """The tables of a database, in the schema that the connection has first in its path."""
+    """The tables of a database, in the first schema of the connection's search path."""
 
     every_ms = 0
     dialect = DIALECT
 
     def __init__(self, url: str) -> None:
-        """Connect at the first use.
+        """``url``: as libpq reads it; the sink connects at the first use.
 
         Raises:
-            ConfigurationError: ``url`` is none that libpq understands.
+            ConfigurationError: libpq does not understand ``url``.
         """
         self._url = url
         try:
@@ -86,12 +86,12 @@ class PostgresSink:
         return self._known
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows, if it has any."""
+        """Run a statement and return its rows, if any."""
         done = self._execute(statement, values)
         return done.fetchall() if done.description else []
 
     def change(self, statement: str, *values: object) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement and return the number of changed rows."""
         return self._execute(statement, values).rowcount
 
     def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor:
@@ -106,36 +106,36 @@ class PostgresSink:
         return [name for (name,) in self.run(_KEY, quoted(table))]
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the tables, add columns that are new, refuse tables of another shape."""
+        """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
         try:
             with self._db.transaction():
-                # Of services that start together one makes the tables, the others find them.
+                # Services may start together: one creates the tables, the others wait for it.
                 self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
                 for table in database.prepare(self, tables):
                     for on, comment in sql.comments(table):
                         self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
         except psycopg.Error as error:
-            known = _named(error)
+            known = _classified(error)
             raise (known if isinstance(known, UnavailableError) else _refused(error)) from error
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return how far each partition was written."""
+        """Return the positions of partitions, without those that have none."""
         try:
             return database.positions(self, partitions)
         except psycopg.Error as error:
-            raise _named(error) from error
+            raise _classified(error) from error
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Take all batches in one transaction."""
+        """Write all batches in one transaction."""
         try:
             with self._db.transaction():
                 database.write(self, batches)
         except psycopg.Error as error:
-            self._staged.clear()  # those that this transaction made are gone with it
-            raise _named(error) from error
+            self._staged.clear()  # the rollback also drops the tables that this transaction created
+            raise _classified(error) from error
 
     def put(self, batch: Batch) -> None:
-        """Delete what a batch withdraws, then insert or replace its rows."""
+        """Delete the retracted windows of a batch, then insert or replace its rows."""
         withdrawn, rows = batch.newest()
         table = batch.table
         columns = list(table.columns)
@@ -164,7 +164,7 @@ class PostgresSink:
         return staged
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._known is not None:
             self._known.close()
 
@@ -182,12 +182,12 @@ _KEY = """
 
 def _csv(rows: pl.DataFrame) -> str:
     texts = sql.instants(sql.json_texts(rows), _INSTANT)
-    # Every text is quoted, so that none is taken for NULL.
+    # All texts are quoted, so that no text is read as NULL.
     return texts.write_csv(include_header=False, null_value=_NULL, quote_style="non_numeric")
 
 
-def _named(error: psycopg.Error) -> Exception:
-    state = error.sqlstate or "08"  # a connection that broke says nothing
+def _classified(error: psycopg.Error) -> Exception:
+    state = error.sqlstate or "08"  # a broken connection has no SQLSTATE
     line = f"PostgreSQL: {_line(error)}"
     if state.startswith(_BUSY):
         return UnavailableError(line)

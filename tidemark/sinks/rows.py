@@ -1,6 +1,6 @@
-"""Records of a topic as rows of its table.
+"""Decodes records of a topic to rows of its table.
 
-A batch is decoded as a whole; where anything in it is no record of its table, one by one.
+A batch is decoded as a whole.  If that fails, its records are decoded one by one.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRows:
     """Rows in the order of their records.
 
-    ``rows``: the table's columns, and for panes RETRACTED.  ``good``: the records they come from,
-    by index.  ``bad``: index and reason of each record that is none of the table.
+    ``rows``: the table's columns, for panes also RETRACTED.  ``good``: the index of each row's
+    record.  ``bad``: index and reason of each record that does not fit the table.
     """
 
     rows: pl.DataFrame
@@ -30,32 +30,32 @@ class Decoded:
     bad: Sequence[tuple[int, str]]
 
 
-def decode(table: Table, values: Sequence[bytes | None]) -> Decoded:
-    """Decode the records of a table's topic."""
+def decode(table: Table, values: Sequence[bytes | None]) -> DecodedRows:
+    """Return the rows of records of a table's topic."""
     try:
-        return Decoded(_rows(table, values), range(len(values)), ())
+        return DecodedRows(_rows(table, values), range(len(values)), ())
     except _TEXTS:
         return _one_by_one(table, values)
 
 
-def _one_by_one(table: Table, values: Sequence[bytes | None]) -> Decoded:
+def _one_by_one(table: Table, values: Sequence[bytes | None]) -> DecodedRows:
     rows, good, bad = [_rows(table, ())], [], []
     for index, value in enumerate(values):
         try:
             if value and not table.avro:
-                value.decode()  # says which byte is no UTF-8; polars says no more than that
+                value.decode()  # names the byte that is not UTF-8; polars does not
             rows.append(_rows(table, [value]))
             good.append(index)
         except _TEXTS as error:
             bad.append((index, " ".join(str(error).split())))
-    return Decoded(pl.concat(rows), good, bad)
+    return DecodedRows(pl.concat(rows), good, bad)
 
 
 def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
-    """Return rows, one a record.
+    """Return one row per record.
 
     Raises:
-        StateError, PolarsError, UnicodeDecodeError: some value is no record of the table.
+        StateError, PolarsError, UnicodeDecodeError: some value is not a record of the table.
     """
     if any(value is None for value in values):
         raise StateError("a record without a value")
@@ -74,7 +74,7 @@ def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
 
 
 def _record_schema(table: Table) -> dict[str, pl.DataType]:
-    """Return the members of a table's records, and their types there."""
+    """Return the members of a table's records and their types in the record."""
     schema: dict[str, pl.DataType] = {}
     for name, dtype in table.columns.items():
         instant = name in table.instants
@@ -90,13 +90,13 @@ def _json(values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFra
     text = b"\n".join(values)
     if not text:
         return pl.DataFrame(schema=schema)
-    if any(map(_holds_decimals, schema.values())):  # read_ndjson knows none, and is faster
+    if any(map(_holds_decimals, schema.values())):  # read_ndjson is faster, but knows no decimals
         return _json_with_decimals(values, schema)
     return pl.read_ndjson(text, schema=schema)
 
 
 def _json_with_decimals(values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """Decode with another parser, for which an integer too long for its column is null."""
+    """Decode with a slower parser; it reads an integer that is too long as null, hence Int128."""
     wide = {n: pl.Int128() if dtype == pl.Int64 else dtype for n, dtype in schema.items()}
     lines = pl.Series(values, dtype=pl.Binary).cast(pl.String)
     return lines.str.json_decode(pl.Struct(wide)).struct.unnest().cast(pl.Schema(schema))

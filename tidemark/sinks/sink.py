@@ -1,8 +1,8 @@
-"""What a sink is: a place that takes the rows of tables and remembers how far each topic got.
+"""The sink protocol: a sink takes rows of tables, and may keep the position of each partition.
 
-A sink that keeps rows and positions in one transaction delivers exactly once, through any crash,
-rebalance or second process.  One that remembers no positions is told where to start by the offsets
-committed in Kafka, and delivers at least once.
+A sink that writes rows and positions in one transaction delivers exactly once, through any crash,
+rebalance or second process.  A sink without positions starts at the offsets committed in Kafka, and
+delivers at least once.
 """
 
 from bisect import bisect_left
@@ -19,28 +19,28 @@ from tidemark.sinks.table import Table
 
 
 class UnavailableError(InfrastructureError):
-    """The sink can't be reached or is busy: the same batch will be written again later."""
+    """The sink cannot be reached or is busy; the same batches are written again later."""
 
 
 class RefusedError(InfrastructureError):
-    """The sink can never take some row of a batch; says why.  Nothing of the batch was taken."""
+    """The sink can never take some row of a batch; says why.  It has taken no row of the batch."""
 
 
 class OvertakenError(InfrastructureError):
-    """Another process wrote the same partition: what this one read is no longer wanted."""
+    """Another process has written the partition; the records of this process are outdated."""
 
 
 class Position(NamedTuple):
-    """How far a partition was written: the next offset, and the id of its topic."""
+    """The sink's position in a partition: the next offset, and the id of the topic."""
 
     next_offset: int
     topic_id: str
 
 
 class Move(NamedTuple):
-    """How a batch moves a partition: from the position that the sink knows to the one behind it.
+    """The move of a partition's position by a batch, from ``begin`` to ``end``, exclusive.
 
-    ``begin``: None where the sink knows none.
+    ``begin``: the sink's position before, None if it has none.
     """
 
     begin: int | None
@@ -52,8 +52,8 @@ class Move(NamedTuple):
 class Batch:
     """Consecutive records of one partition of a table's topic.
 
-    ``rows``: in the order of the topic; panes have RETRACTED besides the table's columns.
-    ``keys``, ``values``: the records as they are in the topic, one a row.
+    ``rows``: the table's columns, for panes also RETRACTED, in the order of the topic.
+    ``keys``, ``values``: the records as they are in the topic, one per row.
     """
 
     table: Table
@@ -65,9 +65,9 @@ class Batch:
     values: Sequence[bytes]
 
     def newest(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return windows withdrawn, with the revision, and then the last row of each key.
+        """Return the retracted windows with their revision, and the last row of each key.
 
-        What was there of a withdrawn window goes first; rows of it that come later stay.
+        The sink must delete retracted windows first: rows that come after a retraction stay.
         """
         table, rows = self.table, self.rows
         if not table.has_panes:
@@ -81,14 +81,14 @@ class Batch:
         return withdrawn, kept.drop(RETRACTED)
 
     def behind(self, offset: int) -> "Batch | None":
-        """Return what is left where the sink has moved to ``offset``; None if that is nothing."""
+        """Return the part of the batch from ``offset`` on, None if nothing is left."""
         if offset >= self.move.end:
             return None
         first = bisect_left(self.offsets, offset)
         return self._part(slice(first, None), self.move._replace(begin=offset))
 
     def halves(self) -> "tuple[Batch, Batch]":
-        """Return the batch as two, one behind the other."""
+        """Return the two halves of the batch, in order."""
         middle = len(self.offsets) // 2
         cut = self.offsets[middle]
         return (
@@ -97,7 +97,7 @@ class Batch:
         )
 
     def without_rows(self) -> "Batch":
-        """Return the move alone."""
+        """Return the batch with its move, but no rows."""
         return self._part(slice(0, 0), self.move)
 
     def _part(self, part: slice, move: Move) -> "Batch":
@@ -112,30 +112,30 @@ class Batch:
 
 
 class Sink(Protocol):
-    """What a user writes to deliver somewhere else; called by one thread."""
+    """A place that takes rows; users implement it for other systems.  One thread calls it."""
 
     every_ms: int
-    """Least time between two writes: more where each costs a file."""
+    """Shortest time between two writes in ms; larger if each write makes a file."""
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make what the tables need, or check what is there.
+        """Create what the tables need, or check what exists.
 
         Raises:
-            ConfigurationError: what is there cannot take the rows.
-            UnavailableError: try again later.
+            ConfigurationError: what exists cannot take the rows.
+            UnavailableError: the sink is away; the call is repeated.
         """
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return how far each partition was written, for those that were."""
+        """Return the positions of partitions, without those that have none."""
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Take rows and moves, of each batch both or neither.
+        """Write rows and moves; of each batch both or neither.
 
         Raises:
-            UnavailableError: try again; batches that were taken will come again.
-            RefusedError: there is a row that can never be taken.
-            OvertakenError: a partition is not where its batch begins.
+            UnavailableError: the sink is away; all batches come again, also those it has taken.
+            RefusedError: the sink can never take some row.
+            OvertakenError: a partition's position is not the begin of its batch.
         """
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release connections and files."""

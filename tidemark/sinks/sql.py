@@ -1,8 +1,8 @@
-"""The SQL that databases share: tables, views and statements of a sink, from a ``Table``.
+"""The SQL that databases share: builds tables, views and statements from a ``Table``.
 
-One row of POSITIONS is one partition of a topic and how far it was written, kept in the same
-transaction as the rows.  Its old value is part of every move, so that of two processes that write
-the same partition the second changes nothing (``OvertakenError``).
+A row of POSITIONS is the position of one partition, written in the same transaction as the rows.
+Each move names the old value.  If two processes write the same partition, the second one therefore
+changes nothing and raises ``OvertakenError``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _VIEWS = ("latest", "final")
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL writes any name."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -27,9 +27,9 @@ def quoted(name: str) -> str:
 class Dialect:
     """What differs between databases.
 
-    ``types``: column types by polars type.  ``parameter``: the mark of one.  ``table_options``:
-    what stands behind the columns of a new table.  ``remarks``: comments stand in the statement
-    that makes a table, which the database keeps, for want of COMMENT ON.
+    ``types``: column types by polars type.  ``parameter``: the placeholder of a value.
+    ``table_options``: text behind the columns of a new table.  ``remarks``: the database has no
+    COMMENT ON, but keeps the CREATE TABLE statement, so comments go there.
     """
 
     types: Mapping[pl.DataType, str]
@@ -43,18 +43,20 @@ class Dialect:
         """Return the type of a column.
 
         Raises:
-            ConfigurationError: a type that no column of a database holds.
+            ConfigurationError: the database has no type for the column.
         """
         if dtype.is_nested():
             return self.nested
         if isinstance(dtype, pl.Decimal):
             return self.decimal(dtype)
         if dtype not in self.types:
-            raise ConfigurationError(f"column {column!r}: a database has no type for {dtype}")
+            raise ConfigurationError(
+                f"column {column!r}: the database has no type for {dtype}; cast the column"
+            )
         return self.types[dtype]
 
     def create(self, table: Table) -> str:
-        """Return the statement that makes a table."""
+        """Return the statement that creates a table."""
         columns = [
             f"{quoted(name)} {self.type_of(name, dtype)}{' NOT NULL' * (name in table.key)}"
             f"{self._remark(table.comment_of(name))}"
@@ -69,7 +71,7 @@ class Dialect:
         return f" /* {comment.replace('*/', '* /')} */" if self.remarks and comment else ""
 
     def create_positions(self) -> str:
-        """Return the statement that makes the table of positions."""
+        """Return the statement that creates the table of positions."""
         text, integer = self.types[pl.String()], self.types[pl.Int64()]
         return (
             f"CREATE TABLE IF NOT EXISTS {POSITIONS} (topic {text} NOT NULL, "
@@ -78,12 +80,12 @@ class Dialect:
         )
 
     def insert_position(self) -> str:
-        """Return the statement for a partition's first move: topic, partition, end, topic id."""
+        """Return the statement of a first move; parameters: topic, partition, end, topic id."""
         values = ", ".join([self.parameter] * 4)
         return f"INSERT INTO {POSITIONS} VALUES ({values}) ON CONFLICT DO NOTHING"
 
     def move_position(self) -> str:
-        """Return the statement for a move: end, topic id, topic, partition, begin."""
+        """Return the statement of a move; parameters: end, topic id, topic, partition, begin."""
         at = self.parameter
         return (
             f"UPDATE {POSITIONS} SET next_offset = {at}, topic_id = {at} "
@@ -97,9 +99,9 @@ def names(columns: Sequence[str]) -> str:
 
 
 def upsert(table: Table, rows: str) -> str:
-    """Return the statement that puts rows; ``rows`` is what stands behind the column names.
+    """Return the statement that puts rows; ``rows``: the SQL behind the column names.
 
-    A pane of a lower revision never replaces one of a higher.
+    A pane never replaces a pane of a higher revision.
     """
     ours = quoted(table.name)
     others = [name for name in table.columns if name not in table.key]
@@ -112,9 +114,9 @@ def upsert(table: Table, rows: str) -> str:
 
 
 def withdraw(table: Table, rows: str) -> str:
-    """Return the statement that deletes windows withdrawn; ``rows``: a table with their revisions.
+    """Return the statement that deletes retracted windows; ``rows``: a table with revisions.
 
-    A withdrawal never takes a pane of a higher revision.
+    A retraction never deletes a pane of a higher revision.
     """
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in table.window)
     return (
@@ -124,7 +126,7 @@ def withdraw(table: Table, rows: str) -> str:
 
 
 def comments(table: Table) -> Iterator[tuple[str, str]]:
-    """Yield what a comment is on, as COMMENT ON says it, and the comment."""
+    """Yield each object, as COMMENT ON names it, and its comment."""
     yield f"TABLE {quoted(table.name)}", table.comment
     for column in table.columns:
         if comment := table.comment_of(column):
@@ -132,9 +134,10 @@ def comments(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def views(table: Table) -> dict[str, str]:
-    """Return the views of a table of panes and the queries they stand for.
+    """Return the names and queries of the views of a table of panes.
 
-    ``<table>_latest`` has each key's newest window, ``<table>_final`` what no row can change.
+    ``<table>_latest``: the newest window of each key.  ``<table>_final``: panes that no row can
+    change any more.
     """
     if not table.has_panes or FINAL not in table.columns:
         return {}
@@ -153,7 +156,7 @@ def views(table: Table) -> dict[str, str]:
 
 
 def json_texts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with lists and structs as JSON."""
+    """Return rows with lists and structs as JSON texts."""
     return rows.with_columns(
         pl.when(pl.col(name).is_not_null()).then(_json_text(name, dtype)).alias(name)
         for name, dtype in rows.schema.items()
@@ -164,15 +167,15 @@ def json_texts(rows: pl.DataFrame) -> pl.DataFrame:
 def _json_text(name: str, dtype: pl.DataType) -> pl.Expr:
     if isinstance(dtype, pl.Struct):
         return pl.col(name).struct.json_encode()
-    # Only structs are written as JSON: put the list into one, and take its braces off again.
+    # Polars encodes only structs as JSON: wrap the list in one, and strip the wrapper again.
     held = pl.struct(pl.col(name).alias("v")).struct.json_encode()
     return held.str.strip_prefix('{"v":').str.strip_suffix("}")
 
 
 def instants(rows: pl.DataFrame, form: str) -> pl.DataFrame:
-    """Return rows with instants as text; ``form`` is that of strftime.
+    """Return rows with instants as texts; ``form``: a strftime format.
 
-    Many panes are of few windows, so each instant is written once.
+    Many panes share few windows, so each distinct instant is formatted once.
     """
     texts = []
     for column in rows.get_columns():

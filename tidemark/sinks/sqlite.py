@@ -1,7 +1,7 @@
-"""SQLite: tables in one file, exactly once.
+"""A sink to SQLite: tables in one file, exactly once.
 
-Instants are ISO 8601 texts in UTC, which sort as they should; lists and structs are JSON; decimals
-are texts, for SQLite would round them.
+Instants are ISO 8601 texts in UTC, which sort by time.  Lists and structs are JSON texts.  Decimals
+are texts, because SQLite would round them.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ from tidemark.sinks.table import INSTANT, Table
 
 _BUSY_S = 5.0
 _CACHE_KB = 65_536
-_ROWS_A_STATEMENT = 16  # of the most columns that a table may have, still not too many values
+_ROWS_A_STATEMENT = 16  # stays below the limit of values per statement
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _KIND = 0xFF  # the low byte of a result code
@@ -47,12 +47,12 @@ DIALECT = Dialect(
     decimal=lambda _: "TEXT",
     parameter="?",
     remarks=True,
-    table_options=" WITHOUT ROWID",  # rows live in the index of their key
+    table_options=" WITHOUT ROWID",  # rows are stored in the index of the key
 )
 
 
 class SqliteSink:
-    """A database file, made where there is none."""
+    """A database file, created if it does not exist."""
 
     every_ms = 0
     dialect = DIALECT
@@ -61,7 +61,7 @@ class SqliteSink:
         """Open the file.
 
         Raises:
-            ConfigurationError: it cannot be opened, or is no database.
+            ConfigurationError: the file cannot be opened, or is not a database.
         """
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
@@ -69,8 +69,8 @@ class SqliteSink:
             raise ConfigurationError(f"SQLite file {path}: {error}") from None
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
-            # The end of the log may be lost with the machine's power, but rows and positions
-            # together: the sink goes on from the older positions.
+            # A power failure may lose the end of the write-ahead log, but rows and positions
+            # together: the sink continues from the older positions.
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
         except sqlite3.Error as error:
@@ -78,11 +78,11 @@ class SqliteSink:
             raise ConfigurationError(f"SQLite file {path}: {error}") from None
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows."""
+        """Run a statement and return its rows."""
         return self._db.execute(statement, values).fetchall()
 
     def change(self, statement: str, *values: object) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement and return the number of changed rows."""
         return self._db.execute(statement, values).rowcount
 
     def columns(self, table: str) -> Mapping[str, str]:
@@ -98,42 +98,42 @@ class SqliteSink:
         return self.run(f"PRAGMA table_info({quoted(table)})")
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the tables, add columns that are new, refuse tables of another shape."""
+        """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
         try:
             with self._transaction():
                 database.prepare(self, tables)
         except sqlite3.Error as error:
-            raise _named(error) from error
+            raise _classified(error) from error
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return how far each partition was written."""
+        """Return the positions of partitions, without those that have none."""
         try:
             return database.positions(self, partitions)
         except sqlite3.Error as error:
-            raise _named(error) from error
+            raise _classified(error) from error
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Take all batches in one transaction."""
+        """Write all batches in one transaction."""
         try:
             with self._transaction():
                 database.write(self, batches)
         except (sqlite3.Error, OverflowError) as error:
-            raise _named(error) from error
+            raise _classified(error) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing, from BEGIN on: no other process writes between reading and writing."""
+        """Return a context that is one transaction; no other process can write until it ends."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            if self._db.in_transaction:  # a failing disk may have ended it
+            if self._db.in_transaction:  # a disk error may have ended it
                 self._db.execute("ROLLBACK")
             raise
 
     def put(self, batch: Batch) -> None:
-        """Delete what a batch withdraws, then insert or replace its rows."""
+        """Delete the retracted windows of a batch, then insert or replace its rows."""
         withdrawn, rows = batch.newest()
         table = batch.table
         if withdrawn.height:
@@ -148,7 +148,7 @@ class SqliteSink:
         self._upsert(table, [column[whole:] for column in columns], 1)
 
     def _upsert(self, table: Table, columns: Sequence[Sequence[object]], rows: int) -> None:
-        """Insert or replace rows, so many a statement."""
+        """Insert or replace rows, ``rows`` per statement."""
         marks = f"({', '.join('?' * len(columns))})"
         statement = sql.upsert(table, f"VALUES {', '.join([marks] * rows)}")
         self._db.executemany(statement, _grouped(columns, rows))
@@ -159,7 +159,7 @@ class SqliteSink:
 
 
 def _values(rows: pl.DataFrame) -> list[list[object]]:
-    """Return columns as SQLite takes their values."""
+    """Return the values of each column in types that SQLite takes."""
     texts = rows.with_columns(
         pl.col(name).cast(pl.String)
         for name, dtype in rows.schema.items()
@@ -170,11 +170,11 @@ def _values(rows: pl.DataFrame) -> list[list[object]]:
 
 
 def _grouped(columns: Sequence[Sequence[object]], rows: int) -> Iterable[tuple[object, ...]]:
-    """Return the values of so many rows at a time, one row behind the other."""
+    """Return the values of ``rows`` rows at a time, row by row."""
     return zip(*(column[row::rows] for row in range(rows) for column in columns), strict=True)
 
 
-def _named(error: sqlite3.Error | OverflowError) -> Exception:
+def _classified(error: sqlite3.Error | OverflowError) -> Exception:
     line = f"SQLite: {error}"
     if isinstance(error, sqlite3.OperationalError):
         busy = error.sqlite_errorcode & _KIND in _BUSY

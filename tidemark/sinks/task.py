@@ -1,15 +1,15 @@
-"""A sink on Kafka: result topics in, rows of tables out.
+"""The sink service: reads result topics, writes rows of tables.
 
-The sink's own positions say where a partition starts; the offsets committed in Kafka follow them
-and show the lag.  One write, in this order:
+A partition starts at the sink's own position; the offsets committed in Kafka follow and only show
+the lag.  One write has this order:
 
-1. dead letters of records that are none of their table, which must be on the broker first;
+1. dead letters of records that do not fit their table; the broker must have them first;
 2. rows and positions of all partitions that moved, in one transaction of the sink;
 3. the offsets.
 
-A sink that is away is tried again, later each time, while the partitions wait; nothing is lost and
-nothing is read that would have to be held.  A row that it refuses is found by halving its batch,
-and goes to the dead letters.
+If the sink is away, it is tried again after growing pauses.  Its partitions are paused meanwhile,
+so nothing is lost and no records pile up.  A row that the sink refuses is found by halving its
+batch, and becomes a dead letter.
 """
 
 import logging
@@ -27,7 +27,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.client.schema_registry import with_registry
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.process import Process
@@ -51,18 +51,18 @@ _PATIENCE_S = 240.0  # below max.poll.interval.ms
 Answer = TypeVar("Answer")
 
 
-class DeadLetters:
-    """Writes dead letters, and knows when they are on the broker."""
+class DeadLetterWriter:
+    """Writes dead letters and waits until the broker has them."""
 
     def __init__(self, config: Config, topic: str) -> None:
-        """``topic``: that of the pipeline's dead letters."""
+        """``topic``: the pipeline's dead-letter topic."""
         self._topic = topic
         self._failures = Failures()
         self._producer = clients.idempotent_producer(config, self._failures)
         self.count = 0
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Write letters and wait until they are safe."""
+        """Write dead letters and wait until the broker has them."""
         keys, values = encode_dead_letters(letters)
         send(self._producer, self._topic, 0, keys, values)
         flush(self._producer, self._failures, _FLUSH_S, lambda: None)
@@ -70,7 +70,7 @@ class DeadLetters:
 
 
 class Backoff:
-    """When to try again what is away: later each time, up to half a minute."""
+    """When to try an unavailable sink again: after pauses that grow from 0.5 to 30 s."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -79,11 +79,11 @@ class Backoff:
 
     @property
     def left_s(self) -> float:
-        """How long it is too early for another try."""
+        """Seconds until the next try."""
         return max(0.0, self._until_s - time.monotonic())
 
     def failed(self, reason: str) -> None:
-        """Note a try that failed."""
+        """Note a failed try; logs a new reason once."""
         if reason != self.reason:
             _log.warning("%s: trying again until it is back", reason)
         self.reason = reason
@@ -91,16 +91,19 @@ class Backoff:
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def succeeded(self) -> None:
-        """Note a try that did not."""
+        """Note a successful try."""
         if self.reason:
             _log.info("back again, after: %s", self.reason)
         self.reason, self._pause_s, self._until_s = "", _FIRST_PAUSE_S, 0.0
 
 
-def when_back(call: Callable[[], Answer], waiting: Callable[[str], None]) -> Answer:
-    """Call until the sink is there; not for so long that the group would give this member up.
+def when_available(call: Callable[[], Answer], on_wait: Callable[[str], None]) -> Answer:
+    """Return the result of ``call``, repeated while the sink is unavailable.
 
-    ``waiting`` is told why, again and again; it may raise to end the wait.
+    ``on_wait`` is called with the reason every half second; it may raise to end the wait.
+
+    Raises:
+        UnavailableError: still unavailable after 240 s, before the group would drop this member.
     """
     backoff = Backoff()
     deadline_s = time.monotonic() + _PATIENCE_S
@@ -112,7 +115,7 @@ def when_back(call: Callable[[], Answer], waiting: Callable[[str], None]) -> Ans
                 raise
             backoff.failed(str(error))
             while backoff.left_s:
-                waiting(backoff.reason)
+                on_wait(backoff.reason)
                 time.sleep(min(backoff.left_s, _FIRST_PAUSE_S))
         else:
             backoff.succeeded()
@@ -120,8 +123,11 @@ def when_back(call: Callable[[], Answer], waiting: Callable[[str], None]) -> Ans
 
 
 @dataclass
-class _Fed:
-    """One partition that this process owns: where the sink stands, and what waits to be written."""
+class _PartitionState:
+    """One partition that this process owns: the sink's position, and the records to write.
+
+    ``known``: the next offset by the sink's own account, None if it has no position.
+    """
 
     topic_id: str
     known: int | None
@@ -132,27 +138,27 @@ class _Fed:
 
 @dataclass
 class SinkTask:
-    """The work of a sink service."""
+    """The work of the sink service."""
 
     process: Process
     sink: Sink
     tables: Sequence[Table]
-    dead_letters: DeadLetters
+    dead_letters: DeadLetterWriter
     batch: int = 20_000
     gathers: bool = True
-    _fed: dict[Partition, _Fed] = field(default_factory=dict)
+    _states: dict[Partition, _PartitionState] = field(default_factory=dict)
     _rows: int = 0
 
     def __post_init__(self) -> None:
-        self._ends = Ends(self.process.admin)
+        self._ends = EndOffsets(self.process.admin)
         self._backoff = Backoff()
         self._table = {table.topic: table for table in self.tables}
         self._paused = False
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
-        """Go on where the sink stands; where it knows nothing, where the group does."""
+        """Return the sink's own positions, or the committed offsets where it has none."""
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
-        positions = when_back(
+        positions = when_available(
             lambda: self.sink.positions([s.partition for s in starts]), self.process.waiting
         )
         begun = []
@@ -161,78 +167,80 @@ class SinkTask:
             position = positions.get(at)
             if position is not None and position.topic_id != topic_id:
                 raise StateError(
-                    f"{at}: the topic was made anew since the sink read it. Drop table "
-                    f"{self._table[at.topic].name} and its positions to load it again"
+                    f"{at}: the topic was deleted and created again since the sink read it. Drop "
+                    f"table {self._table[at.topic].name} and its positions to load it again"
                 )
-            self._fed[at] = _Fed(topic_id, position.next_offset if position else None)
+            self._states[at] = _PartitionState(topic_id, position.next_offset if position else None)
             offset = position.next_offset if position else start.offset
             begun.append(Start(at, offset, start.metadata))
         return begun
 
     def assigned(self, starts: Sequence[Start]) -> None:
-        """Let new partitions wait too where the sink is away."""
+        """Pause new partitions too, if the sink is away."""
         if self._paused:
             self.process.member.pause([start.partition for start in starts])
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
-        """Forget partitions that others own now."""
+        """Forget partitions that were revoked."""
         for partition in partitions:
-            self._fed.pop(partition, None)
+            self._states.pop(partition, None)
 
     def take(self, messages: Sequence[Message]) -> None:
         """Hold records until the next write."""
         for message in messages:
-            self._fed[Partition(message.topic() or "", message.partition() or 0)].held.append(
+            self._states[Partition(message.topic() or "", message.partition() or 0)].held.append(
                 message
             )
 
     def tick(self) -> None:
-        """Write early what would become too much; try again what was away."""
-        held = sum(len(fed.held) for fed in self._fed.values())
+        """Commit early if too many records are held, or if an unavailable sink is due for a try."""
+        held = sum(len(state.held) for state in self._states.values())
         if held > _MOST_HELD or (self._backoff.reason and not self._backoff.left_s):
             self.process.settle()
-        if self._fed and self._ends.poll(self._fed, now_ms()) is not None:
+        if self._states and self._ends.poll(self._states, now_ms()) is not None:
             self.process.member.refresh_positions()
 
     def checkpoint(self) -> Sequence[TopicPartition]:
-        """Write what is held; return the offsets behind it."""
+        """Write the held records; return the offsets behind them, none if the sink is away."""
         try:
             self._deliver_all()
         except UnavailableError as error:
             self._backoff.failed(str(error))
-            self._let_wait(wait=True)
+            self._pause(pause=True)
             return ()
         self._backoff.succeeded()
-        self._let_wait(wait=False)
+        self._pause(pause=False)
         return self._moved()
 
-    def _let_wait(self, *, wait: bool) -> None:
-        if wait != self._paused:
-            self._paused = wait
-            (self.process.member.pause if wait else self.process.member.resume)(self._fed)
+    def _pause(self, *, pause: bool) -> None:
+        if pause != self._paused:
+            self._paused = pause
+            (self.process.member.pause if pause else self.process.member.resume)(self._states)
 
     def _deliver_all(self) -> None:
-        batches = [batch for at in sorted(self._fed) if (batch := self._batch_of(at)) is not None]
+        batches = [
+            batch for at in sorted(self._states) if (batch := self._batch_of(at)) is not None
+        ]
         if not batches:
             return
-        if self._backoff.reason:  # the last try may have written some
+        if self._backoff.reason:  # the failed try may have written some batches
             self._forget_written()
-            batches = [fed.batch for fed in self._fed.values() if fed.batch is not None]
+            batches = [state.batch for state in self._states.values() if state.batch is not None]
         try:
             self._write(batches)
         except RefusedError:
             for batch in batches:
                 self._deliver(batch)
         for batch in batches:
-            fed = self._fed[batch.partition]
-            fed.known, fed.batch = batch.move.end, None
+            state = self._states[batch.partition]
+            state.known, state.batch = batch.move.end, None
 
     def _batch_of(self, at: Partition) -> Batch | None:
-        """Return what a partition has to write; decoded once, however often it is tried."""
-        fed = self._fed[at]
-        if fed.batch is not None or not fed.held:
-            return fed.batch
-        records, fed.held = fed.held, []
+        """Return the batch of a partition, None if there is none; it is decoded only once."""
+        state = self._states[at]
+        if state.batch is not None or not state.held:
+            return state.batch
+        records, state.held = state.held, []
         values = [record.value() for record in records]
         table = self._table[at.topic]
         decoded = decode(table, values)
@@ -240,27 +248,27 @@ class SinkTask:
             self.dead_letters.write([_letter(records[i], reason) for i, reason in decoded.bad])
         good = [records[index] for index in decoded.good]
         end = (records[-1].offset() or 0) + 1
-        fed.batch = Batch(
+        state.batch = Batch(
             table,
             at,
-            Move(fed.known, end, fed.topic_id),
+            Move(state.known, end, state.topic_id),
             decoded.rows,
             [record.offset() or 0 for record in good],
             [record.key() for record in good],
             [values[index] or b"" for index in decoded.good],
         )
-        return fed.batch
+        return state.batch
 
     def _forget_written(self) -> None:
-        positions = self.sink.positions(list(self._fed))
+        positions = self.sink.positions(list(self._states))
         for at, position in positions.items():
-            fed = self._fed[at]
-            if fed.batch is not None and position.next_offset != fed.batch.move.begin:
-                fed.known = position.next_offset
-                fed.batch = fed.batch.behind(position.next_offset)
+            state = self._states[at]
+            if state.batch is not None and position.next_offset != state.batch.move.begin:
+                state.known = position.next_offset
+                state.batch = state.batch.behind(position.next_offset)
 
     def _deliver(self, batch: Batch) -> None:
-        """Write one batch, but for the rows that the sink refuses."""
+        """Write one batch without the rows that the sink refuses, which become dead letters."""
         try:
             self._write([batch])
         except RefusedError as error:
@@ -280,14 +288,14 @@ class SinkTask:
     def _moved(self) -> Sequence[TopicPartition]:
         moved = []
         positions = self.process.member.positions
-        for at, fed in self._fed.items():
-            if positions[at] > fed.committed and not fed.held:
-                fed.committed = positions[at]
-                moved.append(TopicPartition(*at, fed.committed))
+        for at, state in self._states.items():
+            if positions[at] > state.committed and not state.held:
+                state.committed = positions[at]
+                moved.append(TopicPartition(*at, state.committed))
         return moved
 
     def waits(self) -> Sequence[str]:
-        """Return why nothing is written now."""
+        """Return why the sink is away, if it is."""
         return [self._backoff.reason] if self._backoff.reason else []
 
     def figures(self) -> Mapping[str, object]:
@@ -326,11 +334,12 @@ def _refused(batch: Batch, reason: str) -> DeadLetter:
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run a sink of a pipeline until it is told to stop."""
+    """Run the sink service of a pipeline until a stop signal."""
     sink = open_sink(config.sink.get_secret_value())
     tables = chosen(tables_of(plan), config.sink_tables)
     with_registry(config, {each.topic: each.avro for each in tables if each.avro is not None})
-    # Offsets follow what the sink has taken, so that they never say more; or go in one with it.
+    # Offsets follow the sink's positions and are never ahead of them.  For topics of the same
+    # cluster they are part of one transaction.
     own = config.model_copy(
         update={
             "guarantee": config.guarantee if isinstance(sink, TopicSink) else "at-least-once",
@@ -342,6 +351,6 @@ def run(config: Config, plan: Plan) -> None:
     ensure(process.admin, own_topics(plan), config.replication_factor)
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)
-    when_back(lambda: sink.prepare(tables), process.waiting)
-    process.run(SinkTask(process, sink, tables, DeadLetters(own, plan.dead_letters)))
+    when_available(lambda: sink.prepare(tables), process.waiting)
+    process.run(SinkTask(process, sink, tables, DeadLetterWriter(own, plan.dead_letters)))
     sink.close()

@@ -1,8 +1,11 @@
-"""Kafka topics: records as they are, in topics of the same names behind a prefix.
+"""Sinks to Kafka topics: unchanged records, in topics with the same name behind a prefix.
 
-``kafka:PREFIX`` is the pipeline's own cluster.  Records are part of what commits the offsets of the
-sink: with a transaction, exactly once.  ``kafka://BROKERS/PREFIX`` is another cluster, and no
-transaction spans two: at least once.  A record keeps its key, its value and its partition's number.
+* ``kafka:PREFIX``: the pipeline's own cluster.  The commit of the sink's offsets includes the
+  records, so with transactions delivery is exactly once.
+* ``kafka://BROKERS/PREFIX``: another cluster.  No transaction spans two clusters, so delivery is at
+  least once.
+
+A record keeps its key, its value and the number of its partition.
 """
 
 import re
@@ -26,21 +29,21 @@ _SETTINGS = {
     "retention.ms": "-1",
     "max.message.bytes": str(clients.MAX_MESSAGE_BYTES),
 }
-_LEAST_BYTES = 2**20  # a topic that others made may have the broker's default
+_LEAST_BYTES = 2**20  # a topic that exists may have the broker's default
 _OVERHEAD_BYTES = 128  # of a batch with one record
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _GIVEN_UP_MS = 10_000
 _STEP_S = 5.0
 
 
-class _Twins:
-    """The topics that a sink writes, by those that it reads."""
+class _TargetTopics:
+    """The topics that a sink writes: PREFIX.TOPIC for each topic that it reads."""
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
             raise ConfigurationError(
-                f"TIDEMARK_SINK: {prefix!r} is no prefix of topics, which kafka:PREFIX and "
-                "kafka://BROKERS/PREFIX need: letters, digits, '.', '_' and '-'"
+                f"TIDEMARK_SINK: {prefix!r} is not a valid prefix: kafka:PREFIX and "
+                "kafka://BROKERS/PREFIX need 1 to 100 letters, digits, '.', '_' or '-'"
             )
         self._prefix = prefix
         self._most_bytes: dict[str, int] = {}
@@ -49,7 +52,7 @@ class _Twins:
         return f"{self._prefix}.{topic}"
 
     def prepare(self, admin: AdminClient, tables: Sequence[Table], replication_factor: int) -> None:
-        """Create what is missing, verify the rest."""
+        """Create missing topics, verify the others."""
         wanted = [
             topics.Topic(self.name(table.topic), table.partitions, _SETTINGS, _LEAST_BYTES)
             for table in tables
@@ -59,7 +62,11 @@ class _Twins:
             self._most_bytes[topic.name] = topics.message_bytes(admin, [topic.name])
 
     def require_small(self, batch: Batch) -> None:
-        """Refuse a batch with a record that its topic would not take."""
+        """Raise if a record is too large for its topic.
+
+        Raises:
+            RefusedError: names the topic and the sizes in bytes.
+        """
         name = self.name(batch.partition.topic)
         most = self._most_bytes[name] - _OVERHEAD_BYTES
         for key, value in zip(batch.keys, batch.values, strict=True):
@@ -69,49 +76,49 @@ class _Twins:
 
 
 class TopicSink:
-    """Topics of the pipeline's own cluster."""
+    """A sink to topics of the pipeline's own cluster."""
 
     every_ms = 0
 
     def __init__(self, prefix: str) -> None:
-        """``prefix``: of the names of the topics written."""
-        self._twins = _Twins(prefix)
+        """``prefix``: begins the names of the topics written."""
+        self._targets = _TargetTopics(prefix)
         self._outbox: Outbox | None = None
 
     def join(self, outbox: Outbox, admin: AdminClient, replication_factor: int) -> None:
-        """Write to what the process commits together with its offsets."""
+        """Use the outbox of the process, which commits records together with offsets."""
         self._outbox, self._admin, self._replication_factor = outbox, admin, replication_factor
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Create topics that are missing, refuse those that cannot take the records."""
-        self._twins.prepare(self._admin, tables, self._replication_factor)
+        """Create missing topics; raise ConfigurationError if one cannot take the records."""
+        self._targets.prepare(self._admin, tables, self._replication_factor)
 
     def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Remember nothing: the offsets are committed with the records."""
+        """Return none: the offsets are committed with the records."""
         return {}
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Hand records to the commit that follows."""
+        """Add records to the next commit."""
         assert self._outbox is not None, "write before join"
         for batch in batches:
-            self._twins.require_small(batch)
+            self._targets.require_small(batch)
         for batch in batches:
             topic, number = batch.partition
-            self._outbox.write(self._twins.name(topic), number, batch.keys, batch.values)
+            self._outbox.write(self._targets.name(topic), number, batch.keys, batch.values)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the process owns the outbox."""
 
 
 class OtherClusterSink:
-    """Topics of another cluster."""
+    """A sink to topics of another cluster."""
 
     every_ms = 0
 
     def __init__(self, url: str) -> None:
-        """``url``: user and password in it are those of SASL, its query has client properties."""
+        """``url``: user and password are for SASL; the query has client properties."""
         parts = urlsplit(url)
-        self._twins = _Twins(parts.path.removeprefix("/"))
+        self._targets = _TargetTopics(parts.path.removeprefix("/"))
         login, _, self._brokers = parts.netloc.rpartition("@")
         user, _, password = login.partition(":")
         named = {"sasl.username": unquote(user), "sasl.password": unquote(password)}
@@ -132,37 +139,37 @@ class OtherClusterSink:
         return self._known
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Create topics that are missing, refuse those that cannot take the records."""
+        """Create missing topics; raise ConfigurationError if one cannot take the records."""
         try:
             admin = clients.admin(self._config)
-            self._twins.prepare(admin, tables, self._config.replication_factor)
+            self._targets.prepare(admin, tables, self._config.replication_factor)
         except KafkaException as error:
-            raise self._named(error) from error
+            raise self._classified(error) from error
 
     def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Remember nothing: the offsets committed on the pipeline's cluster say where to go on."""
+        """Return none: the offsets committed on the pipeline's cluster are the positions."""
         return {}
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Write records and wait until they are on the brokers."""
+        """Write records and wait until the brokers have them."""
         for batch in batches:
-            self._twins.require_small(batch)
+            self._targets.require_small(batch)
         try:
             for batch in batches:
                 topic, number = batch.partition
-                send(self._producer, self._twins.name(topic), number, batch.keys, batch.values)
+                send(self._producer, self._targets.name(topic), number, batch.keys, batch.values)
             flush(self._producer, self._failures, _STEP_S, lambda: None)
         except KafkaException as error:
             self._forget()
-            raise self._named(error) from error
+            raise self._classified(error) from error
 
     def _forget(self) -> None:
-        """Drop what has not left, for all of it will be written again."""
+        """Drop the producer and its queue: all records will be written again."""
         if self._known is not None:
             self._known.purge()
             self._known = None
 
-    def _named(self, error: KafkaException) -> Exception:
+    def _classified(self, error: KafkaException) -> Exception:
         fault: KafkaError = error.args[0]
         line = f"Kafka at {self._brokers}: {fault.str()}"
         if fault.code() == KafkaError._INVALID_ARG:
@@ -170,5 +177,5 @@ class OtherClusterSink:
         return UnavailableError(line)
 
     def close(self) -> None:
-        """Drop what has not left."""
+        """Drop the producer and its queue."""
         self._forget()

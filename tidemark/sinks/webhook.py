@@ -1,8 +1,9 @@
-"""A webhook: records are posted to an address, at least once.
+"""A sink to a webhook: posts records to an address, at least once.
 
-A request holds consecutive records of one partition, 500 at most, as a JSON array of objects with
+A request holds up to 500 consecutive records of one partition, as a JSON array of objects with
 ``key``, ``value`` and ``offset``.  ``Idempotency-Key`` names topic, partition and offsets, so a
-receiver knows what it has seen: after a crash the same records may come again, cut otherwise.
+receiver can skip what it has seen.  After a crash the same records may come again, split into other
+requests.
 """
 
 from bisect import bisect_left
@@ -19,17 +20,17 @@ from tidemark.sinks.table import Table
 _TIMEOUT_S = 30.0
 _MOST_RECORDS = 500
 _TOO_MANY, _TOO_EARLY, _TIMED_OUT, _SERVER = 429, 425, 408, 500
-# The receiver never takes such a request whoever sends it: that is no fault of a row.
+# With these status codes the receiver refuses any request, so the row is not the cause.
 _SETTINGS = {301, 302, 303, 307, 308, 401, 403, 404, 405, 407}
 
 
 class WebhookSink:
-    """An address that takes POST."""
+    """An address that takes POST requests."""
 
     every_ms = 0
 
     def __init__(self, url: str) -> None:
-        """``url``: http or https; user and password in it are sent as basic authentication."""
+        """``url``: http or https; user and password become basic authentication."""
         self._url = httpx.URL(url)
         self._client = httpx.Client(timeout=_TIMEOUT_S)
         self._taken: dict[tuple[Partition, str], int] = {}
@@ -39,17 +40,20 @@ class WebhookSink:
         return str(self._url.copy_with(userinfo=b""))
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Refuse topics that hold no JSON."""
+        """Raise ConfigurationError for a topic that does not hold JSON."""
         for table in tables:
             if table.avro is not None:
-                raise ConfigurationError(f"{table.topic} is Avro: a webhook takes only JSON")
+                raise ConfigurationError(
+                    f"{table.topic} is Avro, but a webhook takes only JSON: choose another sink, "
+                    "or leave the table out of TIDEMARK_SINK_TABLES"
+                )
 
     def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Remember nothing: the offsets committed in Kafka say where to go on."""
+        """Return none: the offsets committed in Kafka are the positions."""
         return {}
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Post the records of each batch, but for those that an earlier try has posted."""
+        """Post the records of each batch, except those that an earlier try has posted."""
         for batch in batches:
             of = batch.partition, batch.move.topic_id
             begin = bisect_left(batch.offsets, self._taken.get(of, 0))
@@ -82,12 +86,12 @@ class WebhookSink:
             raise RefusedError(line)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._client.close()
 
 
 def _body(batch: Batch, part: slice) -> bytes:
-    # The key of a dead letter is that of a raw record, any bytes; its value tells it.
+    # The key of a dead letter is the raw record's, any bytes; the value holds it as text.
     has_key = batch.table.has_panes or batch.table.raw_row is not None
     records = zip(batch.keys[part], batch.values[part], batch.offsets[part], strict=True)
     return msgspec.json.encode(

@@ -19,7 +19,7 @@ from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.windows.pane import END, START
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.service.batch_sizer import Portion
+from tidemark.runtime.service.batch_sizer import BatchSizer
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.serde.segments import MAX_BATCH_SEGMENTS, encode_segment, in_batches, segment_at
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
@@ -157,9 +157,9 @@ def in_portions(
     They are so few that the work on them, until the next are asked for, takes a small part of the
     timeout: a transaction is committed between portions, never within one.
     """
-    portion = Portion(MAX_BATCH_SEGMENTS, transaction_timeout_ms)
+    batch_sizer = BatchSizer(MAX_BATCH_SEGMENTS, transaction_timeout_ms)
     values = ((piece.offset, piece.value) for piece in pieces)
-    for found in in_batches(values, lambda: portion.size):
+    for found in in_batches(values, lambda: batch_sizer.size):
         begin_s = monotonic()
         yield found
-        portion.took(len(found), monotonic() - begin_s)
+        batch_sizer.took(len(found), monotonic() - begin_s)

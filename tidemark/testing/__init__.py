@@ -1,4 +1,4 @@
-"""Tests of pipelines, step by step: in this process, on a broker, or in containers.
+"""Tests pipelines step by step: in this process, on a broker, or in containers.
 
 See docs/testing.md.
 May import: runtime, embedded and everything below.

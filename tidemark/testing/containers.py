@@ -1,7 +1,7 @@
-"""A scenario in containers: a broker, and services in the image that is deployed.
+"""A scenario in containers: a broker, and services in the deployed image.
 
-The broker has two addresses: one for the containers of its network, and one for the test and for
-services that are processes of this machine.  Each client is told the one that it can reach.
+The broker has two addresses: one for containers of its network, and one for this machine.  It
+advertises to each client the address that the client can reach.
 """
 
 import time
@@ -25,8 +25,8 @@ _START_S = 90.0
 _LISTENERS = "/tmp/listeners"
 _PIPELINES = "/pipelines"
 
-# The address from outside is known once the container runs, and the broker must know it from its
-# start: it starts when it is told.
+# The outside address is known only when the container runs, but the broker needs it at its start.
+# So the container waits for a file with the address before it starts the broker.
 _BROKER_COMMAND = (
     f"until [ -f {_LISTENERS} ]; do sleep 0.1; done; . {_LISTENERS}; exec /etc/kafka/docker/run"
 )
@@ -54,13 +54,13 @@ _BROKER = {
 
 
 class Kafka:
-    """A broker in a container, new and empty, on a network of its own; a context.
+    """A context manager that runs a new, empty broker in a container, on its own network.
 
-    ``address``: where it is for this machine; ``inside``: for containers of ``network``.
+    ``address``: for clients on this machine.  ``inside``: for containers of ``network``.
     """
 
     def __init__(self, image: str = "apache/kafka:4.3.1") -> None:
-        """``image``: one that is set up as ``apache/kafka`` is."""
+        """``image``: configured like ``apache/kafka``."""
         self.network = Network()
         self.inside = f"kafka:{_INSIDE}"
         self.address = ""
@@ -74,11 +74,11 @@ class Kafka:
         )
 
     def __enter__(self) -> Self:
-        """Start it, and wait until it answers."""
+        """Start the broker and wait until it answers."""
         self.network.create()
         try:
             self._start()
-        except BaseException:  # an interrupt too: nothing may be left running
+        except BaseException:  # also an interrupt: no container may be left
             self._end()
             raise
         return self
@@ -88,8 +88,8 @@ class Kafka:
         host, port = running.get_container_host_ip(), running.get_exposed_port(_OUTSIDE)
         self.address = f"{host}:{port}"
         listeners = f"INSIDE://{self.inside},OUTSIDE://{self.address}"
-        told = f"export KAFKA_ADVERTISED_LISTENERS={listeners}\n"
-        running.copy_into_container(told.encode(), _LISTENERS)
+        script = f"export KAFKA_ADVERTISED_LISTENERS={listeners}\n"
+        running.copy_into_container(script.encode(), _LISTENERS)
         _await_broker(self.address, running)
 
     def __exit__(
@@ -98,7 +98,7 @@ class Kafka:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Remove it and its network."""
+        """Remove the container and its network."""
         self._end()
 
     def _end(self) -> None:
@@ -107,7 +107,7 @@ class Kafka:
 
 
 class InContainers(OnBroker):
-    """A pipeline whose services are containers beside a broker; a crash is ``docker kill``."""
+    """A pipeline whose services run in containers; a crash is ``docker kill``."""
 
     def __init__(
         self,
@@ -124,11 +124,11 @@ class InContainers(OnBroker):
         Args:
             pipeline: the module, as ``PIPELINE`` names it.  A file is copied into each container;
                 any other module must be in the image.
-            kafka: a broker that runs and has not seen the pipeline yet.
+            kafka: a running broker without topics of the pipeline.
             image: of the services.
-            raw_partitions: of each raw topic.
-            settings: environment of the services besides.
-            timeout_s: how long a step may take.
+            raw_partitions: number of partitions of each raw topic.
+            settings: additional environment of the services.
+            timeout_s: longest duration of a step.
         """
         self._network, self._image = kafka.network, image
         self._file = Path(pipeline) if pipeline.endswith(".py") else None
@@ -153,44 +153,44 @@ class InContainers(OnBroker):
         )
         if self._file is not None:
             made.with_copy_into_container(self._file, f"{_PIPELINES}/{self._file.name}")
-        return _Running(made, log)
+        return _ContainerService(made, log)
 
 
-class _Running:
-    """A service in a container; what it says comes into a file."""
+class _ContainerService:
+    """A service in a container; its output goes to a log file."""
 
     def __init__(self, made: DockerContainer, log: Path) -> None:
         try:
             self._container = made.start()
-        except BaseException:  # an interrupt too
+        except BaseException:  # also an interrupt
             made.stop()
             raise
         self._copying = Thread(target=self._copy, args=(log,), daemon=True)
         self._copying.start()
 
     def _copy(self, log: Path) -> None:
-        said = self._container.get_wrapped_container().logs(stream=True, follow=True)
+        output = self._container.get_wrapped_container().logs(stream=True, follow=True)
         with log.open("ab", buffering=0) as file:
-            for each in said:
+            for each in output:
                 file.write(each)
 
     def kill(self) -> None:
-        """End it without a word."""
+        """End the service at once."""
         try:
             self._container.get_wrapped_container().kill()
         except APIError:
-            if self.poll() is None:  # else it has ended by itself
+            if self.poll() is None:  # otherwise it has ended by itself
                 raise
 
     def wait(self) -> int:
-        """Wait until it has ended; remove it and return its status."""
+        """Wait for the end of the service; remove the container and return the exit status."""
         status = self._container.wait()
         self._copying.join()
         self._container.stop()
         return status
 
     def poll(self) -> int | None:
-        """Return its status if it has ended."""
+        """Return the exit status, None while the service runs."""
         self._container.reload()
         state = self._container.get_wrapped_container().attrs["State"]
         return None if state["Running"] else int(state["ExitCode"])
@@ -202,7 +202,7 @@ def _await_broker(address: str, running: DockerContainer) -> None:
     def waiting(reason: str) -> None:
         running.reload()
         if running.status != "running" or time.monotonic() > deadline_s:
-            said = b"".join(running.get_logs()).decode(errors="replace")
-            raise InfrastructureError(f"no broker in a container: {reason}: {said[-2000:]}")
+            log = b"".join(running.get_logs()).decode(errors="replace")
+            raise InfrastructureError(f"no broker in a container: {reason}: {log[-2000:]}")
 
     await_broker(Config(bootstrap_servers=address), waiting)

@@ -1,13 +1,12 @@
-"""A scenario on a broker: each service is a process of its own, and crashes are ``kill -9``.
+"""A scenario on a broker: each service is a process, and a crash is ``kill -9``.
 
-What a step led to is there once each group has committed everything up to the ends of its topics,
-first ingest, then those that read its logs.
+A step is complete once each group has committed up to the ends of its topics: first ingest, then
+the services that read its logs.
 """
 
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import service_command, service_environment
 from tidemark.runtime.service.stats import decode
 from tidemark.testing.in_process import INGEST, decoded
@@ -37,24 +37,24 @@ _ANSWER_S = 10.0
 
 
 class Service(Protocol):
-    """A service that was started; a ``subprocess.Popen`` is one."""
+    """A started service, such as a ``subprocess.Popen``."""
 
     def kill(self) -> None:
-        """End it without a word."""
+        """End the service at once."""
 
     def wait(self) -> int:
-        """Wait until it has ended; return its status."""
+        """Wait for the end of the service; return the exit status."""
 
     def poll(self) -> int | None:
-        """Return its status if it has ended."""
+        """Return the exit status, None while the service runs."""
 
 
 Launcher = Callable[[str, Mapping[str, str], Path], Service]
-"""Starts a service by name, with settings in its environment, and its log in a file."""
+"""Starts a service by name, with an environment and a log file."""
 
 
 def process(service: str, environment: Mapping[str, str], log: Path) -> Service:
-    """Start a service as a process of this machine."""
+    """Start a service as a process on this machine."""
     with log.open("a") as stderr:
         return subprocess.Popen(
             service_command(service),
@@ -65,7 +65,7 @@ def process(service: str, environment: Mapping[str, str], log: Path) -> Service:
 
 
 class OnBroker(Scenario):
-    """A pipeline whose services are processes, or what ``launch`` makes of them."""
+    """A pipeline whose services are processes, or whatever ``launch`` starts."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class OnBroker(Scenario):
 
         Args:
             pipeline: the module, as ``PIPELINE`` names it.
-            broker: address of a broker that has not seen the pipeline yet.
-            raw_partitions: of each raw topic.
-            settings: environment of the services besides.
-            launch: starts a service: here as a process; in a container, if you give one that does.
-            timeout_s: how long a step may take.
+            broker: address of a broker without topics of the pipeline.
+            raw_partitions: number of partitions of each raw topic.
+            settings: additional environment of the services.
+            launch: starts a service; by default as a process on this machine.
+            timeout_s: longest duration of a step.
 
         Raises:
             ConfigurationError: the raw topics hold records of another test.
@@ -97,7 +97,7 @@ class OnBroker(Scenario):
         self._launch, self._timeout_s = launch, timeout_s
         self._environment = {
             "KAFKA_BOOTSTRAP_SERVERS": broker,
-            "KAFKA_SESSION_TIMEOUT_MS": "6000",  # so that a crash is soon over
+            "KAFKA_SESSION_TIMEOUT_MS": "6000",  # so that the group notices a crash soon
             "PIPELINE": pipeline,
             "TIDEMARK_SLOT": "0",
             **(settings or {}),
@@ -109,7 +109,7 @@ class OnBroker(Scenario):
         try:
             for service in self.plan.services():
                 self._start(service)
-        except BaseException:  # an interrupt too: nothing may be left running
+        except BaseException:  # also an interrupt: no process may be left
             self.close()
             raise
 
@@ -119,8 +119,8 @@ class OnBroker(Scenario):
         for at, end in offsets(self._admin, self._raw(), LATEST).items():
             if end:
                 raise ConfigurationError(
-                    f"{at} holds records of another test: give each a broker, or a pipeline whose "
-                    "name and raw topics are its own"
+                    f"{at} holds records of another test: give each test its own broker, or its "
+                    "own pipeline name and raw topics"
                 )
 
     def _raw(self) -> list[Partition]:
@@ -128,7 +128,7 @@ class OnBroker(Scenario):
         return [Partition(name, n) for name in names for n in range(self.raw_partitions)]
 
     def log(self, service: str) -> str:
-        """Return what a service has logged, in all its lives."""
+        """Return the log of a service since the start of the scenario."""
         return self._log_file(service).read_text(errors="replace")
 
     def _log_file(self, service: str) -> Path:
@@ -169,23 +169,25 @@ class OnBroker(Scenario):
         for value in values:
             producer.produce(topic, value, partition=partition)
         if producer.flush(self._timeout_s):
-            raise InfrastructureError(f"{topic}: records could not be sent")
+            raise InfrastructureError(
+                f"topic {topic}: records were not sent within {self._timeout_s:.0f} s"
+            )
 
     def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
-        """Wait until stats say that the log was told."""
+        """Wait until stats show that the silence is in the log."""
         source = f"{topic}/{partition}"
 
-        def told() -> bool:
-            said = [
+        def is_logged() -> bool:
+            found = [
                 each
                 for value in self._values(self.plan.stats)[-50:]
                 for each in decode(value).sources
                 if each.source == source
             ]
-            return bool(said) and said[-1].silence_ms >= silence_ms
+            return bool(found) and found[-1].silence_ms >= silence_ms
 
         self._settle()
-        self._await(told, f"silence of {source}", self._timeout_s + silence_ms / 1000)
+        self._await(is_logged, f"silence of {source}", self._timeout_s + silence_ms / 1000)
 
     def _settle(self) -> None:
         down = [service for service in self.plan.services() if service not in self._running]
@@ -211,7 +213,7 @@ class OnBroker(Scenario):
         return all(self._committed(service, wanted).get(at, -1) >= end for at, end in ends.items())
 
     def _committed(self, service: str, wanted: Sequence[Partition]) -> dict[Partition, int]:
-        """Return the offsets that a service has committed, none while a commit is under way."""
+        """Return the committed offsets of a service, none while a commit is in progress."""
         if service not in self._readers:
             group = self.plan.group(service)
             self._readers[service] = clients.plain_consumer(self._config, group)
@@ -223,17 +225,20 @@ class OnBroker(Scenario):
         return {Partition(at.topic, at.partition): at.offset for at in answer}
 
     def _await(self, happened: Callable[[], bool], what: str, timeout_s: float | None) -> None:
-        deadline_s = time.monotonic() + (timeout_s or self._timeout_s)
-        while not happened():
+        def happened_while_all_run() -> bool:
+            if happened():
+                return True
             for service, running in self._running.items():
                 if running.poll() is not None:
                     raise InfrastructureError(f"{service} has ended: {self.log(service)[-2000:]}")
-            if time.monotonic() > deadline_s:
-                raise InfrastructureError(f"waited in vain for {what}")
-            time.sleep(_PAUSE_S)
+            return False
+
+        for_s = timeout_s or self._timeout_s
+        if not poll(happened_while_all_run, for_s=for_s, pause_s=_PAUSE_S):
+            raise InfrastructureError(f"waited {for_s:.0f} s in vain for {what}")
 
     def _values(self, topic: str) -> list[bytes]:
-        """Return the committed values of a topic that is there."""
+        """Return the committed values of a topic, none if it does not exist."""
         count = topics.partition_counts(self._admin).get(topic, 0)
         partitions = [Partition(topic, n) for n in range(count)]
         begin = offsets(self._admin, partitions, EARLIEST)

@@ -1,7 +1,7 @@
-"""The steps of a test, and what it expects: the same wherever the pipeline runs.
+"""The steps and expectations of a test, the same wherever the pipeline runs.
 
-A step is taken completely before the next one: an expectation sees all that follows from the
-records sent so far, and nothing is still under way.
+Each step is complete before the next one: an expectation sees all effects of the records sent so
+far.
 """
 
 import json
@@ -20,21 +20,21 @@ from tidemark.plan.physical import OperatorPlan, Plan, PortPlan, SourcePlan
 Record = Mapping[str, Any]
 
 _MOVES_TIME_ONLY = {"tidemark.testing": "moves time only"}
-"""No value of any type: the record dies, and moves time as every record that has one."""
+"""A value of no column type: the record becomes a dead letter, but moves time as others do."""
 
 
 class MismatchError(AssertionError):
-    """What was expected is not what is there; the message shows both."""
+    """Expected and actual results differ; the message shows both."""
 
 
 class Scenario(ABC):
-    """A pipeline that runs, and a test that drives it; a context that stops everything."""
+    """A running pipeline that a test drives; as a context manager it ends by stopping it."""
 
     plan: Plan
     raw_partitions: int
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Return the scenario, which runs already."""
         return self
 
     def __exit__(
@@ -51,36 +51,36 @@ class Scenario(ABC):
         """Stop everything."""
 
     def send(self, topic: str, *records: Record | bytes, partition: int = 0) -> None:
-        """Send records to a partition of a raw topic: mappings as JSON, bytes as they are."""
+        """Send records to a partition of a raw topic: mappings as JSON, bytes unchanged."""
         self._source(topic)
         self._send(topic, partition, [_encoded(record) for record in records])
 
     def advance(self, topic: str, event_time: Any, partition: int | None = None) -> None:
-        """Move event time and nothing else, in all partitions of a raw topic or in one.
+        """Move only event time, in one partition of a raw topic or in all.
 
-        ``event_time``: as a record of the topic has it.  The watermark follows as it does behind a
-        record of that time.
+        ``event_time``: in the form of the topic's records.  The watermark moves as after a record
+        with that time.
 
         Raises:
-            ConfigurationError: the topic's event time is no column, or its only one; send a record
-                instead.
+            ConfigurationError: the topic's event time is not a column, or its only column; send a
+                record instead.
         """
         source = self._source(topic)
         time = source.event_time
         others = [name for name in source.schema if name != getattr(time, "column", None)]
         if not isinstance(time, ColumnTime) or not others:
             raise ConfigurationError(
-                f"advance({topic!r}): its event time is no column beside others; use send()"
+                f"advance({topic!r}): its event time is not one column among others; use send()"
             )
         record = {time.column: event_time, others[0]: _MOVES_TIME_ONLY}
         for each in range(self.raw_partitions) if partition is None else [partition]:
             self._send(topic, each, [_encoded(record)])
 
     def idle(self, topic: str, silence: Duration | None = None, partition: int = 0) -> None:
-        """Let a partition be silent for so long, by default as long as makes it idle.
+        """Let a partition be silent, by default for as long as makes it idle.
 
-        In this process no time passes, and no other partition is silent.  On a broker this waits,
-        and every partition that nothing is sent to is silent as well.
+        In process, no time passes and no other partition is silent.  On a broker this waits, and
+        all partitions without new records are silent as well.
         """
         source = self._source(topic)
         silence_ms = source.idle_after_ms if silence is None else duration_ms(silence, "idle()")
@@ -92,14 +92,14 @@ class Scenario(ABC):
 
     @abstractmethod
     def crash(self, service: str) -> None:
-        """End a service without a word, as ``kill -9`` does; what follows is left undone."""
+        """End a service at once, as ``kill -9`` does; its further work waits for ``restart``."""
 
     @abstractmethod
     def restart(self, service: str) -> None:
-        """Start a service that crashed; it goes on from its last commit."""
+        """Start a crashed service; it continues from its last commit."""
 
     def published(self, name: str) -> list[dict[str, Any]]:
-        """Return all panes of an output in the order of publication in each partition."""
+        """Return all panes of an output, in the order of publication within each partition."""
         self._settle()
         return self._records(self._operator(name).results)
 
@@ -110,53 +110,53 @@ class Scenario(ABC):
         return [pane for pane in last.values() if not pane.get(RETRACTED)]
 
     def late(self, name: str) -> list[dict[str, Any]]:
-        """Return the late rows of an output; the row itself is ``row``."""
+        """Return the late rows of an output; field ``row`` has the row itself."""
         operator = self._operator(name)
         self._settle()
         late = [each for each in operator.published if each.port.kind == LATE]
         return [record for each in late for record in self._records(each)]
 
     def dead_letters(self) -> list[dict[str, Any]]:
-        """Return the dead letters, but for those of ``advance``."""
+        """Return the dead letters, without those of ``advance``."""
         self._settle()
         marker = json.dumps(_MOVES_TIME_ONLY)
         return [each for each in self._dead_letters() if marker not in (each["value"] or "")]
 
     def expect_panes(self, name: str, *expected: Record) -> None:
-        """Expect that a sink holds just these panes, in any order.
+        """Expect that a sink holds exactly these panes, in any order.
 
-        Only fields that ``expected`` names are compared; each must name the same ones.
+        Only fields that ``expected`` names are compared; all panes must name the same fields.
 
         Raises:
-            MismatchError: it holds others.
+            MismatchError: the sink holds other panes.
         """
         _expect(f"panes of {name}", self.panes(name), expected)
 
     def expect_published(self, name: str, *expected: Record) -> None:
-        """Expect that just these panes were published, corrections and early ones among them.
+        """Expect that exactly these panes were published, with corrections and early panes.
 
-        How many corrections there are depends on how records were cut into segments: on a broker,
-        only panes on close and when final are the same each time.
+        The number of corrections depends on how records are cut into segments.  On a broker, only
+        panes on close and final panes are the same in each run.
 
         Raises:
-            MismatchError: others were.
+            MismatchError: other panes were published.
         """
         _expect(f"published panes of {name}", self.published(name), expected)
 
     def expect_late(self, name: str, *expected: Record) -> None:
-        """Expect just these late rows of an output; fields of the row itself may be named too.
+        """Expect exactly these late rows of an output; fields of the row itself may be named too.
 
         Raises:
-            MismatchError: there are others.
+            MismatchError: there are other late rows.
         """
         rows = [{**row["row"], **row} for row in self.late(name)]
         _expect(f"late rows of {name}", rows, expected)
 
     def expect_dead_letters(self, *expected: Record) -> None:
-        """Expect just these dead letters.
+        """Expect exactly these dead letters.
 
         Raises:
-            MismatchError: there are others.
+            MismatchError: there are other dead letters.
         """
         _expect("dead letters", self.dead_letters(), expected)
 
@@ -189,7 +189,7 @@ class Scenario(ABC):
 
     @abstractmethod
     def _settle(self) -> None:
-        """Wait until everything that follows from what was sent is there."""
+        """Wait until all effects of the records sent are visible."""
 
     @abstractmethod
     def _records(self, port: PortPlan) -> list[dict[str, Any]]:
@@ -205,7 +205,7 @@ def _encoded(record: Record | bytes) -> bytes:
 
 
 def _expect(what: str, found: Sequence[Record], expected: Sequence[Record]) -> None:
-    """Compare the fields that are named, as bags."""
+    """Compare the named fields of two collections, in any order."""
     fields = sorted({field for record in expected for field in record})
     for record in expected:
         missing = sorted(set(fields) - set(record))
@@ -219,7 +219,7 @@ def _expect(what: str, found: Sequence[Record], expected: Sequence[Record]) -> N
 
 
 def _shown(record: Record, fields: Sequence[str]) -> str:
-    """Write the fields, all but marks of bounded input where none are named."""
+    """Return the fields as JSON; without names all fields except END_OF_INPUT."""
     names = fields or [name for name in record if name != END_OF_INPUT]
     return json.dumps({name: record.get(name) for name in names}, ensure_ascii=False, default=str)
 

@@ -167,4 +167,4 @@ def test_a_static_member_cannot_use_the_new_protocol(broker):
     with Stack(broker, "neither", **env) as stack:
         stack.start("ingest")
         assert stack.process("ingest").wait(30) == 2
-        assert "not with TIDEMARK_GROUP_PROTOCOL=consumer" in stack.log("ingest")
+        assert "not possible with TIDEMARK_GROUP_PROTOCOL=consumer" in stack.log("ingest")

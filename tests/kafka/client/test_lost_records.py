@@ -105,5 +105,5 @@ def test_a_log_made_anew(filled, kept):
 
     line = stopped_with(filled, "windowing")
     assert log in line
-    assert ("made anew" if kept else "nothing is committed, but") in line
+    assert ("created again" if kept else "nothing is committed, but") in line
     assert filled.results("pops") == []

@@ -38,10 +38,10 @@ def test_topics_are_created_once_and_then_verified(admin):
     ("partitions", "config", "fault"),
     [
         (3, {}, "3 partitions where the pipeline needs 2"),
-        (2, {"message.timestamp.type": "CreateTime"}, "CreateTime, needed is LogAppendTime"),
-        (2, {"retention.ms": "60000"}, "retention.ms=60000, needed is at least 604800000"),
-        (2, {"cleanup.policy": "compact"}, "cleanup.policy=compact, needed is delete"),
-        (2, {"max.message.bytes": "1048588"}, "max.message.bytes=1048588, needed is at least"),
+        (2, {"message.timestamp.type": "CreateTime"}, "CreateTime where it needs LogAppendTime"),
+        (2, {"retention.ms": "60000"}, "retention.ms=60000 where it needs at least 604800000"),
+        (2, {"cleanup.policy": "compact"}, "cleanup.policy=compact where it needs delete"),
+        (2, {"max.message.bytes": "1048588"}, "max.message.bytes=1048588 where it needs at least"),
     ],
 )
 def test_a_topic_with_other_settings_is_refused(admin, partitions, config, fault):
@@ -63,7 +63,9 @@ def test_a_topic_that_takes_smaller_messages_is_refused_with_what_it_needs(admin
     created = admin.create_topics([NewTopic(topic.name, topic.partitions, 1, config=settings)])
     created[topic.name].result()
 
-    fault = f"topic {topic.name} exists with max.message.bytes=1048588, needed is at least 16777216"
+    fault = (
+        f"topic {topic.name} exists with max.message.bytes=1048588 where it needs at least 16777216"
+    )
     with pytest.raises(ConfigurationError, match=f"^{fault}$"):
         ensure(admin, [topic], -1)
 

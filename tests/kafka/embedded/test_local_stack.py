@@ -15,7 +15,7 @@ import pytest
 
 from tidemark.embedded import stack
 from tidemark.embedded.broker import is_free
-from tidemark.embedded.state import running
+from tidemark.embedded.state import running_stack
 from tidemark.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def test_up_again_changes_nothing(folder):
 
     again = stack.up(folder, "examples.game")
 
-    assert again == running(folder)
+    assert again == running_stack(folder)
     assert stack.status(folder) == before
     assert [each.name for each in before] == ["broker", "ingest", "sessions", "sink", "windowing"]
     assert {each.state for each in before} == {"RUNNING"}
@@ -94,15 +94,15 @@ def test_moves_typed_into_the_console_producer_come_out_of_the_console_consumer(
 
 
 def test_down_leaves_no_process_and_no_port_and_twice_is_once(folder):
-    there = running(folder)
-    assert there
-    pids = [there.pid, *(each.pid for each in stack.status(folder))]
+    running = running_stack(folder)
+    assert running
+    pids = [running.pid, *(each.pid for each in stack.status(folder))]
 
     assert stack.down(folder)
 
     assert not [each for each in pids if Path(f"/proc/{each}").exists()]
-    assert is_free(int(there.address.split(":")[1]))
-    assert not Path(there.socket).parent.exists()
+    assert is_free(int(running.address.split(":")[1]))
+    assert not Path(running.socket).parent.exists()
     assert not stack.down(folder)
     assert stack.status(folder) == []
 

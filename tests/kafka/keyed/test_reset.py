@@ -164,7 +164,7 @@ def test_a_reset_that_dies_before_its_commit_is_completed_by_the_next(broker, mo
         planned = Reset(stack.config, stack.admin, Scope(stack.plan, delete_results=True))
         with monkeypatch.context() as patched:
             patched.setattr(
-                "tidemark.runtime.keyed.reset.commit_outside", lambda *_: sys.exit("killed")
+                "tidemark.runtime.keyed.reset.commit_for_group", lambda *_: sys.exit("killed")
             )
             with pytest.raises(SystemExit):
                 planned.run()

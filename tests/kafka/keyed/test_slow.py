@@ -61,7 +61,7 @@ def _end_expired(stack: Stack) -> None:
     assert stack.process("windowing").wait(60) == 1
     (line,) = [line for line in stack.log("windowing").splitlines() if " ERROR   win" in line]
     assert "a transaction was open for " in line
-    assert "TIDEMARK_TRANSACTION_TIMEOUT_MS is 1000, so the broker ended it" in line
+    assert "longer than TIDEMARK_TRANSACTION_TIMEOUT_MS=1000: the broker aborted it" in line
     stack.start("windowing")
 
 

@@ -80,7 +80,7 @@ def test_a_service_without_a_broker_is_live_and_not_ready(tmp_path, port):
         stack.start("ingest", TIDEMARK_HTTP_PORT=str(port), **patient)
         wait_until(lambda: ask(port, "ready")[0] == 200, "readiness")
         broker.stop()
-        await_reason(port, "ready", "no broker answers since")
+        await_reason(port, "ready", "no broker has answered for")
         assert ask(port, "live")[0] == 200
 
         stack.kill()
@@ -94,7 +94,7 @@ def test_a_stuck_loop_is_not_live(broker, port):
         stack.start("ingest", TIDEMARK_HTTP_PORT=str(port))
         wait_until(lambda: ask(port, "ready")[0] == 200, "readiness")
         stack.move("a", T)
-        await_reason(port, "live", "the loop is stuck for")
+        await_reason(port, "live", "the loop has been stuck for")
         assert ask(port, "live")[0] == 503
 
 

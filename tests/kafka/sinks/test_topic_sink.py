@@ -69,7 +69,7 @@ class TestOtherCluster(SinkContract):
 
 def test_a_cluster_that_is_away_is_tried_again():
     sink = OtherClusterSink(f"kafka://127.0.0.1:{free_port()}/copy?message.timeout.ms=500")
-    sink._twins._most_bytes["copy.game.pops"] = 2**20
+    sink._targets._most_bytes["copy.game.pops"] = 2**20
     for _ in range(2):
         with pytest.raises(UnavailableError, match=r"Kafka at 127\.0\.0\.1"):
             sink.write([batch([pane("ann", 0, 1)])])
@@ -79,7 +79,7 @@ def test_a_cluster_that_is_away_is_tried_again():
 @pytest.mark.parametrize("address", ["kafka:", "kafka://localhost:9092", "kafka:a/b"])
 def test_an_address_without_a_prefix_is_refused(address):
     kind = OtherClusterSink if "//" in address else TopicSink
-    with pytest.raises(ConfigurationError, match="is no prefix of topics"):
+    with pytest.raises(ConfigurationError, match="is not a valid prefix"):
         kind(address if "//" in address else address.removeprefix("kafka:"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from tidemark.core.time.segment import ROW_COLUMNS, Segment, SourceMark
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
-from tidemark.runtime.archive.archive import Archive, Archived, ArchiveFile, covered, tiled
+from tidemark.runtime.archive.archive import Archive, ArchivedSegment, ArchiveFile, covered, tiled
 from tidemark.runtime.archive.task import _days
 from tidemark.serde.segments import encode_segment
 
@@ -27,8 +27,8 @@ def value(offset: int) -> bytes:
     return encode_segment(Segment(0, 0, (mark,), {"moves": 1}, 5, {"pops": rows}))
 
 
-def segments(begin: int, end: int, at_ms: int = 0) -> list[Archived]:
-    return [Archived(offset, at_ms, value(offset)) for offset in range(begin, end)]
+def segments(begin: int, end: int, at_ms: int = 0) -> list[ArchivedSegment]:
+    return [ArchivedSegment(offset, at_ms, value(offset)) for offset in range(begin, end)]
 
 
 def file(begin: int, end: int) -> ArchiveFile:

@@ -30,5 +30,5 @@ def test_foreign_metadata_stops_with_the_partition(text):
 
 
 def test_a_topic_made_anew_stops():
-    with pytest.raises(StateError, match=r"moves/0.*made anew.*tidemark reset"):
+    with pytest.raises(StateError, match=r"moves/0.*created again.*tidemark reset"):
         check_topic(SOURCE, "another", "moves/0")

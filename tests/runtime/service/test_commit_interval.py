@@ -2,28 +2,28 @@ from itertools import pairwise
 
 import pytest
 
-from tidemark.runtime.service.commit_interval import Pace
+from tidemark.runtime.service.commit_interval import CommitInterval
 
 
 class Commits:
     """Commits that take no time, each when it is due; ``busy``: share of the time without waits."""
 
     def __init__(self, least_ms: int = 50, most_ms: int = 500) -> None:
-        self._pace = Pace(least_ms, most_ms, now_s=0.0)
+        self._commit_interval = CommitInterval(least_ms, most_ms, now_s=0.0)
         self._now_s = 0.0
 
     @property
     def interval_ms(self) -> int:
-        return round(self._pace.until_due_s(self._now_s) * 1000)
+        return round(self._commit_interval.until_due_s(self._now_s) * 1000)
 
     def commit(self, busy: float) -> int:
         """Return the interval after it."""
         return self.commit_after(self.interval_ms, busy)
 
     def commit_after(self, elapsed_ms: float, busy: float) -> int:
-        self._pace.waited(elapsed_ms / 1000 * (1 - busy))
+        self._commit_interval.waited(elapsed_ms / 1000 * (1 - busy))
         self._now_s += elapsed_ms / 1000
-        self._pace.committed(self._now_s, self._now_s)
+        self._commit_interval.committed(self._now_s, self._now_s)
         return self.interval_ms
 
 
@@ -36,7 +36,7 @@ def lengthened() -> Commits:
 
 
 def test_a_commit_is_due_after_the_least_interval():
-    pace = Pace(100, 1000, now_s=0.0)
+    pace = CommitInterval(100, 1000, now_s=0.0)
     assert pace.until_due_s(0.0625) == pytest.approx(0.0375)
     assert pace.until_due_s(0.1) == 0.0
     assert pace.until_due_s(5.0) == 0.0
@@ -118,14 +118,14 @@ def test_an_interval_that_may_not_grow_stays():
 
 
 def test_an_interval_begins_with_the_commit_and_not_behind_it():
-    pace = Pace(100, 1000, now_s=0.0)
+    pace = CommitInterval(100, 1000, now_s=0.0)
     pace.waited(0.06)
     pace.committed(0.1, 0.14)
     assert pace.until_due_s(0.14) == pytest.approx(0.06)
 
 
 def test_commits_that_take_longer_than_the_interval_make_it_longer():
-    pace = Pace(100, 1000, now_s=0.0)
+    pace = CommitInterval(100, 1000, now_s=0.0)
     for begun_s in (0.1, 0.3, 0.5, 0.7):
         pace.committed(begun_s, begun_s + 0.2)
     assert pace.until_due_s(0.9) == pytest.approx(0.2)

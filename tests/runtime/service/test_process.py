@@ -6,8 +6,8 @@ from typing import Any
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.runtime.config import Config
-from tidemark.runtime.service.batch_sizer import Portion
-from tidemark.runtime.service.commit_interval import Pace
+from tidemark.runtime.service.batch_sizer import BatchSizer
+from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.health import Health
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.telemetry import Telemetry
@@ -67,7 +67,10 @@ def process_of(work: Taking, outbox: Committing, member: Reading) -> Any:
     process.outbox, process.member = outbox, member
     process._work, process._failed, process._in_hand = work, False, []
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
-    process._pace, process._portion = Pace(100, 500, 0.0), Portion(work.batch, 30_000)
+    process._commit_interval, process._batch_sizer = (
+        CommitInterval(100, 500, 0.0),
+        BatchSizer(work.batch, 30_000),
+    )
     return process
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tidemark.partition import Partition
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.service.health import Health
 from tidemark.runtime.service.stats import (
     Account,
@@ -50,7 +50,7 @@ def full() -> Account:
 def telemetry():
     told = Telemetry(Config(slot="7"), "p", "windowing", Health("p.windowing", 60.0))
     told.committed(0.02)
-    told.tell(lambda _: full(), {LOG: 20})
+    told.publish(lambda _: full(), {LOG: 20})
     return told
 
 
@@ -74,7 +74,7 @@ def test_a_record_has_the_counts_of_the_work_and_the_commits(stats):
 
 
 def test_the_longest_commit_is_that_since_the_record_before(telemetry):
-    telemetry.tell(lambda _: full(), {LOG: 20})
+    telemetry.publish(lambda _: full(), {LOG: 20})
     assert telemetry.metrics.latest.commits.longest_ms == 0.0
 
 
@@ -86,9 +86,9 @@ def test_lag_is_unknown_until_all_ends_are_known():
 
 
 def test_a_clock_stands_since_the_first_of_equal_readings():
-    standing = Standing()
+    last_moved = LastMoved()
     readings = [(5, 100), (5, 200), (6, 300), (6, 400)]
-    assert [standing.since_ms("c", *each) for each in readings] == [100, 100, 300, 300]
+    assert [last_moved.since_ms("c", *each) for each in readings] == [100, 100, 300, 300]
 
 
 def test_metrics_are_those_of_the_page(telemetry):

@@ -1,9 +1,9 @@
-"""ISO 8601 texts as event time: int64 milliseconds UTC, or the reason why it is absent.
+"""ISO 8601 texts to event time: int64 milliseconds UTC, or a reason why there is none.
 
-A text is a date, ``T`` or a space, a time with optional seconds and fraction (to the nanosecond,
+Texts have a date, ``T`` or a space, a time with optional seconds and fraction (to the nanosecond,
 floored to ms), and ``Z``, ``+02``, ``+0200`` or ``+02:00``.  A text without an offset needs the
-source's zone, and must name exactly one instant there: a local time that a clock change skipped or
-repeated is refused.  Leap seconds (``:60``) are refused.
+source's zone, and must name exactly one instant there: not one that a change of the clocks skipped
+or repeated.  Leap seconds (``:60``) are no instants.
 """
 
 import numpy as np
@@ -14,14 +14,12 @@ Times = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _TEXT = (
-    r"^([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})"
+    r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})"
     r"(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?(?:[Zz]|([+-])([0-9]{2})(?::?([0-9]{2}))?)?$"
 )
 _NAIVE = r"[Tt ][^Zz+-]+$"
 _PARTS = (
-    "year",
-    "month",
-    "day",
+    "date",
     "hour",
     "minute",
     "second",
@@ -30,19 +28,23 @@ _PARTS = (
     "hours",
     "minutes",
 )
-_LAST_DAY = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_NUMBERS = ("hour", "minute", "second", "hours", "minutes")
+_DAY_MS = 86_400_000
 
 
 def text_times(column: pl.Series, zone: str | None) -> tuple[Times, Mask, Mask, Mask]:
-    """Return the ms of each text, and three masks of texts without an event time.
+    """Return the ms of each text, and three masks of those that are none.
 
-    The masks: not an ISO 8601 text; no offset and no zone; not exactly one instant in the zone.
+    The masks: no ISO 8601 text; no offset and no zone; no single instant in the zone.
     """
     parts = column.str.extract_groups(_TEXT).struct.unnest()
     parts.columns = _PARTS
-    number = {name: _number(parts[name]) for name in _PARTS if name not in ("fraction", "sign")}
-    bad = parts["year"].is_null().to_numpy() | ~_on_the_calendar(number)
-    ms = _civil_ms(number) + _fraction_ms(parts["fraction"]) - _offset_ms(number, parts["sign"])
+    number = {name: _number(parts[name]) for name in _NUMBERS}
+    date = parts["date"].str.to_date("%Y-%m-%d", strict=False)
+    bad = (date.is_null() | (date.dt.year() < 1)).fill_null(True).to_numpy() | ~_in_a_day(number)
+    day_ms = date.cast(pl.Int64).fill_null(0).to_numpy() * _DAY_MS
+    time_ms = _time_ms(number) + _fraction_ms(parts["fraction"])
+    ms = day_ms + time_ms - _offset_ms(number, parts["sign"])
     naive = column.str.contains(_NAIVE).fill_null(False).to_numpy() & ~bad
     nowhere = np.zeros(len(ms), np.bool_)
     if zone is None or not naive.any():
@@ -65,30 +67,21 @@ def _offset_ms(number: dict[str, Times], sign: pl.Series) -> Times:
     return offset
 
 
-def _on_the_calendar(number: dict[str, Times]) -> Mask:
-    year, month = number["year"], number["month"]
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    last_day = _LAST_DAY[np.clip(month, 0, 12)] + (leap & (month == 2))
+def _in_a_day(number: dict[str, Times]) -> Mask:
     in_day = (number["hour"] < 24) & (number["minute"] < 60) & (number["second"] < 60)
     offset_fits = (number["hours"] < 24) & (number["minutes"] < 60)
-    dated = (month >= 1) & (month <= 12) & (number["day"] >= 1) & (number["day"] <= last_day)
-    fits: Mask = (year > 0) & dated & in_day & offset_fits
+    fits: Mask = in_day & offset_fits
     return fits
 
 
-def _civil_ms(number: dict[str, Times]) -> Times:
-    """Return the ms since 1970 of Gregorian dates and times; years are counted from March."""
-    march_month = (number["month"] + 9) % 12
-    year = number["year"] - (number["month"] <= 2)
-    before_year = 365 * year + year // 4 - year // 100 + year // 400
-    days = before_year + (153 * march_month + 2) // 5 + number["day"] - 1 - 719_468
-    hours = days * 24 + number["hour"]
-    ms: Times = ((hours * 60 + number["minute"]) * 60 + number["second"]) * 1_000
+def _time_ms(number: dict[str, Times]) -> Times:
+    minutes = number["hour"] * 60 + number["minute"]
+    ms: Times = (minutes * 60 + number["second"]) * 1_000
     return ms
 
 
 def _in_zone(ms: Times, naive: Mask, zone: str) -> tuple[Times, Mask]:
-    """Return ms with the naive times read in the zone, and a mask of those without one instant."""
+    """Read the naive times as local ones; tell which are not exactly one instant."""
     local = pl.Series(ms[naive]).cast(pl.Datetime("ms"))
     instants = local.dt.replace_time_zone(zone, ambiguous="null", non_existent="null").cast(
         pl.Int64

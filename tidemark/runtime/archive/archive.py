@@ -1,11 +1,13 @@
 """An archive of log topics: Avro object container files that outlive Kafka's retention.
 
 ``PLACE/<log>/date=YYYY-MM-DD/PARTITION-BEGIN-END.avro`` holds the segments of a log partition from
-one offset to another, exclusive, with the broker's time; its date is the broker's too, in UTC.  A
-file appears whole.  Since a segment's offset says which one it is, files may overlap, of writers
-that did not know of each other, and still tell one history: readers go by offset.
+offset BEGIN to END, exclusive, with the broker's time.  The date is that of the broker's time, in
+UTC.  A file appears complete.
 
-Any Avro tool reads them; the schema is that of a segment, with its offset and time beside it.
+Two writers that do not know of each other may write overlapping files.  Readers go by offset, which
+identifies a segment, so such files still give one history.
+
+Any Avro tool can read the files.  The schema is that of a segment, plus its offset and time.
 """
 
 import contextlib
@@ -43,8 +45,8 @@ _SCHEMA = fastavro.parse_schema(
 )
 
 
-class Archived(NamedTuple):
-    """A segment on its way into an archive: its message's offset, time and value."""
+class ArchivedSegment(NamedTuple):
+    """A segment to archive: offset, broker time (ms UTC) and value of its message."""
 
     offset: int
     timestamp_ms: int
@@ -52,13 +54,13 @@ class Archived(NamedTuple):
 
     @property
     def date(self) -> str:
-        """The day on which the broker took it, in UTC."""
+        """The UTC date of the broker's time, as YYYY-MM-DD."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC).date().isoformat()
 
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """A file, or what is wanted of it: some offsets of a log partition; ``end`` is exclusive."""
+    """A file, or the part of a file to read: offsets ``begin`` to ``end``, exclusive."""
 
     place: str
     path: str
@@ -68,20 +70,22 @@ class ArchiveFile:
 
 
 class ArchiveAwayError(InfrastructureError):
-    """The archive cannot be reached now."""
+    """The archive cannot be reached; a restart may help."""
 
 
 class Archive:
-    """A folder, or a URI that Arrow knows (s3, gs, hdfs, ...)."""
+    """An archive in a folder, or at a URI that Arrow knows (s3, gs, hdfs, ...)."""
 
     def __init__(self, place: str) -> None:
-        """Look for the place; it is made with the first file.
+        """Find the file system of ``place``; the first file creates the folder.
 
         Raises:
-            ConfigurationError: it is empty, or Arrow knows no such file system.
+            ConfigurationError: ``place`` is empty, or Arrow knows no such file system.
         """
         if not place:
-            raise ConfigurationError("TIDEMARK_ARCHIVE is not set: where is the archive?")
+            raise ConfigurationError(
+                "TIDEMARK_ARCHIVE is not set: set it to a folder or a URI such as s3://bucket/logs"
+            )
         self.place = place
         path = place if "://" in place else str(Path(place).absolute())
         try:
@@ -96,7 +100,7 @@ class Archive:
         return without_password(self.place, f"archive {self.place}: {error}")
 
     def files(self, topic: str) -> list[ArchiveFile]:
-        """Return the files of a log."""
+        """Return the files of a log topic, in no order."""
         folder = f"{self._root}/{topic}"
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
         with self._reached():
@@ -111,13 +115,15 @@ class Archive:
         return ArchiveFile(self.place, path, Partition(topic, number), begin, end)
 
     def topic_id(self, file: ArchiveFile) -> str:
-        """Return the id of the topic that a file was written from."""
+        """Return the id of the topic that a file was written from, empty if the file has none."""
         with self._reached(), self._stream(file.path) as stream:
             metadata: Mapping[str, str] = fastavro.reader(stream).metadata
         return metadata.get(_TOPIC_ID, "")
 
-    def write(self, at: Partition, begin: int, end: int, id_: str, of: Sequence[Archived]) -> None:
-        """Write the segments of one day between two offsets as a file."""
+    def write(
+        self, at: Partition, begin: int, end: int, id_: str, of: Sequence[ArchivedSegment]
+    ) -> None:
+        """Write segments of one date to a file; ``end``: exclusive; ``id_``: of the topic."""
         folder = f"{self._root}/{at.topic}/date={of[0].date}"
         name = f"{at.number}-{begin}-{end}.avro"
         half = f"{folder}/.{name}"
@@ -139,7 +145,7 @@ class Archive:
             self._to_disk(folder)
 
     def _to_disk(self, path: str) -> None:
-        """Wait until the disk has a local file or folder."""
+        """Flush a file or folder to disk, if the archive is local."""
         if isinstance(self._system, fs.LocalFileSystem):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -148,7 +154,7 @@ class Archive:
                 os.close(descriptor)
 
     def read(self, path: str, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Yield offsets and values of a file's segments from one offset to another, in order.
+        """Yield offset and value of a file's segments from ``begin`` to ``end``, in order.
 
         Raises:
             StateError: the file is damaged; names it and the last offset read.
@@ -165,7 +171,7 @@ class Archive:
             raise StateError(f"{path}: cannot be read behind offset {last}: {error}") from error
 
     def _stream(self, path: str) -> pa.NativeFile:
-        """Open a file; Avro's small reads are no requests of their own."""
+        """Open a file with a buffer, so that Avro's small reads are not separate requests."""
         return self._system.open_input_stream(path, buffer_size=_BUFFER_BYTES)
 
     @contextlib.contextmanager
@@ -177,7 +183,7 @@ class Archive:
 
 
 def covered(files: Sequence[ArchiveFile]) -> list[tuple[int, int]]:
-    """Return the ranges of offsets that files of one log partition cover together, in order."""
+    """Return the offset ranges that files of one log partition cover together, in order."""
     ranges: list[tuple[int, int]] = []
     for begin, end in sorted((file.begin, file.end) for file in files):
         if ranges and begin <= ranges[-1][1]:
@@ -188,9 +194,9 @@ def covered(files: Sequence[ArchiveFile]) -> list[tuple[int, int]]:
 
 
 def tiled(files: Sequence[ArchiveFile], begin: int, end: int) -> list[ArchiveFile]:
-    """Cut files of one log partition to ranges without gap and overlap, from ``begin`` on.
+    """Return parts of files that cover one log partition from ``begin`` on, without overlap.
 
-    As far as they go, at most to ``end``.
+    The parts end at ``end``, or earlier at the first gap.
     """
     tiles = []
     reached = begin

@@ -1,7 +1,8 @@
-"""The archive service: log topics in, files out (runtime/archive/archive.py).
+"""The archive service: reads log topics, writes files (runtime/archive/archive.py).
 
-The files say how far it got; offsets committed in Kafka follow them and show the lag.  So a crash
-between a file and its commit repeats nothing, and one before the file is complete leaves nothing.
+The files are the positions; offsets committed in Kafka follow them and only show the lag.  So a
+crash between a file and its commit repeats nothing, and a crash before a file is complete leaves no
+file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +14,9 @@ from confluent_kafka import Message, TopicPartition
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.archive.archive import Archive, Archived
+from tidemark.runtime.archive.archive import Archive, ArchivedSegment
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.process import Process
@@ -26,12 +27,12 @@ _MOST_HELD_BYTES = 64 * 2**20
 
 
 @dataclass
-class _Log:
-    """One log partition that this process owns; ``reached``: where the next file begins."""
+class _LogState:
+    """One log partition that this process owns; ``reached``: the begin of the next file."""
 
     topic_id: str
     reached: int
-    held: list[Archived] = field(default_factory=list)
+    held: list[ArchivedSegment] = field(default_factory=list)
     committed: int = -1
 
 
@@ -43,15 +44,15 @@ class ArchiveTask:
     archive: Archive
     batch: int = 64
     gathers: bool = True
-    _logs: dict[Partition, _Log] = field(default_factory=dict)
+    _logs: dict[Partition, _LogState] = field(default_factory=dict)
     _held_bytes: int = 0
     _segments: int = 0
 
     def __post_init__(self) -> None:
-        self._ends = Ends(self.process.admin)
+        self._ends = EndOffsets(self.process.admin)
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
-        """Go on where the files end; where there are none, where the log begins."""
+        """Return where the files end; without files, where the log begins."""
         topics = {start.partition.topic for start in starts}
         ids = topic_ids(self.process.admin, topics)
         files = [file for topic in topics for file in self.archive.files(topic)]
@@ -65,40 +66,40 @@ class ArchiveTask:
                 offset = last.end
                 if self.archive.topic_id(last) != topic_id:
                     raise StateError(
-                        f"{at}: the topic was made anew since {last.path} was written; take "
-                        "another TIDEMARK_ARCHIVE for its new life"
+                        f"{at}: the topic was deleted and created again since {last.path} was "
+                        "written; set TIDEMARK_ARCHIVE to another place"
                     )
-            self._logs[at] = _Log(topic_id, offset)
+            self._logs[at] = _LogState(topic_id, offset)
             begun.append(Start(at, offset, start.metadata))
         return begun
 
     def assigned(self, _starts: Sequence[Start]) -> None:
-        """Do nothing: all is known from ``starting``."""
+        """Do nothing: ``starting`` has prepared the partitions."""
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
-        """Forget partitions that others own now."""
+        """Forget partitions that were revoked."""
         for partition in partitions:
             self._logs.pop(partition, None)
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Hold segments until there is a file of them."""
+        """Hold segments until the next commit writes a file."""
         for message in messages:
             value = message.value() or b""
-            segment = Archived(message.offset() or 0, message.timestamp()[1], value)
+            segment = ArchivedSegment(message.offset() or 0, message.timestamp()[1], value)
             self._logs[Partition(message.topic() or "", message.partition() or 0)].held.append(
                 segment
             )
             self._held_bytes += len(value)
 
     def tick(self) -> None:
-        """Write early what would become too much."""
+        """Commit early if the held segments take too much memory."""
         if self._held_bytes > _MOST_HELD_BYTES:
             self.process.settle()
         if self._logs and self._ends.poll(self._logs, now_ms()) is not None:
             self.process.member.refresh_positions()
 
     def checkpoint(self) -> Sequence[TopicPartition]:
-        """Write files; return the offsets behind them."""
+        """Write the held segments to files; return the offsets behind them."""
         for at, log in self._logs.items():
             for day in _days(log.held):
                 end = day[-1].offset + 1
@@ -117,7 +118,7 @@ class ArchiveTask:
                 yield TopicPartition(*at, position)
 
     def waits(self) -> Sequence[str]:
-        """Return nothing: it never waits."""
+        """Return nothing: the archive never waits."""
         return ()
 
     def figures(self) -> Mapping[str, object]:
@@ -132,19 +133,19 @@ class ArchiveTask:
         return Account(self._segments, self._segments, self._ends.known)
 
 
-def _days(segments: Sequence[Archived]) -> Iterator[list[Archived]]:
+def _days(segments: Sequence[ArchivedSegment]) -> Iterator[list[ArchivedSegment]]:
     """Split segments where the date changes."""
     for _, day in groupby(segments, lambda each: each.date):
         yield list(day)
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Archive the logs of a pipeline until told to stop."""
+    """Archive the logs of a pipeline until a stop signal."""
     archive = Archive(config.archive)
     interval_ms = config.archive_interval_ms
     own = config.model_copy(
         update={
-            "guarantee": "at-least-once",  # offsets follow the files, and never say more
+            "guarantee": "at-least-once",  # offsets follow the files and are never ahead of them
             "commit_interval_ms": interval_ms,
             "commit_interval_max_ms": interval_ms,
         }

@@ -1,4 +1,4 @@
-"""State backends: where keyed state lies on this machine.  Kafka alone is where it is kept.
+"""State backends: where keyed state is on this machine.  Only Kafka keeps it durably.
 
 May import: runtime.client, core.state and everything below.
 Start with: backend.py.

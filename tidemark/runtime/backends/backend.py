@@ -1,7 +1,7 @@
-"""The backends: keyed state in memory, or in RocksDB where it is larger than that.
+"""State backends: keyed state in memory, or in RocksDB if it is larger than memory.
 
-Which one is chosen changes no result and nothing of what Kafka holds, so it may be another at the
-next start (docs/operations.md, "Local state").
+The choice changes neither results nor the records in Kafka, so a service may start with another
+backend the next time (docs/operations.md, "Local state").
 """
 
 import logging
@@ -28,41 +28,41 @@ _SMALL_BYTES, _LARGE_BYTES = 16 * 2**10, 2 * _MB
 Offsets = tuple[int, int]
 
 _FRAMES = 32
-"""A budget of memory has room for at least so many frames of which a part is needed."""
+"""The memory budget has room for at least this number of partly needed frames."""
 
 
 class Backend(Protocol):
-    """Where a process keeps state besides Kafka."""
+    """Where a process keeps state locally."""
 
     @property
     def store(self) -> BlockStore:
-        """Where the blocks of all operators lie."""
+        """The store for the blocks of all operators."""
 
     def mirrors(self, admin: AdminClient, offsets: Mapping[Partition, Offsets], /) -> Mirrors:
-        """Open the mirrors of changelog partitions, whose first offsets and ends are given."""
+        """Return the mirrors of changelog partitions; ``offsets``: their first offsets and ends."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all files."""
 
 
 class MemoryBackend:
-    """All in memory; a restart reads whole changelogs."""
+    """Keeps all state in memory; a restart reads whole changelogs."""
 
     store: BlockStore = IN_MEMORY
 
     def mirrors(self, _admin: AdminClient, _offsets: Mapping[Partition, Offsets]) -> Mirrors:
-        """Mirror nothing."""
+        """Return no mirrors."""
         return Mirrors({})
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: there are no files."""
 
 
 class RocksBackend:
-    """Blocks in memory up to a budget, the others in RocksDB; and a mirror of every changelog."""
+    """Keeps blocks in memory up to a budget, others in RocksDB, and mirrors every changelog."""
 
     def __init__(self, root: Path, memory_bytes: int) -> None:
-        """Claim a place under ``root``.
+        """Claim a new folder below ``root``.
 
         Raises:
             ConfigurationError: the folder cannot be used.
@@ -74,11 +74,11 @@ class RocksBackend:
 
     @property
     def store(self) -> BlockStore:
-        """The blocks."""
+        """The store for the blocks of all operators."""
         return self._blocks
 
     def mirrors(self, admin: AdminClient, offsets: Mapping[Partition, Offsets]) -> Mirrors:
-        """Open the mirrors that can be opened; of the others, all is read from Kafka."""
+        """Return the mirrors that can be opened; the other changelogs are read from Kafka."""
         ids = topic_ids(admin, {at.topic for at in offsets})
         opened = {at: self._mirror(at, Extent(ids[at.topic], *offsets[at])) for at in offsets}
         return Mirrors({at: mirror for at, mirror in opened.items() if mirror is not None})
@@ -99,13 +99,13 @@ class RocksBackend:
         return mirror
 
     def close(self) -> None:
-        """Let go of the blocks and delete them."""
+        """Delete the blocks and release the folder."""
         self._blocks.close()
         self._claim.discard()
 
 
 def opened_backend(config: Config) -> Backend:
-    """Return the backend of the settings."""
+    """Return the backend that TIDEMARK_STATE_BACKEND names."""
     if config.state_backend == "memory":
         return MemoryBackend()
     return RocksBackend(config.state_dir, config.state_memory_mb * _MB)

@@ -1,38 +1,42 @@
-"""RocksDB, as far as backends need it: keys and values of bytes, and one kind of error.
+"""The part of RocksDB that backends need: keys and values of bytes, and one kind of error.
 
-What RocksDB reads is checked: every block and value carries a checksum.
+RocksDB checks what it reads: every block and value has a checksum.
 """
 
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 
 from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
 
 from tidemark.errors import InfrastructureError
+from tidemark.runtime.retry import retry
 
 _BUFFER_BYTES = 8 * 2**20
 _CACHE_BYTES = 8 * 2**20
 _LARGE_BYTES = 4 * 2**10
 _OPEN_FILES = 256
 
-# While what was written before goes to disk, RocksDB lets writers wait: for ever where the disk has
-# just become full.  So it is told to refuse instead, and is asked again for a while.
+# While earlier writes go to disk, RocksDB makes writers wait, forever if the disk has just become
+# full.  So ``no_slowdown`` makes it refuse the write, and the write is repeated for a while.
 _STALLED = "Write stall"
 _STALL_S = 2.0
 _STALL_STEP_S = 0.01
 
 
 class LocalStoreError(InfrastructureError):
-    """Local files that cannot be read or written: names the folder and the cause."""
+    """Local files cannot be read or written; names the folder and the cause."""
 
 
 class Database:
     """One RocksDB folder, open in this process alone."""
 
     def __init__(self, folder: Path, *, survives: bool) -> None:
-        """Open or create it; ``survives``: whether what was written outlives the process."""
+        """Open or create the folder; ``survives``: whether writes outlive the process.
+
+        Raises:
+            LocalStoreError: the folder cannot be opened.
+        """
         self.folder = folder
         try:
             self._rocks = Rdict(str(folder), _options())
@@ -44,7 +48,7 @@ class Database:
         self._rocks.set_write_options(how)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key."""
+        """Return the value of a key, None if it has none."""
         try:
             found: bytes | None = self._rocks.get(key)
         except Exception as error:
@@ -52,22 +56,21 @@ class Database:
         return found
 
     def write(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Write all or nothing; without a value the key is deleted.
+        """Write all records or none; a value of None deletes the key.
 
         Raises:
-            LocalStoreError: it cannot be written, or not within some seconds.
+            LocalStoreError: the write failed, or was refused for two seconds.
         """
         kept = list(records)
-        patient_until_s = monotonic() + _STALL_S
-        while True:
-            try:
-                self._rocks.write(_batch(kept))
-            except Exception as error:
-                if _STALLED not in str(error) or monotonic() > patient_until_s:
-                    raise self._failed(error) from error
-                sleep(_STALL_STEP_S)
-            else:
-                return
+        try:
+            retry(
+                lambda: self._rocks.write(_batch(kept)),
+                lambda error: _STALLED in str(error),
+                for_s=_STALL_S,
+                pause_s=_STALL_STEP_S,
+            )
+        except Exception as error:
+            raise self._failed(error) from error
 
     def entries(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys that begin with ``prefix``, without it, and their values, in order."""
@@ -78,27 +81,27 @@ class Database:
             while each.valid() and each.key().startswith(prefix):
                 found.append((each.key()[len(prefix) :], each.value()))
                 each.next()
-            each.status()  # raises where it ended because of a fault
+            each.status()  # raises if a fault ended the iteration
         except Exception as error:
             raise self._failed(error) from error
         finally:
-            del each  # while it lives, even in a traceback, the folder stays locked
+            del each  # while it exists, even in a traceback, the folder stays locked
         return found
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         try:
             self._rocks.close()
         except Exception as error:
             raise self._failed(error) from error
 
     def abandon(self) -> None:
-        """Let go of a folder that is to be deleted: nothing need be written to it any more."""
+        """Close a folder that will be deleted; errors do not matter."""
         with suppress(LocalStoreError):
             self.close()
 
     def _failed(self, error: Exception) -> LocalStoreError:
-        # RocksDB names no kinds of errors, and other bindings' errors are no better.
+        # RocksDB has no kinds of errors, only texts.
         return LocalStoreError(f"{self.folder}: {error}")
 
 
@@ -118,8 +121,7 @@ def _options() -> Options:
     options.set_write_buffer_size(_BUFFER_BYTES)
     options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(1)
-    # Most values are large and live shortly: they lie beside the tree, so that merging its levels
-    # does not copy them.
+    # Most values are large and short-lived.  Outside of the tree, merges do not copy them.
     options.set_enable_blob_files(True)
     options.set_min_blob_size(_LARGE_BYTES)
     options.set_enable_blob_gc(True)

@@ -1,10 +1,10 @@
-"""The folder of local state: what is whose, and what nobody needs any more.
+"""The folder of local state, and which process owns which part of it.
 
-    blocks-*/       spilled blocks of one process, worthless when it ends
-    changelogs/     a mirror per changelog partition, for whoever owns the partition next
+    blocks-*/       spilled blocks of one process, worthless when the process ends
+    changelogs/     a mirror per changelog partition, for the next owner of the partition
     *.lock          held by the process that uses the folder of the same name
 
-All of it may be deleted while no process runs (docs/operations.md, "Local state").
+The folder may be deleted while no process runs (docs/operations.md, "Local state").
 """
 
 import fcntl
@@ -22,33 +22,33 @@ _LOCK = ".lock"
 
 
 class Claim:
-    """A folder that this process alone may use, until it lets go or ends."""
+    """A folder that only this process may use, until it releases it or ends."""
 
     def __init__(self, folder: Path, lock: int) -> None:
-        """``lock``: the descriptor of its lock file."""
+        """``lock``: the file descriptor of the lock file."""
         self.folder = folder
         self._lock = lock
 
     def clear(self) -> None:
-        """Delete what is in it."""
+        """Delete the content of the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def discard(self) -> None:
-        """Delete the folder and let go of it."""
+        """Delete the folder and release it."""
         self.clear()
         self.folder.with_name(self.folder.name + _LOCK).unlink(missing_ok=True)
         self.release()
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock."""
         os.close(self._lock)
 
 
 def claimed(folder: Path) -> Claim | None:
-    """Claim a folder, which need not exist; None where another process has it.
+    """Return a claim of a folder, which need not exist; None if another process has it.
 
     Raises:
-        OSError: its parent cannot be written.
+        OSError: the parent folder cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder.with_name(folder.name + _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
@@ -61,10 +61,10 @@ def claimed(folder: Path) -> Claim | None:
 
 
 def claimed_for_blocks(root: Path) -> Claim:
-    """Claim a new folder for blocks; delete those of processes that have ended.
+    """Return a claim of a new folder for blocks; delete those of processes that have ended.
 
     Raises:
-        ConfigurationError: the folder of local state cannot be used.
+        ConfigurationError: ``root`` cannot be used.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def claimed_for_blocks(root: Path) -> Claim:
 
 @contextmanager
 def _alone(root: Path) -> Iterator[None]:
-    """Wait until no other process makes or deletes folders of blocks."""
+    """Return a context that one process at a time enters, to create or delete block folders."""
     lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

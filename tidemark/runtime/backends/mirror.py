@@ -1,10 +1,11 @@
-"""A local copy of a changelog partition, so that a restart reads only its tail from Kafka.
+"""A local copy of a changelog partition: a restart reads only its tail from Kafka.
 
-A mirror holds what the partition holds below an offset: records by key, tombstones applied.  It may
-lag behind; reading the partition from that offset on makes it whole, also where the broker has
-compacted what it stands on (docs/operations.md, "Local state").  It is written after a commit of Kafka's
-has succeeded, and nothing is decided by it alone: the sequence numbers of the changelog prove that
-what was read is the state of the committed offset.
+A mirror holds the records of the partition below an offset: the newest value of each key, without
+tombstones.  It may lag behind.  Reading the partition from that offset on completes it, even where
+the broker has compacted the records that it was made of (docs/operations.md, "Local state").
+
+A mirror is written after a commit of Kafka's has succeeded, and decides nothing alone: the sequence
+numbers of the changelog prove that the state read is that of the committed offset.
 """
 
 import json
@@ -16,15 +17,16 @@ from tidemark.runtime.backends.folder import Claim
 
 _VERSION = 1
 _MARK, _SIZE, _VALUE = b"mark", b"size/", b"value/"
-"""What a mirror says of itself; and of each record its size and value, so that keys are found
-without reading values."""
+"""Keys: of the mirror's own position, and per record of its size and its value.
+
+Sizes are apart from values, so that keys are found without reading values."""
 
 Record = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A changelog partition as the broker knows it: the id of its topic, and its offsets."""
+    """A changelog partition on the broker: topic id, first offset and end."""
 
     topic_id: str
     begin: int
@@ -35,10 +37,10 @@ class Mirror:
     """The records of one changelog partition below ``next_offset``."""
 
     def __init__(self, claim: Claim, extent: Extent) -> None:
-        """Open a mirror, or begin one; ``fault`` says why what was there is of no use.
+        """Open a mirror, or begin a new one; ``fault``: why an existing mirror was dropped.
 
         Raises:
-            LocalStoreError: no mirror can be written here.
+            LocalStoreError: the folder cannot be written.
         """
         self.fault = ""
         self.sizes: dict[bytes, int] = {}
@@ -82,10 +84,10 @@ class Mirror:
         self.next_offset = offset
 
     def get(self, key: bytes) -> bytes:
-        """Return the value of a record that is there.
+        """Return the value of a key in ``sizes``.
 
         Raises:
-            LocalStoreError: it cannot be read back.
+            LocalStoreError: the value cannot be read.
         """
         value = self._database.get(_VALUE + key)
         if value is None:
@@ -93,10 +95,10 @@ class Mirror:
         return value
 
     def take(self, records: Iterable[Record], next_offset: int) -> None:
-        """Apply what the partition has up to an offset, all or nothing.
+        """Apply the next records of the partition, all or none; ``next_offset``: behind them.
 
         Raises:
-            LocalStoreError: it cannot be written.
+            LocalStoreError: the write failed.
         """
         entries: list[Record] = []
         sizes = dict(self.sizes)
@@ -112,12 +114,12 @@ class Mirror:
         self.sizes, self.next_offset = sizes, next_offset
 
     def close(self) -> None:
-        """Leave it for the next owner of the partition."""
+        """Close the mirror; the next owner of the partition uses it."""
         self._database.close()
         self._claim.release()
 
     def discard(self) -> None:
-        """Delete it: the next owner reads all of the changelog."""
+        """Delete the mirror: the next owner reads the whole changelog."""
         self._database.abandon()
         self._claim.clear()
         self._claim.release()

@@ -1,11 +1,12 @@
-"""Blocks of keyed state in RocksDB, the ones used last in memory too (docs/operations.md, "Local state").
+"""Blocks of keyed state in RocksDB; those used last are in memory too.
 
-The memory that blocks may take is shared by all operators of a process.  A block is written when it
-has to leave memory, so state that fits never touches the disk.  Keys begin with the due time:
-blocks that go together lie together.  Nothing here outlives the process.
+All operators of a process share the memory for blocks.  A block is written when it has to leave
+memory, so state that fits in memory never touches the disk.  Keys begin with the due time, so
+blocks that fall due together lie together.  The database does not outlive the process.
 
-A full or failing disk changes no result: blocks stay in memory until writing works again.  A block
-that cannot be read back ends the process, which restores its state from Kafka.
+A full or failing disk changes no result: blocks stay in memory until writes work again.  If a block
+cannot be read back, the process ends and restores its state from Kafka.
+See docs/operations.md, "Local state".
 """
 
 import io
@@ -24,7 +25,7 @@ _RETRY_S = 10.0
 _SIGN = 2**63
 
 
-class _Spilled:
+class _SpillableBlock:
     """A block that is in memory, in the database, or in both."""
 
     __slots__ = ("_key", "_store", "height", "size_bytes")
@@ -36,19 +37,19 @@ class _Spilled:
         self.size_bytes = size_bytes
 
     def frame(self) -> pl.DataFrame:
-        """Return the frame, from the database if need be."""
+        """Return the frame, read from the database if it has left memory."""
         return self._store.frame(self._key)
 
     def __del__(self) -> None:
-        # May run at any moment: what is let go is only noted.
+        # May run at any moment, so it only notes the key.
         self._store.gone.append(self._key)
 
 
 class SpillingBlocks:
-    """A store whose blocks take at most ``memory_bytes``, as long as the disk takes the others."""
+    """A store whose blocks take at most ``memory_bytes`` while the disk takes the others."""
 
     def __init__(self, folder: Path, memory_bytes: int, frame_bytes: int) -> None:
-        """``folder``: empty, and this store's alone; ``frame_bytes``: as a store says it."""
+        """``folder``: empty, only for this store.  ``frame_bytes``: see BlockStore."""
         self.folder = folder
         self.memory_bytes = memory_bytes
         self.frame_bytes: int | None = frame_bytes
@@ -64,22 +65,22 @@ class SpillingBlocks:
 
     @property
     def spilled(self) -> int:
-        """Count the blocks in the database."""
+        """The number of blocks in the database."""
         return len(self._written)
 
-    def put(self, due_ms: int, frame: pl.DataFrame) -> _Spilled:
-        """Take a frame."""
+    def put(self, due_ms: int, frame: pl.DataFrame) -> _SpillableBlock:
+        """Return a block that holds ``frame``; ``due_ms``: when it falls due."""
         self._forget()
         self._number += 1
         due = min(max(due_ms, -_SIGN), _SIGN - 1) + _SIGN  # so that bytes sort as numbers do
         key = due.to_bytes(8, "big") + self._number.to_bytes(8, "big")
-        return _Spilled(self, key, frame.height, self._hold(key, frame))
+        return _SpillableBlock(self, key, frame.height, self._hold(key, frame))
 
     def frame(self, key: bytes) -> pl.DataFrame:
         """Return a block's frame.
 
         Raises:
-            LocalStoreError: it cannot be read back.
+            LocalStoreError: the block cannot be read.
         """
         self._forget()
         found = self._frames.get(key)
@@ -95,13 +96,13 @@ class SpillingBlocks:
         return read
 
     def close(self) -> None:
-        """Let go of the folder, whose content is worth nothing now."""
+        """Close the folder; its content is worthless now."""
         database, self._database = self._database, None
         if database is not None:
             database.abandon()
 
     def _hold(self, key: bytes, frame: pl.DataFrame) -> int:
-        """Keep a frame in memory for now; return its bytes."""
+        """Keep a frame in memory; return its size in bytes."""
         size = int(frame.estimated_size())
         self._frames[key], self._sizes[key] = frame, size
         self.resident_bytes += size
@@ -110,7 +111,7 @@ class SpillingBlocks:
         return size
 
     def _make_room(self) -> None:
-        """Take blocks out of memory, the ones used least lately first."""
+        """Take the least recently used blocks out of memory."""
         while self.resident_bytes > self.memory_bytes and self._frames:
             key = next(iter(self._frames))
             if key not in self._written and not self._write(key):
@@ -119,7 +120,7 @@ class SpillingBlocks:
             self._drop(key)
 
     def _drop_copies(self) -> None:
-        """Make what room there is where nothing more can be written."""
+        """Drop copies of written blocks, while nothing more can be written."""
         for key in [key for key in self._frames if key in self._written]:
             if self.resident_bytes <= self.memory_bytes:
                 return
@@ -130,7 +131,7 @@ class SpillingBlocks:
             self.resident_bytes -= self._sizes.pop(key)
 
     def _write(self, key: bytes) -> bool:
-        """Write a block; whether that worked, or nothing is tried for a while."""
+        """Write a block; return False if that failed, or failed within the last ten seconds."""
         if self._retry_s is not None and time.monotonic() < self._retry_s:
             return False
         try:
@@ -147,7 +148,7 @@ class SpillingBlocks:
         return True
 
     def _forget(self) -> None:
-        """Delete the blocks that nobody refers to any more."""
+        """Delete the blocks that have no references any more."""
         deleted: list[tuple[bytes, None]] = []
         while self.gone:
             key = self.gone.popleft()
@@ -162,7 +163,7 @@ class SpillingBlocks:
         try:
             self._opened().write(deleted)
         except LocalStoreError as error:
-            # It costs room until the process ends, no more: nobody will ask for these again.
+            # They only cost disk space until the process ends: nothing will read them again.
             _log.debug("%d blocks stay on disk: %s", len(deleted), error)
 
     def _opened(self) -> Database:

@@ -1,7 +1,7 @@
-"""Messages of one ``consume`` to one batch of records per raw partition, with few calls each.
+"""Turns the messages of one ``consume`` into one batch of records per raw partition.
 
-A call per record costs as much as all columnar work on it, so offsets are taken from the first and
-last message where they are dense, and keys, headers and timestamps only where they are needed.
+A Python call per record costs as much as all columnar work on that record.  So dense offsets are
+computed from the first and last message, and keys, headers and timestamps are read only on demand.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -17,8 +17,8 @@ from tidemark.serde.records import Headers, RecordBatch
 T = TypeVar("T")
 
 
-class _Of(Sequence[T], Generic[T]):
-    """One attribute of many messages, read when asked for."""
+class _MessageColumn(Sequence[T], Generic[T]):
+    """One attribute of many messages, read on access."""
 
     def __init__(self, read: Callable[[Message], T], messages: Sequence[Message]) -> None:
         self._read, self._messages = read, messages
@@ -37,16 +37,17 @@ class _Of(Sequence[T], Generic[T]):
 
     def __getitem__(self, index: int | slice) -> "T | Sequence[T]":
         if isinstance(index, slice):
-            return _Of(self._read, self._messages[index])
+            return _MessageColumn(self._read, self._messages[index])
         return self._read(self._messages[index])
 
 
 def by_partition(
     messages: Sequence[Message], topics: Collection[str]
 ) -> dict[Partition, list[Message]]:
-    """Group messages, which are of ``topics``; those of a partition stay in order.
+    """Return messages by partition, in their order.
 
-    They come in long runs.
+    ``topics``: all topics that the messages may come from.  Messages of one partition come in long
+    runs, so the work is per run.
     """
     groups: dict[Partition, list[Message]] = {}
     start = 0
@@ -59,7 +60,7 @@ def by_partition(
 
 
 def _run_ends(messages: Sequence[Message], *, several_topics: bool) -> list[int]:
-    """Return where each run of one partition ends."""
+    """Return the index behind the last message of each run of one partition."""
     number = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
     changes = number[1:] != number[:-1]
     if several_topics:
@@ -71,15 +72,15 @@ def _run_ends(messages: Sequence[Message], *, several_topics: bool) -> list[int]
 def record_batch(
     partition: Partition, messages: Sequence[Message], received_at_ms: int
 ) -> RecordBatch:
-    """Return the messages of one partition as columns."""
+    """Return the messages of one partition as columns; ``received_at_ms``: wall clock, ms UTC."""
     offsets = _offsets(messages)
     return RecordBatch(
         topic=partition.topic,
         partition=partition.number,
         offsets=offsets,
-        timestamps=_Of(_milliseconds, messages),
-        keys=_Of(Message.key, messages),
-        headers=_Of(cast(Callable[[Message], Headers], Message.headers), messages),
+        timestamps=_MessageColumn(_milliseconds, messages),
+        keys=_MessageColumn(Message.key, messages),
+        headers=_MessageColumn(cast(Callable[[Message], Headers], Message.headers), messages),
         values=list(map(Message.value, messages)),
         next_offset=int(offsets[-1]) + 1,
         received_at_ms=received_at_ms,

@@ -1,8 +1,8 @@
-"""What callbacks of a Kafka client raise, raised by the call that they came from.
+"""Carries exceptions of Kafka callbacks to the client call that ran the callbacks.
 
-An exception that is pending inside the client's code spoils whatever the client calls next, another
-callback or a line of its log, whose error then takes the place of the first.  So callbacks raise
-nothing: the first error waits until the client's call returns, and later callbacks do nothing.
+If a callback raises, the exception is pending while the client's C code goes on.  The next callback
+or log line then fails too, and its error replaces the first.  So callbacks here raise nothing: the
+first error is kept until the client's call returns, and later callbacks do nothing.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Callback = Callable[[Consumer, list[TopicPartition]], None]
 
 
 class Callbacks:
-    """The callbacks of one consumer, and the first error among them."""
+    """The callbacks of one consumer, and the first error that one of them raised."""
 
     def __init__(self) -> None:
         """Begin without an error."""
@@ -34,7 +34,7 @@ class Callbacks:
         return call
 
     def during(self, call: Callable[[], Result]) -> Result:
-        """Make a call that may call back; whatever comes of it, raise what a callback raised."""
+        """Return what ``call`` returns; raise the error of a callback that ran in it, if any."""
         before = self._error
         try:
             return call()

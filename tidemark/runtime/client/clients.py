@@ -1,4 +1,4 @@
-"""Kafka clients and the settings their correctness and speed rest on."""
+"""Creates Kafka clients with the settings that correctness and speed depend on."""
 
 import logging
 import time
@@ -21,36 +21,36 @@ _log = logging.getLogger("kafka")
 
 
 _REPEAT_S = 30.0
-_said_s: dict[str, float] = {}
+_logged_s: dict[str, float] = {}
 
 
-def _calm(record: logging.LogRecord) -> bool:
-    """Drop what is true and no trouble, and what was said a moment ago."""
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return False for log lines that are harmless, or that came in the last 30 seconds."""
     text = record.getMessage()
-    # Of a broker that is away there are twenty lines a second, alike but for a duration.
+    # An unreachable broker causes twenty lines a second that differ only in a duration.
     essence = text.rpartition("]: ")[2].partition(" (after ")[0]
     now_s = time.monotonic()
-    if now_s - _said_s.get(essence, -_REPEAT_S) < _REPEAT_S:
+    if now_s - _logged_s.get(essence, -_REPEAT_S) < _REPEAT_S:
         return False
-    if len(_said_s) > _REMEMBERED:
-        _said_s.clear()
-    _said_s[essence] = now_s
-    # A fresh broker loads its coordinator at the first transactions; settings are shared by all
-    # clients, some of which have no use for one or the other.
+    if len(_logged_s) > _REMEMBERED:
+        _logged_s.clear()
+    _logged_s[essence] = now_s
+    # A fresh broker loads its coordinator at the first transactions.  All clients share settings
+    # that only some kinds of client know.
     return not ("oordinator load in progress" in text or "property and will be ignored" in text)
 
 
-_log.addFilter(_calm)
+_log.addFilter(_is_news)
 
 
 def _settings(
     config: Config, decided: Mapping[str, Any], tuned: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the settings of a client: the environment may change those that are only tuned."""
+    """Return the settings of a client: the environment overrides ``tuned``, never ``decided``."""
     return {
-        # The default, five minutes, is how long a new partition would stay unseen.
+        # With the default, a new partition would be unseen for five minutes.
         "topic.metadata.refresh.interval.ms": 5_000,
-        # The default, ten seconds, is a session: a broker that is back would be noticed too late.
+        # With the default, ten seconds, a session could end before the client reconnects.
         "reconnect.backoff.max.ms": 1_000,
         **(tuned or {}),
         **config.client_properties,
@@ -63,14 +63,14 @@ def _settings(
 def admin(config: Config, on_error: Callable[[KafkaError], None] | None = None) -> AdminClient:
     """Return an admin client; keep a reference to it until its futures are done.
 
-    ``on_error`` is told, by ``poll``, why no broker can be reached.
+    ``on_error`` is called inside ``poll`` with the reason why no broker can be reached.
     """
     decided = {} if on_error is None else {"error_cb": on_error}
     return AdminClient(_settings(config, decided), logger=_log)
 
 
 def when_known(ask: Callable[[], Answer]) -> Answer:
-    """Ask the broker again for a while: new topics and moved leaders are not known at once."""
+    """Return the answer of ``ask``; asks again while brokers do not know a new topic or leader."""
     for _ in range(_TRIES):
         try:
             return ask()
@@ -91,7 +91,7 @@ _READING_TUNED = {
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
     "fetch.message.max.bytes": 2**20,
-    # Per partition and per consumer: all services of a machine share one gigabyte.
+    # Per partition and per consumer: all services of a machine together take one gigabyte.
     "queued.min.messages": 50_000,
     "queued.max.messages.kbytes": 32 * 2**10,
 }
@@ -102,7 +102,7 @@ _BROKERS_SESSION_TIMEOUT_MS = 45_000  # the default of group.consumer.session.ti
 
 
 def session_timeout_ms(config: Config) -> int:
-    """Return how long the group keeps a member that is not heard of, at most."""
+    """Return how long, at most, the group keeps a member that sends no heartbeat."""
     if config.group_protocol == "consumer":
         return _BROKERS_SESSION_TIMEOUT_MS
     return int(config.client_properties.get("session.timeout.ms", _SESSION_TIMEOUT_MS))
@@ -111,9 +111,9 @@ def session_timeout_ms(config: Config) -> int:
 def group_consumer(
     config: Config, group: str, client_id: str, instance_id: str | None = None
 ) -> Consumer:
-    """Return a member of a consumer group, which gets partitions only by ``subscribe``.
+    """Return a consumer of a group; it gets its partitions only by ``subscribe``.
 
-    ``instance_id``: of a static member, which keeps its partitions while it is started again.
+    ``instance_id`` makes it a static member, which keeps its partitions during a restart (KIP-345).
     """
     decided = {
         **_READING_DECIDED,
@@ -124,14 +124,14 @@ def group_consumer(
     if instance_id is not None:
         decided["group.instance.id"] = instance_id
     tuned = dict(_READING_TUNED)
-    if config.group_protocol == "classic":  # in the other the broker decides all three
+    if config.group_protocol == "classic":  # under KIP-848 the broker decides all three
         decided["partition.assignment.strategy"] = "cooperative-sticky"
         tuned |= {"session.timeout.ms": _SESSION_TIMEOUT_MS, "heartbeat.interval.ms": 1_000}
     return Consumer(_settings(config, decided, tuned), logger=_log)
 
 
 def plain_consumer(config: Config, group: str = "tidemark.reader") -> Consumer:
-    """Return a reader that joins no group; ``group`` is whose offsets it can ask for."""
+    """Return a consumer that joins no group; it can ask for the committed offsets of ``group``."""
     decided = {**_READING_DECIDED, "group.id": group}
     return Consumer(_settings(config, decided, _READING_TUNED), logger=_log)
 
@@ -139,7 +139,7 @@ def plain_consumer(config: Config, group: str = "tidemark.reader") -> Consumer:
 _WRITING_DECIDED = {
     "message.max.bytes": MAX_MESSAGE_BYTES,
     "partitioner": "murmur2_random",
-    # Failures come out of the commit; reports of success would only fill a queue.
+    # A commit raises failures; reports of success would only fill a queue.
     "delivery.report.only.error": True,
 }
 
@@ -155,19 +155,19 @@ _WRITING_TUNED = {
 
 
 def transactional_producer(config: Config, transactional_id: str) -> Producer:
-    """Return a producer whose transactions fence those of an earlier process of this slot."""
+    """Return a transactional producer; it fences an earlier process with the same id."""
     decided = {
         **_WRITING_DECIDED,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": config.transaction_timeout_ms,
-        # Else a commit may hang after a moment without brokers: docs/decisions/0010.
+        # Otherwise a commit may hang after a short outage of the brokers: docs/decisions/0010.
         "metadata.recovery.strategy": "none",
     }
     return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)
 
 
 def passing_producer(config: Config, on_delivery: Callable[..., None]) -> Producer:
-    """Return a producer for what is worth nothing later: it holds little and gives up early."""
+    """Return a producer for short-lived records: it buffers little and gives up after 5 s."""
     decided = {
         **_WRITING_DECIDED,
         "on_delivery": on_delivery,
@@ -181,7 +181,7 @@ def passing_producer(config: Config, on_delivery: Callable[..., None]) -> Produc
 
 
 def idempotent_producer(config: Config, on_delivery: Callable[..., None]) -> Producer:
-    """Return a producer without transactions; ``on_delivery`` is told of records not written."""
+    """Return an idempotent producer; ``on_delivery`` is called for each record not written."""
     decided = {
         **_WRITING_DECIDED,
         "enable.idempotence": True,

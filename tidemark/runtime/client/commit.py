@@ -1,11 +1,11 @@
-"""The output of a process, and how it is committed together with what was read: its guarantee.
+"""Commits the output of a process together with the offsets that it read: the guarantee.
 
 * ``Transaction``, exactly-once: output and offsets become visible together or not at all.
-* ``FlushFirst``, at-least-once: output first, then the offsets.  A crash between them repeats it.
-* ``OffsetsFirst``, at-most-once: offsets first, then the output.  A crash between them loses it.
+* ``FlushFirst``, at-least-once: output, then offsets.  A crash between them repeats output.
+* ``OffsetsFirst``, at-most-once: offsets, then output.  A crash between them loses output.
 
-After any failure the process ends: memory has moved on while the commit did not, and only a restore
-makes them equal again.  See docs/operations.md, "Guarantees".
+After any failure the process ends: memory is ahead of the last commit, and only a restore makes
+them equal again.  See docs/operations.md, "Guarantees".
 """
 
 import time
@@ -20,6 +20,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FENCED
+from tidemark.runtime.retry import retry
 
 _STEP_S = 5.0
 _PATIENCE_S = 600.0
@@ -27,7 +28,7 @@ _PAUSE_S = 0.1
 _PARTS_OF_TIMEOUT = 5
 _MOST_HELD_BYTES = 64 * 2**20
 
-# An offset commit meets these while the group changes or its coordinator moves; they pass.
+# Errors of an offset commit while the group or its coordinator changes; they pass by themselves.
 _PASSING = {
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
@@ -41,15 +42,15 @@ _PASSING = {
 
 _Bytes = Sequence[bytes | None]
 
-Waiting = Callable[[], None]
-"""Called at least every ``_STEP_S`` while a commit waits; raises to end the wait."""
+OnWait = Callable[[], None]
+"""Called at least every ``_STEP_S`` while a commit waits; may raise to end the wait."""
 
-Watched = Callable[[], AbstractContextManager[None]]
-"""What each call lasts in, so that another thread may see one that does not return."""
+WatchCall = Callable[[], AbstractContextManager[None]]
+"""Returns the context of one client call, so that a watchdog sees a call that does not return."""
 
 
 class Outbox(Protocol):
-    """What a service writes to between commits."""
+    """Takes the output of a service between commits."""
 
     @property
     def is_open(self) -> bool:
@@ -57,7 +58,7 @@ class Outbox(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held back that a commit cannot wait."""
+        """Whether the records held back take so much memory that a commit is due now."""
 
     def write(
         self,
@@ -69,47 +70,47 @@ class Outbox(Protocol):
         """Write records to one partition."""
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
-        """Commit what was written together with ``offsets``, which must be real."""
+        """Commit what was written together with ``offsets``: at least one, none negative."""
 
     def abort(self) -> None:
         """Drop what was written since the last commit, as far as it can still be dropped."""
 
 
-def outbox(config: Config, transactional_id: str, waiting: Waiting, watched: Watched) -> Outbox:
+def outbox(config: Config, transactional_id: str, on_wait: OnWait, watch: WatchCall) -> Outbox:
     """Return the outbox of the configured guarantee."""
     if config.guarantee == "exactly-once":
         producer = clients.transactional_producer(config, transactional_id)
-        return Transaction(producer, waiting, config.transaction_timeout_ms, watched)
+        return Transaction(producer, on_wait, config.transaction_timeout_ms, watch)
     failures = Failures()
     repeating = clients.idempotent_producer(config, failures)
     kind = FlushFirst if config.guarantee == "at-least-once" else OffsetsFirst
-    return kind(repeating, failures, waiting)
+    return kind(repeating, failures, on_wait)
 
 
 class TransactionExpiredError(InfrastructureError):
-    """The broker ended a transaction for its age: nothing of it may be committed any more."""
+    """The broker aborted a transaction that was open for too long; it cannot be committed."""
 
 
 class Transaction:
-    """One transaction of the process: begins with the first output and ends with the commit."""
+    """Exactly-once: a transaction from the first output to the commit."""
 
     is_full = False  # the producer's own queue is bounded
 
     def __init__(
         self,
         producer: Producer,
-        waiting: Waiting,
+        on_wait: OnWait,
         timeout_ms: int,
-        watched: Watched = nullcontext,
+        watch: WatchCall = nullcontext,
     ) -> None:
-        """Fence an earlier process of the same transactional id, and end its transaction.
+        """Fence an earlier process with the same transactional id, and end its transaction.
 
-        ``timeout_ms``: how long the broker lets a transaction be open.
+        ``timeout_ms``: how long the broker keeps a transaction open.
         """
         self._producer = producer
-        self._waiting = waiting
+        self._on_wait = on_wait
         self._timeout_ms = timeout_ms
-        self._watched = watched
+        self._watch = watch
         self._open = False
         self._opened_s = 0.0
         self._persist(lambda: producer.init_transactions(_STEP_S))
@@ -120,7 +121,7 @@ class Transaction:
         return self._open
 
     def begin(self) -> None:
-        """Open the transaction unless it is."""
+        """Begin a transaction unless one is open."""
         if not self._open:
             self._producer.begin_transaction()
             self._open = True
@@ -136,19 +137,19 @@ class Transaction:
         """Write records to one partition."""
         if values:
             self.begin()
-            with self._judged():
+            with self._explained():
                 send(self._producer, topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
-        """Commit what was written together with ``offsets``, which must be real.
+        """Commit what was written together with ``offsets``: at least one, none negative.
 
-        Only a transaction that sends offsets of partitions still assigned is fenced when its
-        process is no longer a member of the group.
+        The group checks membership only if the transaction sends offsets of assigned partitions.
+        Without them, a process that the group has given up would not be fenced.
         """
         _require_real(offsets)
         self.begin()
         member = consumer.consumer_group_metadata()
-        with self._judged():
+        with self._explained():
             self._persist(
                 lambda: self._producer.send_offsets_to_transaction(list(offsets), member, _STEP_S)
             )
@@ -156,7 +157,7 @@ class Transaction:
         self._open = False
 
     def abort(self) -> None:
-        """Drop what was written since the last commit, as far as the broker still listens."""
+        """Drop what was written since the last commit, if the broker can still be reached."""
         if self._open:
             self._open = False
             try:
@@ -165,8 +166,8 @@ class Transaction:
                 return  # the broker ends it after transaction.timeout.ms
 
     @contextmanager
-    def _judged(self) -> Iterator[None]:
-        """Tell what a transaction failed for, and one that was too old from one that is fenced."""
+    def _explained(self) -> Iterator[None]:
+        """Raise the cause of a failed transaction; tell an expired one from a fenced one."""
         try:
             yield
         except KafkaException as raised:
@@ -175,53 +176,54 @@ class Transaction:
             if error.args[0].name() not in FENCED or open_ms < self._timeout_ms:
                 raise error from None
             raise TransactionExpiredError(
-                f"a transaction was open for {open_ms} ms and TIDEMARK_TRANSACTION_TIMEOUT_MS is "
-                f"{self._timeout_ms}, so the broker ended it and nothing of it counts; if it "
-                "happens again, raise the setting or find out what took so long: a function of "
-                "the pipeline, a machine without time to spare, a broker that was away"
+                f"a transaction was open for {open_ms} ms, longer than "
+                f"TIDEMARK_TRANSACTION_TIMEOUT_MS={self._timeout_ms}: the broker aborted it. If "
+                "this happens again, raise the setting, or find the cause: a slow function of the "
+                "pipeline, an overloaded machine, or a broker that was away"
             ) from error
 
     def _cause(self, raised: KafkaException) -> KafkaException:
-        """Return what the transaction failed for, where ``raised`` only says that it has failed.
+        """Return why the transaction failed; ``raised`` may only say that its state is wrong.
 
-        A record is refused while another call is under way; that call then names a wrong state.
+        The broker may refuse a record while another client call runs; that call then only reports
+        a wrong state.
         """
         if raised.args[0].code() == KafkaError._STATE:
             try:
-                self._producer.begin_transaction()  # refused in a transaction, with what it has
-            except KafkaException as told:
-                return told
+                self._producer.begin_transaction()  # refused, and the error names the cause
+            except KafkaException as cause:
+                return cause
         return raised
 
     def _persist(self, call: Callable[[], object]) -> None:
-        def watched() -> None:
-            with self._watched():
+        def watched_call() -> None:
+            with self._watch():
                 call()
 
-        _persist(watched, _retriable, self._waiting)
+        _persist(watched_call, _retriable, self._on_wait)
 
 
 def transaction(config: Config, transactional_id: str) -> Transaction:
-    """Return the output of work beside the services, whose waits nobody ends or watches."""
+    """Return the output of a job outside the services; no watchdog looks at its calls."""
     producer = clients.transactional_producer(config, transactional_id)
     return Transaction(producer, lambda: None, config.transaction_timeout_ms)
 
 
 def commit_after_s(config: Config) -> float:
-    """Return after how long a Spark task commits: well before its transaction times out."""
+    """Return the commit interval of a Spark task in seconds, a fifth of the transaction timeout."""
     return config.transaction_timeout_ms / 1000 / _PARTS_OF_TIMEOUT
 
 
 class FlushFirst:
-    """At-least-once: what was written is on the broker before the offsets are committed."""
+    """At-least-once: the broker has all output before the offsets are committed."""
 
     is_full = False  # the producer's own queue is bounded
 
-    def __init__(self, producer: Producer, failures: Failures, waiting: Waiting) -> None:
+    def __init__(self, producer: Producer, failures: Failures, on_wait: OnWait) -> None:
         """``failures``: where the producer reports records that were not written."""
         self._producer = producer
         self._failures = failures
-        self._waiting = waiting
+        self._on_wait = on_wait
         self._open = False
 
     @property
@@ -236,32 +238,32 @@ class FlushFirst:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
     ) -> None:
-        """Write records to one partition; they are visible at once."""
+        """Write records to one partition; they are visible before the commit."""
         if values:
             self._open = True
             send(self._producer, topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
-        """Wait until everything is written, then commit the offsets."""
+        """Wait until the broker has all output, then commit the offsets."""
         _require_real(offsets)
-        flush(self._producer, self._failures, _STEP_S, self._waiting)
-        _commit_offsets(offsets, consumer, self._waiting)
+        flush(self._producer, self._failures, _STEP_S, self._on_wait)
+        _commit_offsets(offsets, consumer, self._on_wait)
         self._open = False
 
     def abort(self) -> None:
-        """Drop what has not left this process."""
+        """Drop the records that have not left this process."""
         self._open = False
         self._producer.purge()
 
 
 class OffsetsFirst:
-    """At-most-once: nothing leaves the process before the offsets are committed."""
+    """At-most-once: no output leaves the process before the offsets are committed."""
 
-    def __init__(self, producer: Producer, failures: Failures, waiting: Waiting) -> None:
+    def __init__(self, producer: Producer, failures: Failures, on_wait: OnWait) -> None:
         """``failures``: where the producer reports records that were not written."""
         self._producer = producer
         self._failures = failures
-        self._waiting = waiting
+        self._on_wait = on_wait
         self._held: list[tuple[str, int, Sequence[bytes | None], Sequence[bytes | None]]] = []
         self._held_bytes = 0
 
@@ -272,7 +274,7 @@ class OffsetsFirst:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held back that a commit cannot wait."""
+        """Whether the records held back take so much memory that a commit is due now."""
         return self._held_bytes > _MOST_HELD_BYTES
 
     def write(
@@ -288,16 +290,16 @@ class OffsetsFirst:
             self._held_bytes += sum(map(len, filter(None, values)))
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
-        """Commit the offsets, then write what was held; the next commit waits for it."""
+        """Commit the offsets, then write the held records and wait until the broker has them."""
         _require_real(offsets)
-        _commit_offsets(offsets, consumer, self._waiting)
+        _commit_offsets(offsets, consumer, self._on_wait)
         for records in self._held:
             send(self._producer, *records)
         self._held, self._held_bytes = [], 0
-        flush(self._producer, self._failures, _STEP_S, self._waiting)
+        flush(self._producer, self._failures, _STEP_S, self._on_wait)
 
     def abort(self) -> None:
-        """Drop what has not left this process."""
+        """Drop the records that have not left this process."""
         self._held, self._held_bytes = [], 0
         self._producer.purge()
 
@@ -307,34 +309,28 @@ def _require_real(offsets: Sequence[TopicPartition]) -> None:
     assert all(offset.offset >= 0 for offset in offsets), f"offsets to commit: {offsets}"
 
 
-def _commit_offsets(
-    offsets: Sequence[TopicPartition], consumer: Consumer, waiting: Waiting
-) -> None:
-    """Commit offsets, which the group refuses to whom it has given up."""
+def _commit_offsets(offsets: Sequence[TopicPartition], consumer: Consumer, on_wait: OnWait) -> None:
+    """Commit offsets; the group refuses them from a process that is no longer a member."""
 
     def commit() -> None:
         for done in consumer.commit(offsets=list(offsets), asynchronous=False):
             if done.error is not None:
                 raise KafkaException(done.error)
 
-    _persist(commit, lambda error: error.code() in _PASSING, waiting)
+    _persist(commit, lambda error: error.code() in _PASSING, on_wait)
 
 
 def _persist(
-    call: Callable[[], object], passes: Callable[[KafkaError], bool], waiting: Waiting
+    call: Callable[[], object], passes: Callable[[KafkaError], bool], on_wait: OnWait
 ) -> None:
-    """Call until it succeeds, fails for good, or was tried for long enough."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            call()
-        except KafkaException as error:
-            if not passes(error.args[0]) or time.monotonic() > deadline_s:
-                raise
-            waiting()
-            time.sleep(_PAUSE_S)
-        else:
-            return
+    """Repeat a call while its errors pass by themselves, for ten minutes at most."""
+    retry(
+        call,
+        lambda error: isinstance(error, KafkaException) and passes(error.args[0]),
+        for_s=_PATIENCE_S,
+        pause_s=_PAUSE_S,
+        on_wait=lambda _error: on_wait(),
+    )
 
 
 def _retriable(error: KafkaError) -> bool:

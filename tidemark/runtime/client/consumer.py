@@ -1,12 +1,11 @@
-"""A member of a consumer group: what it was given, where each partition starts, how far it read.
+"""A member of a consumer group: its partitions, where each starts, and how far it has read.
 
-Poll and commit happen on one thread.  Offsets to commit are the positions as they stood when
-``consume`` returned, never those asked for inside a rebalance: the client may by then have counted
-messages that it will drop instead of handing them over.
+Poll and commit happen on one thread.  The offsets to commit are the positions at the return of
+``consume``, never positions asked for inside a rebalance: those may count messages that the client
+drops instead of returning them.
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from tidemark.errors import InfrastructureError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.callbacks import Callbacks
 from tidemark.runtime.client.clients import when_known
+from tidemark.runtime.retry import retry
 
 _log = logging.getLogger("tidemark")
 
@@ -39,7 +39,7 @@ _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition starts; ``metadata`` is that of the committed offset, None without one."""
+    """Where a partition starts; ``metadata``: of the committed offset, None if there is none."""
 
     partition: Partition
     offset: int
@@ -47,41 +47,41 @@ class Start:
 
 
 class PartitionsLostError(InfrastructureError):
-    """The group went on without this member: nothing it holds may be committed any more."""
+    """The group has removed this member, which must not commit what it has read."""
 
 
-class Owner(Protocol):
-    """Who is told of a member's assignments, always from inside ``consume`` or ``leave``."""
+class RebalanceListener(Protocol):
+    """Called when partitions come or go, always inside ``consume`` or ``leave``."""
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
-        """Return where partitions start, given what the group has committed."""
+        """Return where partitions start; ``starts`` has the committed offsets of the group."""
 
     def settle(self) -> None:
-        """Commit everything taken so far: the group is about to change or to wait."""
+        """Commit everything taken so far: a rebalance or a long wait follows."""
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Take new partitions."""
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
-        """Forget partitions that are settled and gone."""
+        """Forget partitions that were revoked, after ``settle``."""
 
     def waiting(self, reason: str) -> None:
-        """Hear, every few seconds, why a call takes long; raise to end it."""
+        """Take the reason of a long wait, every few seconds; may raise to end the wait."""
 
 
 class Member:
     """A consumer that joined a group."""
 
-    def __init__(self, consumer: Consumer, admin: AdminClient, owner: Owner) -> None:
+    def __init__(self, consumer: Consumer, admin: AdminClient, listener: RebalanceListener) -> None:
         """``admin`` must live as long as the member."""
         self.consumer = consumer
         self._admin = admin
-        self._owner = owner
+        self._listener = listener
         self._positions: dict[Partition, int] = {}
         self._callbacks = Callbacks()
         self._leaving = False
         self.joined = False
-        """Whether the group has assigned anything yet, be it nothing."""
+        """Whether the group has answered with an assignment; it may be empty."""
 
     def join(self, topics: Iterable[str]) -> None:
         """Join the group; partitions arrive inside ``consume``."""
@@ -93,7 +93,7 @@ class Member:
         )
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
-        """Return up to ``count`` messages; waits for that many or the timeout."""
+        """Return up to ``count`` messages; waits for that number, or for ``timeout_s``."""
         messages: list[Message] = self._callbacks.during(
             lambda: self.consumer.consume(count, timeout_s)
         )
@@ -106,29 +106,31 @@ class Member:
     def _note_positions(self) -> None:
         assigned = [TopicPartition(*partition) for partition in self._positions]
         for position in self.consumer.position(assigned):
-            if position.offset >= 0:  # else nothing was delivered yet: the start stands
+            if (
+                position.offset >= 0
+            ):  # otherwise nothing was delivered yet, and the start offset counts
                 self._positions[Partition(position.topic, position.partition)] = position.offset
 
     @property
     def positions(self) -> dict[Partition, int]:
-        """Return the next offset to read of each partition owned."""
+        """Return the next offset to read, for each partition owned."""
         return self._positions
 
     def refresh_positions(self) -> None:
-        """Step over records that only the broker sees, such as the ends of transactions."""
+        """Move positions past records that only the broker sees, such as transaction markers."""
         if self._positions:
             self._note_positions()
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """Stop the flow of partitions; costs a third of a second once they flow again."""
+        """Stop reading partitions; the first read after ``resume`` takes a third of a second."""
         self.consumer.pause([TopicPartition(*partition) for partition in partitions])
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        """Let partitions flow again."""
+        """Read paused partitions again."""
         self.consumer.resume([TopicPartition(*partition) for partition in partitions])
 
     def leave(self) -> None:
-        """Settle, and leave the group so that others need not wait for the session to end."""
+        """Settle and leave the group, so that others need not wait for the session timeout."""
         self._leaving = True
         self._callbacks.during(self.consumer.close)
 
@@ -136,47 +138,49 @@ class Member:
         self.joined = True
         if not partitions:
             return
-        if self._leaving:  # they came too late: a client that closes never learns their offsets
+        if self._leaving:  # too late: a client that closes cannot ask for their offsets
             consumer.incremental_assign(partitions)
             return
-        self._owner.settle()  # the wait below may be long, and must not hold a transaction
+        self._listener.settle()  # the wait below may be long, and must not hold a transaction
         committed = self._committed(consumer, partitions)
         asked = [Partition(tp.topic, tp.partition) for tp in partitions]
         low, high = (offsets(self._admin, asked, which) for which in (EARLIEST, LATEST))
-        starts = self._owner.starting([_start(tp, low) for tp in committed])
+        starts = self._listener.starting([_start(tp, low) for tp in committed])
         for start in starts:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         try:
-            self._owner.assigned(starts)
+            self._listener.assigned(starts)
         except BaseException:
-            # A client would wait for ever in its close for messages that have come meanwhile.
+            # Otherwise ``close`` would wait forever for messages that arrived in the meantime.
             consumer.incremental_unassign(partitions)
             raise
 
     def _committed(
         self, consumer: Consumer, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
-        """Return committed offsets; waits for transactions of a previous owner to end."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError._TIMED_OUT:
-                    raise
-                if time.monotonic() > deadline_s:
-                    raise _stuck(partitions) from error
-                _log.warning(_UNSETTLED)
-                self._owner.waiting(_UNSETTLED)
-            else:
-                return committed
+        """Return committed offsets; waits until transactions of a previous owner have ended."""
+
+        def ask() -> list[TopicPartition]:
+            committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
+            return committed
+
+        def unsettled(_error: Exception) -> None:
+            _log.warning(_UNSETTLED)
+            self._listener.waiting(_UNSETTLED)
+
+        try:
+            return retry(ask, _timed_out, for_s=_PATIENCE_S, on_wait=unsettled)
+        except KafkaException as error:
+            if _timed_out(error):
+                raise _stuck(partitions) from error
+            raise
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(tp.topic, tp.partition) for tp in partitions]
-        self._owner.settle()
-        self._owner.dropped(gone)
+        self._listener.settle()
+        self._listener.dropped(gone)
         for partition in gone:
             self._positions.pop(partition, None)
         consumer.incremental_unassign(partitions)
@@ -188,12 +192,15 @@ class Member:
         )
 
 
+def _timed_out(error: Exception) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT
+
+
 def _stuck(partitions: Sequence[TopicPartition]) -> InfrastructureError:
     names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
     return InfrastructureError(
-        f"{names}: no committed offsets for {_PATIENCE_S:.0f} s: where a broker answers, it has "
-        "lost the end of a transaction; see 'kafka-transactions.sh find-hanging' and "
-        "docs/decisions/0004"
+        f"{names}: no committed offsets for {_PATIENCE_S:.0f} s. If a broker answers, it has lost "
+        "the end of a transaction: see 'kafka-transactions.sh find-hanging' and docs/decisions/0004"
     )
 
 
@@ -208,14 +215,14 @@ def _require_kept(start: Start, low: int, high: int) -> None:
     if not low <= start.offset <= high:
         raise StateError(
             f"{start.partition}: the committed offset {start.offset} is outside of the topic's "
-            f"{low} to {high}; records are gone, start afresh with 'tidemark reset'"
+            f"{low} to {high}: records are gone. Start afresh with 'tidemark reset'"
         )
 
 
 def offsets(
     admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
 ) -> dict[Partition, int]:
-    """Return one kind of offset per partition; the latest counts transactions still open."""
+    """Return the first offset or the end of each partition; the end counts open transactions."""
     wanted = list(partitions)
 
     def ask() -> dict[Partition, int]:
@@ -228,7 +235,7 @@ def offsets(
 def ask_offsets(
     admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
 ) -> "dict[Partition, Future[Any]]":
-    """Ask for offsets without waiting for the answer."""
+    """Return futures of the first offset or the end of each partition."""
     futures = admin.list_offsets(
         {TopicPartition(*partition): which for partition in partitions},
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
@@ -238,7 +245,7 @@ def ask_offsets(
 
 
 def _failed(message: Message) -> bool:
-    """Whether a message is an error event; one that cannot pass by itself is raised."""
+    """Return whether a message is an error event; raise an error that does not pass by itself."""
     error = message.error()
     if error is None:
         return False

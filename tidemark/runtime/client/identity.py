@@ -1,11 +1,15 @@
 """Two processes with one id: the later one wins, once (docs/operations.md, "Groups and replicas").
 
-Starting a transactional producer ends the transactions of any other process of the same id, and so
-the process.  If something starts that one again, it would in turn end the first, and so on for
-ever.  Members of a group are known by their client id, in which a process tells its own id, when it
-took over from another, and where it is.  So one that finds another with its id, which took over
-within the last minute and is still there when the session of a dead one would be over, knows that
-it was replaced, and gives way.  A dead one of the same host need not be waited for.
+A new transactional producer fences every other process with the same id, and that process ends.  If
+a supervisor restarts it, it would fence the first one in turn, and so on forever.
+
+So each process writes its id, the time of its take-over, its host and its pid into the client id of
+its group member.  A starting process looks for members with its own id:
+
+* The other member took over more than a minute ago, or never: this process takes over.
+* It took over within the last minute: this process waits.  If the member is still there when the
+  session of a dead process would have expired, it is alive, and this process gives way.
+* It is dead and of the same host: it does not count.
 """
 
 import os
@@ -28,7 +32,7 @@ _WITHOUT_MEMBERS = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 
 
 def client_id(process_id: str, took_over_ms: int) -> str:
-    """Return the name under which this process is a member of its group; 0: it is the first."""
+    """Return the client id of this process in its group; ``took_over_ms``: 0 if it is the first."""
     return f"{process_id}@{took_over_ms}@{socket.gethostname()}@{os.getpid()}"
 
 
@@ -38,15 +42,12 @@ def give_way(
     group: str,
     process_id: str,
     now_ms: int,
-    waiting: Callable[[str], None],
+    on_wait: Callable[[str], None],
 ) -> int:
-    """Go on where this process is the only one of its id, or the first that comes after another.
-
-    Returns:
-        when it takes over, which is now, or 0 where it is the only one.
+    """Return the time of the take-over: ``now_ms``, or 0 if no other process has this id.
 
     Raises:
-        ConfigurationError: another process took over less than a minute ago, and lives.
+        ConfigurationError: another process with this id took over in the last minute and is alive.
     """
     deadline_s = time.monotonic() + session_timeout_ms(config) / 1000 + _MARGIN_S
     while others := _others(admin, group, process_id):
@@ -54,17 +55,17 @@ def give_way(
             return now_ms
         if time.monotonic() > deadline_s:
             raise ConfigurationError(
-                f"another process uses id {process_id}: each process of a service needs a "
+                f"another process uses id {process_id}: give each process of a service a "
                 "TIDEMARK_SLOT of its own"
             )
-        waiting(f"waiting until a process with the same id {process_id} has left its group")
+        on_wait(f"waiting until a process with the same id {process_id} has left its group")
         time.sleep(_PAUSE_S)
     return 0
 
 
 def _others(admin: AdminClient, group: str, process_id: str) -> list[int]:
-    """Return when the members of the group with this id took over, in ms."""
-    # To describe a group without members takes until the request times out on a fresh cluster.
+    """Return the take-over times, in ms UTC, of the living members with this id."""
+    # On a fresh cluster, describing a group without members takes until the request times out.
     if group not in _groups(admin):
         return []
     described = admin.describe_consumer_groups([group], request_timeout=_ANSWER_S)[group]
@@ -81,7 +82,10 @@ def _others(admin: AdminClient, group: str, process_id: str) -> list[int]:
 
 
 def _is_dead(host: str, pid: int) -> bool:
-    """Whether a process is of this host and has ended; a container's first is always number 1."""
+    """Return whether a process of this host has ended.
+
+    A member with our own pid is an earlier process: in a container the first pid is always 1.
+    """
     if host != socket.gethostname():
         return False
     if pid == os.getpid():
@@ -96,10 +100,10 @@ def _is_dead(host: str, pid: int) -> bool:
 
 
 def _groups(admin: AdminClient) -> set[str]:
-    """Return the groups with members: asked for by state, a broker leaves out those of KIP-848.
+    """Return the groups that may have members.
 
-    While such a group brings its members to what it has assigned, it is in a state that clients
-    have no name for.
+    All groups are listed and filtered here: if a client asks by state, the broker leaves out groups
+    of KIP-848.  While such a group reconciles its members, clients have no name for its state.
     """
     listed = admin.list_consumer_groups(request_timeout=_ANSWER_S).result()
     return {group.group_id for group in listed.valid if group.state not in _WITHOUT_MEMBERS}

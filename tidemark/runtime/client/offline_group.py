@@ -1,7 +1,7 @@
-"""Groups looked at and committed for by somebody who is no member, as resets and hand-overs do.
+"""Reads and commits offsets of a group without being its member, as resets and hand-overs do.
 
-Offsets with metadata and the changelog records that belong to them become visible together, in one
-transaction.  The group must be empty: a member would not hear of it, and commit what it had.
+Offsets, their metadata and the changelog records that belong to them are written in one
+transaction.  The group must be empty: a member would not notice, and commit its old positions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,15 +19,15 @@ _WAIT_S = 60.0
 _ANSWER_S = 10.0
 
 
-def ask_committed(
+def committed_offsets(
     config: Config, group: str, wanted: Iterable[Partition], timeout_s: float
 ) -> list[TopicPartition]:
-    """Return what a group has committed, once no commit is under way.
+    """Return the committed offsets of a group, once no commit is in progress.
 
-    A consumer is asked: the admin client's own call can end the process when it times out.
+    Asks through a consumer: the admin client's own call can crash the process when it times out.
 
     Raises:
-        KafkaException: there was no answer in time.
+        KafkaException: no answer within ``timeout_s``.
     """
     consumer = clients.plain_consumer(config, group)
     try:
@@ -37,17 +37,17 @@ def ask_committed(
 
 
 def delete_records(admin: AdminClient, ends: Mapping[Partition, int]) -> None:
-    """Delete the records of partitions up to some offsets."""
+    """Delete the records of each partition below its offset in ``ends``."""
     wanted = [TopicPartition(*at, end) for at, end in ends.items() if end]
     for deleted in admin.delete_records(wanted).values() if wanted else ():
         deleted.result()
 
 
 def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:
-    """Stop where a group has members.
+    """Raise if a group has members.
 
     Raises:
-        ConfigurationError: names the group and its members.
+        ConfigurationError: names the first such group and its members.
     """
     for group in groups:
         members = _members(admin, group)
@@ -58,9 +58,9 @@ def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:
 
 
 def _members(admin: AdminClient, group: str) -> list[str]:
-    """Return the members of a group by client and host.
+    """Return "CLIENT at HOST" for each member of a group.
 
-    A broker that never had a group makes the topic of offsets first, and names no coordinator.
+    On a broker without groups the first try may fail: it creates the topic of offsets first.
     """
 
     def ask() -> list[str]:
@@ -76,14 +76,20 @@ def _members(admin: AdminClient, group: str) -> list[str]:
     return clients.when_known(ask)
 
 
-def commit_outside(
+def commit_for_group(
     config: Config,
     admin: AdminClient,
     name: str,
     writes: Mapping[Partition, Sequence[Record]],
     commits: Mapping[str, list[TopicPartition]],
 ) -> None:
-    """Write records and commit offsets by group, in one transaction of the id ``name``."""
+    """Write records and commit offsets by group, in one transaction.
+
+    ``name``: the transactional id.
+
+    Raises:
+        ConfigurationError: a group has members.
+    """
     producer = clients.transactional_producer(config, name)
     producer.init_transactions(_WAIT_S)
     producer.begin_transaction()
@@ -91,12 +97,12 @@ def commit_outside(
         for at, records in writes.items():
             keys, values = [key for key, _ in records], [value for _, value in records]
             send(producer, at.topic, at.number, keys, values)
-        require_empty(admin, commits)  # a supervisor may have started one
+        require_empty(admin, commits)  # a supervisor may have restarted a service
         for group, each in commits.items():
-            outsider = clients.group_consumer(config, group, name)
-            member = outsider.consumer_group_metadata()
-            producer.send_offsets_to_transaction(each, member, _WAIT_S)
-            outsider.close()
+            consumer = clients.group_consumer(config, group, name)
+            metadata = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(each, metadata, _WAIT_S)
+            consumer.close()
     except BaseException:
         producer.abort_transaction(_WAIT_S)
         raise

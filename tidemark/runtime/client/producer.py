@@ -1,4 +1,4 @@
-"""Handing records to a producer whose queue may be full, and waiting until they are written."""
+"""Sends records through a producer whose queue may be full, and waits until they are written."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -8,24 +8,24 @@ from operator import length_hint
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 Record = tuple[bytes, bytes | None]
-"""Key and value of a record to write; the value of a tombstone is None."""
+"""Key and value of a record; the value of a tombstone is None."""
 
 _BUFFER_WAIT_S = 0.05
 
 
 class Failures:
-    """Reports of records that a producer could not write; told by its ``poll`` and ``flush``."""
+    """The first delivery failure of a producer, reported by its ``poll`` and ``flush``."""
 
     def __init__(self) -> None:
         self._first: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, _message: Message) -> None:
-        """Take a report."""
+        """Take a delivery report."""
         if error is not None and self._first is None:
             self._first = error
 
     def check(self) -> None:
-        """Raise the first failure, if there was one."""
+        """Raise the first failure, if any."""
         if self._first is not None:
             raise KafkaException(self._first)
 
@@ -37,9 +37,9 @@ def send(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> None:
-    """Put records of one partition into the producer's queue, in their order.
+    """Put records of one partition into the producer's queue, in order.
 
-    Loops without the interpreter: most of what a pane costs is spent here.
+    The loop runs in C, not in Python: most of the cost of a pane is spent here.
     """
     values_left, keys_left = iter(values), iter(keys)
     try:
@@ -48,10 +48,10 @@ def send(
             try:
                 deque(calls, maxlen=0)
             except BufferError:
-                at = len(values) - length_hint(values_left) - 1  # taken, but found no room
+                at = len(values) - length_hint(values_left) - 1  # consumed by map, but not queued
                 _produce_when_there_is_room(producer, topic, partition, keys[at], values[at])
     finally:
-        producer.poll(0)  # raises why the client gave up, where it did
+        producer.poll(0)  # raises if the client has given up
 
 
 def _produce_when_there_is_room(
@@ -66,13 +66,16 @@ def _produce_when_there_is_room(
 
 
 def flush(
-    producer: Producer, failures: Failures, step_s: float, waiting: Callable[[], None]
+    producer: Producer, failures: Failures, step_s: float, on_wait: Callable[[], None]
 ) -> None:
-    """Wait until the queue is empty; raise where a record was not written.
+    """Wait until the queue is empty; ``on_wait`` is called every ``step_s`` seconds.
 
-    The client gives a record up after ``message.timeout.ms``, which bounds the wait.
+    The client gives up a record after ``message.timeout.ms``, so the wait ends.
+
+    Raises:
+        KafkaException: a record was not written.
     """
     while producer.flush(step_s):
         failures.check()
-        waiting()
+        on_wait()
     failures.check()

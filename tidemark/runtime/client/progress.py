@@ -1,7 +1,7 @@
-"""What travels in the metadata of a committed offset: a line of JSON per partition.
+"""The metadata of committed offsets: one line of JSON per partition.
 
-The broker takes 4,095 bytes and keeps them as long as the offset.  They are committed in the same
-transaction as everything else, so offset, watermark and state can never tell different stories.
+The broker takes up to 4,095 bytes and keeps them as long as the offset.  They are part of the same
+transaction as the output, so offset, watermark and state always agree.
 """
 
 from typing import TypeVar
@@ -16,11 +16,11 @@ MAX_BYTES = 2048
 
 
 class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
-    """How far ingest got in one raw partition.
+    """How far ingest has come in one raw partition.
 
-    ``next_offset`` ends the last mark in the log; the committed offset may be beyond it, past
-    records that only the broker sees.  ``silence_ms``: what the log was last told, 0 when awake.
-    ``handing_over`` and ``on_spark``: as of LogProgress.
+    ``next_offset``: the end of the source's last mark in the log.  The committed offset may be
+    higher, behind records that only the broker sees.  ``silence_ms``: the silence last written to
+    the log, 0 if the source is awake.  ``handing_over`` and ``on_spark``: see LogProgress.
     """
 
     version: int
@@ -34,15 +34,18 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
 
 class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
-    """How far a keyed task got in one log partition.
+    """How far a keyed task has come in one log partition.
 
-    ``sequence``, ``writer`` and ``previous`` name the commit of its changelogs.  ``begun``: the
-    offset that its state began at, above 0 where the log did or after a reset.  ``ahead``: the
-    offset was committed before them, so that they may have got no further than the commit before.
-    ``snapshots``: by operator the sequence number of the newest whole snapshot, where all since was
-    written in transactions; it saves a restore memory, and is left out where it has no room.
-    ``handing_over``: which hand-over from Spark is under way; until it is done nobody may go on.
-    ``on_spark``: Spark works on it in place of the service.
+    ``sequence``, ``writer`` and ``previous`` name the commit of its changelogs.
+    ``begun``: the offset at which its state begins; above 0 if the log begins there, or after a
+    reset.
+    ``ahead``: the offset was committed before the changelogs, so these may still be at the commit
+    before.
+    ``snapshots``: by operator, the sequence number of the newest complete snapshot, if everything
+    since was written in transactions.  It saves a restore memory; it is left out if the metadata
+    would be too long.
+    ``handing_over``: the hand-over from Spark in progress; no process may continue until it ends.
+    ``on_spark``: Spark works on the partition instead of the service.
     """
 
     version: int
@@ -61,7 +64,7 @@ AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
 
 
 def encode(progress: SourceProgress | LogProgress) -> str:
-    """Return the metadata text of an offset."""
+    """Return the metadata text of an offset, at most MAX_BYTES long."""
     text = msgspec.json.encode(progress).decode()
     if len(text) > MAX_BYTES and isinstance(progress, LogProgress):
         text = msgspec.json.encode(msgspec.structs.replace(progress, snapshots={})).decode()
@@ -70,20 +73,32 @@ def encode(progress: SourceProgress | LogProgress) -> str:
 
 
 def decode(text: str, kind: type[AnyProgress], where: str) -> AnyProgress:
-    """Read the metadata of the offset of ``where`` (topic/partition)."""
+    """Return the progress in the metadata of an offset; ``where``: topic/partition, for errors.
+
+    Raises:
+        StateError: the metadata is not Tidemark's, or of a newer version.
+    """
     try:
         progress = msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
         raise StateError(f"{where}: offset metadata {text!r} is not Tidemark's: {error}") from None
     if progress.version > VERSION:
-        raise StateError(f"{where}: offset metadata has version {progress.version}: newer Tidemark")
+        raise StateError(
+            f"{where}: offset metadata has version {progress.version}, this Tidemark reads up to "
+            f"{VERSION}: install the newer Tidemark that wrote it"
+        )
     return progress
 
 
 def check_topic(progress: SourceProgress | LogProgress, topic_id: str, where: str) -> None:
-    """Stop where the topic was deleted and made again under the same name since the commit."""
+    """Check that the topic is still the one that the offset was committed for.
+
+    Raises:
+        StateError: the topic was deleted and created again under the same name.
+    """
     if progress.topic_id != topic_id:
         raise StateError(
-            f"{where}: the topic was made anew (id {progress.topic_id} is now {topic_id}), so its "
-            "offsets mean other records; start the pipeline afresh with 'tidemark reset'"
+            f"{where}: the topic was deleted and created again (its id was {progress.topic_id} and "
+            f"is now {topic_id}), so the committed offset means other records; start the pipeline "
+            "afresh with 'tidemark reset'"
         )

@@ -1,4 +1,4 @@
-"""Reading ranges of topics outside of any group, to a given end."""
+"""Reads ranges of topic partitions, outside of any group, up to given ends."""
 
 import logging
 import time
@@ -16,17 +16,17 @@ _log = logging.getLogger("tidemark")
 _BATCH = 500
 _WAIT_S = 0.2
 _QUIET_S = 5.0
-_HANGING_S = 120.0  # beyond a transaction's own timeout: the broker looks every 10 s, and may pause
+_HANGING_S = 120.0  # beyond the timeout: the broker checks every 10 s, and may stand still
 _ANSWER_S = 5.0
 
 Range = tuple[int, int]
 
 
 class RangeReader:
-    """Committed records of partitions, each from one offset to another.
+    """Reads the committed records of partitions, each from one offset to another.
 
-    The ends must be uncommitted ones: reading up to them waits for transactions that are open or
-    whose end is not visible yet; committed ends would silently leave those out.
+    The ends must count uncommitted records.  Then reading waits for transactions that are open, or
+    whose end is not visible yet.  Committed ends would silently leave out their records.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class RangeReader:
     ) -> None:
         """``ranges``: first offset and end of each partition.
 
-        ``patience_s``: how long nothing may come; by default as long as a transaction may live.
+        ``patience_s``: longest wait without progress; by default the longest life of a transaction.
         """
         self._ends = {at: end for at, (_, end) in ranges.items()}
         self._positions = {at: begin for at, (begin, _) in ranges.items()}
@@ -44,20 +44,20 @@ class RangeReader:
         longest_s = config.transaction_timeout_ms / 1000 + _HANGING_S
         self._patience_s = longest_s if patience_s is None else patience_s
         self.waits_for: list[Partition] = []
-        """Partitions with a transaction of another process that has been open for seconds."""
+        """Partitions where another process has had a transaction open for some seconds."""
 
     @property
     def left_of(self) -> dict[Partition, int]:
-        """Return how many offsets of each partition are still to be read."""
+        """Return the number of offsets still to read, by partition."""
         return {at: max(0, end - self._positions[at]) for at, end in self._ends.items()}
 
     @property
     def left(self) -> int:
-        """Count the offsets still to be read."""
+        """Return the number of offsets still to read."""
         return sum(self.left_of.values())
 
     def read(self, timeout_s: float) -> list[Message]:
-        """Return the next records, none when nothing came in time."""
+        """Return the next records; none if none arrive within ``timeout_s``."""
         messages = []
         for message in self._consumer.consume(_BATCH, timeout_s):
             error = message.error()
@@ -69,7 +69,7 @@ class RangeReader:
         return [message for message in messages if self._is_wanted(message)]
 
     def drop(self, partitions: Iterable[Partition]) -> None:
-        """Read no more of some partitions."""
+        """Stop reading some partitions."""
         gone = [at for at in partitions if self._ends.pop(at, None) is not None]
         for at in gone:
             del self._positions[at]
@@ -91,21 +91,22 @@ class RangeReader:
             self._report(self.waits_for, now_s - self._moved_s)
 
     def _report(self, behind: Sequence[Partition], quiet_s: float) -> None:
-        """Say what is waited for; stop where no transaction can be that old.
+        """Log which partitions are waited for; raise once no transaction can be that old.
 
-        A broker killed in the middle of a commit may forget to end it on some partitions, while
-        the offsets of the same commit are there (docs/decisions/0004).
+        A broker killed in the middle of a commit may never end it on some partitions.  The offsets
+        of the same commit may be there all the same (docs/decisions/0004).
         """
         names = ", ".join(map(str, behind))
         if quiet_s < self._patience_s:
             _log.warning("waiting for an open transaction of another process on %s", names)
             return
-        # Raises where the broker is away: then it is not the transaction that is stuck.
+        # Raises if the broker is away: then the transaction is not the cause.
         self._consumer.get_watermark_offsets(TopicPartition(*behind[0]), timeout=_ANSWER_S)
         raise StateError(
-            f"{names}: a transaction is open for {quiet_s:.0f} s, longer than any may be: the "
-            "broker has lost its end. 'kafka-transactions.sh find-hanging' names it; what it "
-            "wrote cannot be trusted: abort it, and start the pipeline afresh from its raw topics"
+            f"{names}: a transaction has been open for {quiet_s:.0f} s, longer than any may be: "
+            "the broker has lost its end. Find it with 'kafka-transactions.sh find-hanging' and "
+            "abort it; its records cannot be trusted, so start the pipeline afresh from its raw "
+            "topics"
         )
 
     def _is_wanted(self, message: Message) -> bool:
@@ -113,12 +114,12 @@ class RangeReader:
         return (message.offset() or 0) < self._ends.get(at, 0)
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the consumer."""
         self._consumer.close()
 
 
 def read(config: Config, ranges: Mapping[Partition, Range]) -> Iterator[Message]:
-    """Yield the committed records of ranges; those of a partition are in order."""
+    """Yield the committed records of ranges; those of one partition come in order."""
     reader = RangeReader(config, ranges)
     try:
         while reader.left:

@@ -1,7 +1,8 @@
-"""Confluent's wire format, where a schema registry is set: its number of the schema, then the body.
+"""Confluent's wire format for Avro results: the schema's id in the registry, then the body.
 
-The schemas of results are registered when a service starts, under ``<topic>-value``; the registry
-decides whether they are compatible with those before.  See docs/schemas.md, "Registry".
+If a schema registry is set, a service registers the schemas of its results when it starts, under
+``<topic>-value``.  The registry decides whether they are compatible with the versions before.
+See docs/schemas.md, "Registry".
 """
 
 import json
@@ -19,12 +20,14 @@ _REFUSALS = (401, 403, 409, 422)
 
 
 def with_registry(config: Config, types: Mapping[str, AvroType]) -> None:
-    """Let Avro records of topics begin with their schema's number, if a registry is set.
+    """Register Avro schemas by topic and make records begin with the schema's id.
+
+    Does nothing if no registry is set.
 
     Raises:
-        ConfigurationError: the registry refuses a schema or this client, or its own package is
-            missing; waiting would not help.
-        InfrastructureError: it cannot be reached.
+        ConfigurationError: the registry refuses a schema or this client, or its client package is
+            not installed; waiting would not help.
+        InfrastructureError: the registry cannot be reached.
     """
     if not config.schema_registry or not types:
         return

@@ -1,11 +1,12 @@
-"""Which sources are silent: a fact of the broker, not of how fast anyone reads.
+"""The ends of partitions, from which ingest decides which sources are silent.
 
-A source is silent while everything in its raw partition has been read.  The end is that of the
-broker's admin interface and counts open transactions: what cannot be read yet is lag, not silence.
-It is asked for in the background, since an answer must not hold up the reading.
+A source is silent while everything in its raw partition has been read.  Silence therefore depends
+on the broker alone, not on the speed of a reader.  The end comes from the broker's admin interface
+and counts open transactions: records that cannot be read yet are lag, not silence.  The question
+runs in the background, so that it never delays reading.
 
-How many partitions the topics have is asked for at the same time: a partition that nobody reads yet
-is no silence either (docs/semantics.md, "Partitions that appear").
+The number of partitions is asked for at the same time: a new partition that no process reads yet is
+not silent either (docs/semantics.md, "Partitions that appear").
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,11 +22,11 @@ from tidemark.runtime.client.consumer import LATEST, ask_offsets
 ASK_EVERY_MS = 1_000
 
 
-class Ends:
-    """The ends of partitions as of a recent moment, and how many partitions topics had then."""
+class EndOffsets:
+    """The latest known ends of partitions, and the partition counts of topics at the same time."""
 
     def __init__(self, admin: AdminClient, topics: Collection[str] = ()) -> None:
-        """``admin`` must live as long as its answers are waited for; ``topics`` may grow."""
+        """``admin`` must live as long as this; ``topics``: those whose partitions are counted."""
         self._admin = admin
         self._topics = TopicCollection(list(topics)) if topics else None
         self._asked: dict[Partition, Future[Any]] = {}
@@ -33,10 +34,13 @@ class Ends:
         self._asked_ms = 0
         self.known: dict[Partition, int] = {}
         self.counts: dict[str, int] = {}
-        """Partitions per topic of ``topics``."""
+        """Number of partitions, by topic of ``topics``."""
 
     def poll(self, partitions: Iterable[Partition], now_ms: int) -> int | None:
-        """Ask at most once a second; return when the question was asked once it is answered."""
+        """Ask at most once a second; return the time of the question when its answer has come.
+
+        Returns None as long as there is no new answer.
+        """
         if self._asked:
             return self._answered()
         if now_ms - self._asked_ms >= ASK_EVERY_MS:
@@ -47,7 +51,7 @@ class Ends:
         return None
 
     def lag(self, positions: Mapping[Partition, int]) -> int:
-        """Count the offsets between positions and the ends; 0 where a partition is not owned."""
+        """Return the number of offsets between positions and ends; partitions not owned count 0."""
         return max(0, sum(end - positions.get(at, end) for at, end in self.known.items()))
 
     def _answered(self) -> int | None:
@@ -56,7 +60,7 @@ class Ends:
             return None
         asked, self._asked = self._asked, {}
         if any(future.exception() for future in futures):
-            return None  # the broker was away; the next question comes soon
+            return None  # the broker was away; the next poll asks again
         self.known = {partition: future.result().offset for partition, future in asked.items()}
         self.counts = {
             topic: len(future.result().partitions) for topic, future in self._asked_counts.items()

@@ -1,13 +1,12 @@
-"""Tidemark's own topics: created with the settings its guarantees need, verified when they exist.
+"""Creates Tidemark's own topics with the settings that its guarantees need, and verifies them.
 
-* LogAppendTime everywhere: an event time far in the future, used as a record's timestamp, makes the
-  broker refuse the whole batch, and one in the past makes it delete the segment file at once.
-* 16 MiB messages: a dead letter or a late row may be larger than the record it came from.
-* A changelog that is really compacted: under the defaults the active segment file, 1 GiB, never is.
+* LogAppendTime for all.  With event times as record timestamps, a time far in the future makes the
+  broker refuse the whole batch.  An old time makes it delete the segment file at once.
+* Messages of 16 MiB: a dead letter or late row may be larger than its record.
+* Small segment files for changelogs: the broker never compacts the active file, 1 GiB by default.
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,12 +18,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES, when_known
+from tidemark.runtime.retry import poll
 
 _DAY_MS = 24 * 3_600_000
 _WEEK_MS = 7 * _DAY_MS
 _UNLIMITED = -1
 _log = logging.getLogger("tidemark")
 _TIMEOUT_S = 30.0
+_PAUSE_S = 0.1
 
 _ALWAYS = {
     "message.timestamp.type": "LogAppendTime",
@@ -41,9 +42,9 @@ _CHANGELOG = {
     "delete.retention.ms": "600000",
 }
 TABLE_SETTINGS = {name: value for name, value in _CHANGELOG.items() if name not in _ALWAYS}
-"""Settings under which the changelog of a table that is written every second stays small."""
+"""Settings that keep the changelog of a table small, although it is written every second."""
 
-# Of no worth when they are old, and outside of all guarantees.
+# Old stats are worthless, and no guarantee covers them.
 _STATS = {
     **_ALWAYS,
     "cleanup.policy": "delete",
@@ -51,7 +52,7 @@ _STATS = {
     "retention.bytes": str(256 * 2**20),
     "segment.bytes": str(16 * 2**20),
 }
-# Raw records keep the producer's timestamps, which may be event times of any year.
+# Raw records keep the timestamps of their producers, which may be event times of any year.
 _RAW = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.after.max.ms": str(2**63 - 1),
@@ -59,7 +60,7 @@ _RAW = {
     "retention.ms": str(_UNLIMITED),
 }
 
-# Segments are split to fit, so a log may be made with the broker's default.
+# Ingest splits segments to fit, so a log may have the broker's default.
 LEAST_LOG_BYTES = 2**20
 
 _EXACT = ("message.timestamp.type", "cleanup.policy")
@@ -67,7 +68,7 @@ _EXACT = ("message.timestamp.type", "cleanup.policy")
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it must be."""
+    """The required settings of a topic."""
 
     name: str
     partitions: int
@@ -77,7 +78,7 @@ class Topic:
 
 
 def own_topics(plan: Plan) -> tuple[Topic, ...]:
-    """Return the topics that Tidemark creates for a pipeline and writes alone."""
+    """Return the topics of a pipeline that Tidemark creates and that only Tidemark writes."""
     partitions = {log.topic: log.partitions for log in plan.logs}
     topics = [Topic(name, count, _KEPT, LEAST_LOG_BYTES) for name, count in partitions.items()]
     for operator in plan.operators:
@@ -88,19 +89,23 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
 
 
 def stats_topic(name: str) -> Topic:
-    """Return the topic of what services say of themselves, which each of them creates if it can."""
+    """Return the stats topic; each service creates it if it can."""
     return Topic(name, 1, _STATS, least_message_bytes=0, least_retention_ms=0)
 
 
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
-    """Return the pipeline's raw topics, as they are best created where nobody has made them."""
+    """Return the raw topics of a pipeline with recommended settings, for those that are missing."""
     partitions = max((log.partitions for log in plan.logs), default=1)
     names = dict.fromkeys(source.topic for source in plan.sources)
     return tuple(Topic(name, partitions, _RAW) for name in names)
 
 
 def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
-    """Create what is missing, verify the rest; return the names of the topics created."""
+    """Create missing topics and verify the others; return the names of the created ones.
+
+    Raises:
+        ConfigurationError: a topic cannot be created, or exists with other settings.
+    """
     there = partition_counts(admin)
     missing = [topic for topic in topics if topic.name not in there]
     created = _create(admin, missing, replication_factor)
@@ -110,13 +115,17 @@ def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int)
 
 
 def partition_counts(admin: AdminClient) -> dict[str, int]:
-    """Return the number of partitions of every topic of the cluster."""
+    """Return the number of partitions of each topic of the cluster, by name."""
     topics = admin.list_topics(timeout=_TIMEOUT_S).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
 def require(admin: AdminClient, names: Iterable[str], user: str = "this client") -> dict[str, int]:
-    """Return the partition counts of topics that must exist, and ``user`` must see."""
+    """Return the partition counts of topics that must exist, by name.
+
+    Raises:
+        ConfigurationError: a topic does not exist, or ``user`` has no right to see it.
+    """
     there = partition_counts(admin)
     for name in names:
         if name not in there:
@@ -128,24 +137,23 @@ def require(admin: AdminClient, names: Iterable[str], user: str = "this client")
 
 
 def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:
-    """Return the size of the largest message that all of some topics take."""
+    """Return the largest message size in bytes that all given topics accept."""
     found = when_known(lambda: _settings(admin, names))
     return min(int(each["max.message.bytes"]) for each in found.values())
 
 
 def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
-    """Say of which raw topics the broker deletes records by a timestamp that may be an event time.
+    """Log each raw topic whose retention goes by timestamps that may be event times.
 
-    It is no reason to stop: producers that stamp records with the time of sending are the rule,
-    and it is not known here which they are.
+    This is only a warning: most producers use the time of sending, and which do is not known here.
     """
     for name, found in when_known(lambda: _settings(admin, names)).items():
         kept_ms = int(found["retention.ms"])
         deletes = "delete" in found["cleanup.policy"] and kept_ms != _UNLIMITED
         if deletes and found["message.timestamp.type"] == "CreateTime":
             _log.warning(
-                "raw topic %s: the broker deletes records whose own timestamp is %.1f days old, "
-                "read or not; if producers set it to the event time, late ones are lost: set "
+                "raw topic %s: the broker deletes records whose timestamp is %.1f days old, read "
+                "or not; if producers set it to the event time, late records are lost: set "
                 "retention.ms=-1 or message.timestamp.type=LogAppendTime",
                 name,
                 kept_ms / _DAY_MS,
@@ -153,7 +161,7 @@ def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
 
 
 def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
-    """Return the broker's id of each topic: a topic deleted and made again has a new one."""
+    """Return the broker's id of each topic by name; a deleted and recreated topic has a new id."""
     wanted = TopicCollection(list(names))
 
     def ask() -> dict[str, str]:
@@ -166,16 +174,16 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
 def _create(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
     if not topics:
         return []
-    futures = _asked_to_create(admin, topics, replication_factor)
+    futures = _create_futures(admin, topics, replication_factor)
     return [name for name, future in futures.items() if _was_created(name, future)]
 
 
 def begin_to_create(admin: AdminClient, topic: Topic, replication_factor: int) -> "Future[Any]":
-    """Ask for a topic without waiting; the answer fails where it exists."""
-    return _asked_to_create(admin, [topic], replication_factor)[topic.name]
+    """Return the future of creating a topic; it fails if the topic exists."""
+    return _create_futures(admin, [topic], replication_factor)[topic.name]
 
 
-def _asked_to_create(
+def _create_futures(
     admin: AdminClient, topics: Sequence[Topic], replication_factor: int
 ) -> "dict[str, Future[Any]]":
     new = [
@@ -191,7 +199,7 @@ def _was_created(name: str, future: "Future[Any]") -> bool:
         future.result()
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return False  # another service was quicker
+            return False  # another service created it first
         hint = (
             "; set TIDEMARK_REPLICATION_FACTOR"
             if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
@@ -230,26 +238,26 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
         faults.append(f"{partitions} partitions where the pipeline needs {topic.partitions}")
     for name in _EXACT:
         if name in topic.settings and found[name] != topic.settings[name]:
-            faults.append(f"{name}={found[name]}, needed is {topic.settings[name]}")
+            faults.append(f"{name}={found[name]} where it needs {topic.settings[name]}")
     at_least = {
         "max.message.bytes": topic.least_message_bytes,
         "retention.ms": topic.least_retention_ms,
     }
     for name, least in at_least.items():
         if name in topic.settings and _UNLIMITED < int(found[name]) < least:
-            faults.append(f"{name}={found[name]}, needed is at least {least}")
+            faults.append(f"{name}={found[name]} where it needs at least {least}")
     return faults
 
 
 def _await_leaders(admin: AdminClient, names: set[str]) -> None:
-    """Wait until every partition has a leader: just after creation some have none."""
-    deadline_s = time.monotonic() + _TIMEOUT_S
-    while time.monotonic() < deadline_s:
+    """Wait until every partition has a leader; just after creation some have none."""
+
+    def have_leaders() -> bool:
         topics = admin.list_topics(timeout=_TIMEOUT_S).topics
-        if all(name in topics and _has_leaders(topics[name]) for name in names):
-            return
-        time.sleep(0.1)
-    raise ConfigurationError(f"no leader after {_TIMEOUT_S:.0f} s for topics {sorted(names)}")
+        return all(name in topics and _has_leaders(topics[name]) for name in names)
+
+    if not poll(have_leaders, for_s=_TIMEOUT_S, pause_s=_PAUSE_S):
+        raise ConfigurationError(f"no leader after {_TIMEOUT_S:.0f} s for topics {sorted(names)}")
 
 
 def _has_leaders(topic: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The ingest service: raw partitions in, segments and dead letters out.
+"""The ingest service: reads raw partitions, writes segments and dead letters.
 
 May import: runtime.client, runtime.service and everything below.
 Start with: task.py.

@@ -1,17 +1,17 @@
-"""Alignment: no source is read far ahead of the slowest in event time (``max_drift``).
+"""Alignment: no source is read far ahead of the slowest one in event time (``max_drift``).
 
-Records of a source that is more than ``max_drift`` ahead of the slowest awake one are held back, in
-order, until that has caught up.  What is held is neither work done nor committed, so it changes no
-result; it bounds what the operators must keep open.
+A source may be at most ``max_drift`` ahead of the slowest awake source.  Records beyond that are
+held back, in order, until the slowest source has caught up.  Held records are neither processed nor
+committed, so alignment changes no result.  It limits the windows that operators keep open.
 
-Holding costs memory and pausing a partition a third of a second, so:
+Holding records costs memory, and pausing a partition costs a third of a second, so:
 
-1. a short excess is only held;
-2. a source that holds FULL_BYTES or FULL_RECORDS is paused, and flows again once nothing of it is
-   held and it is less than half of ``max_drift`` ahead;
-3. partitions are paused or resumed at most once a second, but for one that holds far too much.
+1. A short excess is only held.
+2. A source with FULL_BYTES or FULL_RECORDS held is paused.  It is resumed once none of its records
+   are held and it is less than half of ``max_drift`` ahead.
+3. Partitions are paused or resumed at most once a second, except if one holds far too much.
 
-A process sees its own partitions alone: those of other replicas hold nothing back here.
+A process sees only its own partitions: sources of other replicas hold back nothing here.
 See docs/semantics.md, "Alignment".
 """
 
@@ -25,7 +25,7 @@ from tidemark.core.time.segment import NEVER_MS
 from tidemark.partition import Partition
 
 CHUNK = 2_000
-"""Records taken between two looks at the watermarks: a source may overshoot by so many."""
+"""Records taken between two checks of watermarks: a source may overshoot by this number."""
 
 FULL_RECORDS = 20_000
 FULL_BYTES = 8 * 2**20
@@ -34,8 +34,8 @@ _TOGGLE_EVERY_MS = 1_000
 
 
 @dataclass
-class _Held:
-    """Records of a source that wait, in order."""
+class _HeldRecords:
+    """The held records of one source, in order."""
 
     messages: deque[Message] = field(default_factory=deque)
     size: int = 0
@@ -63,12 +63,12 @@ class Toggle:
 
 
 class Alignment:
-    """What waits for whom; ``max_drift_ms`` by raw topic, for those that take part."""
+    """Decides which records wait for slower sources."""
 
     def __init__(self, max_drift_ms: Mapping[str, int]) -> None:
-        """Start with nothing held and nothing paused."""
+        """Start with nothing held; ``max_drift_ms``: by raw topic, for those that take part."""
         self._max_drift_ms = max_drift_ms
-        self._held: dict[Partition, _Held] = {}
+        self._held: dict[Partition, _HeldRecords] = {}
         self._toggled_ms = 0
         self.paused: frozenset[Partition] = frozenset()
 
@@ -82,27 +82,27 @@ class Alignment:
         return topic in self._max_drift_ms
 
     def hold(self, partition: Partition, messages: Sequence[Message]) -> None:
-        """Add the next records of a source behind those that wait already."""
-        self._held.setdefault(partition, _Held()).add(messages)
+        """Add the next records of a source behind those already held."""
+        self._held.setdefault(partition, _HeldRecords()).add(messages)
 
     def first(self, partition: Partition) -> Message | None:
-        """Return the first record of a source that waits."""
+        """Return the first held record of a source, None if there is none."""
         held = self._held.get(partition)
         return held.messages[0] if held else None
 
     def withholds(self, partition: Partition) -> bool:
-        """Whether records of a source wait here, or may wait at the broker."""
+        """Whether records of a source are held here, or may wait at the broker."""
         return partition in self._held or partition in self.paused
 
     @property
     def records(self) -> int:
-        """Count the records that wait."""
+        """Return the number of held records."""
         return sum(len(held.messages) for held in self._held.values())
 
     def next(self, watermarks: Mapping[Partition, int]) -> tuple[Partition, list[Message]] | None:
-        """Return the next records to take, of the slowest source first; None if all must wait.
+        """Return the next records to process, slowest source first; None if all must wait.
 
-        ``watermarks``: of the sources that are awake, and of all that have records waiting.
+        ``watermarks``: of all awake sources, and of all sources with held records.
         """
         slowest_ms = self._slowest_ms(watermarks)
         for partition in sorted(self._held, key=lambda held: (watermarks[held], held)):
@@ -115,14 +115,14 @@ class Alignment:
         return None
 
     def allows(self, partition: Partition, watermarks: Mapping[Partition, int]) -> bool:
-        """Whether a source may be read on; ``watermarks``: of it, and of those that are awake."""
+        """Whether a source may be read on; ``watermarks``: of it, and of all awake sources."""
         slowest_ms = self._slowest_ms(watermarks)
         return self._is_within(partition, watermarks[partition], slowest_ms, 1)
 
     def toggle(self, watermarks: Mapping[Partition, int], now_ms: int) -> Toggle:
-        """Decide what to pause and resume now; it counts as done.
+        """Return what to pause and resume now; the caller must do so.
 
-        ``watermarks``: as for ``next``, and of the paused ones.
+        ``watermarks``: as for ``next``, and of the paused sources.
         """
         full = {at for at, held in self._held.items() if held.is_full and at not in self.paused}
         if now_ms - self._toggled_ms < _TOGGLE_EVERY_MS:
@@ -141,7 +141,7 @@ class Alignment:
         return Toggle(frozenset(full), frozenset(caught_up))
 
     def drop(self, partition: Partition) -> None:
-        """Forget a source: its next owner reads again what waits here."""
+        """Forget a source: its next owner reads the held records again."""
         self._held.pop(partition, None)
         self.paused -= {partition}
 
@@ -154,7 +154,7 @@ class Alignment:
     def _is_within(
         self, partition: Partition, watermark_ms: int, slowest_ms: int, part: int
     ) -> bool:
-        """Whether a source is within a ``part`` of its drift of the slowest."""
+        """Whether a source is at most ``max_drift / part`` ahead of the slowest."""
         if watermark_ms == NEVER_MS or slowest_ms == NEVER_MS:
             return watermark_ms == slowest_ms
         return watermark_ms - slowest_ms <= self._max_drift_ms[partition.topic] // part

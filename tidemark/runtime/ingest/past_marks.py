@@ -1,12 +1,12 @@
-"""What the log remembers of a source whose committed offset says less than it should.
+"""Finds the last mark of a source in the log if its committed offset or metadata is missing.
 
-Plain commits and ``kafka-consumer-groups --reset-offsets`` drop an offset's metadata; deleting a
-topic, or a week without members, drops the offset itself.  Every partition of a log holds every
-mark of its sources, so the end of one partition tells where ingest stopped.
+Plain commits and ``kafka-consumer-groups --reset-offsets`` drop the metadata of an offset.  A
+deleted topic, or a week without members, drops the offset itself.  Every partition of a log holds
+all marks of its sources, so the end of one partition shows where ingest stopped.
 
-The log is searched from its end to its start.  That is short where there is something to find; and
-a new partition of a topic that is being read needs no search: another one has a committed offset.
-Every source has one from its start on, so the first of a topic was committed after a search.
+The search goes from the end of the log to its start, so it is short if there is a mark.  A new
+partition of a topic needs no search if another partition has a committed offset: ingest commits
+every source at its start, so the first one of the topic was committed after a search.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
-from tidemark.runtime.client.offline_group import ask_committed
+from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
@@ -30,14 +30,18 @@ _WAIT_S = 30.0
 
 
 class PastMarks:
-    """The logs of a pipeline, read from their ends."""
+    """Searches the logs of a pipeline from their ends."""
 
     def __init__(self, config: Config, admin: AdminClient, plan: Plan) -> None:
-        """Read nothing yet."""
+        """Prepare; nothing is read yet."""
         self._config, self._admin, self._plan = config, admin, plan
 
     def progress(self, start: Start) -> Progress:
-        """Return the progress of the source that stopped at a start offset without metadata."""
+        """Return the progress of a source whose committed offset has no metadata.
+
+        Raises:
+            StateError: the log does not end at that offset.
+        """
         if start.offset == 0:
             return Progress()
         source = str(start.partition)
@@ -45,30 +49,34 @@ class PastMarks:
         if mark is None or mark.next_offset != start.offset:
             raise StateError(
                 f"{start.partition}: the committed offset {start.offset} has no watermark, and the "
-                "log does not end there; was it reset by hand? 'tidemark reset PIPELINE' starts "
-                "the pipeline afresh"
+                "log does not end there; was the offset reset by hand? 'tidemark reset PIPELINE' "
+                "starts the pipeline afresh"
             )
         return Progress(mark.next_offset, mark.watermark_ms)
 
     def require_new(self, source: Partition) -> None:
-        """Stop where a source without a committed offset was read before."""
+        """Check that a source without a committed offset was never read.
+
+        Raises:
+            StateError: the log has records of its topic.
+        """
         if self._is_committed(source.topic):
             return
-        # Of any partition of the topic: else the first one without records would be taken as new,
-        # and then vouch for all the others.
+        # Any partition of the topic counts.  Otherwise the first partition without records would
+        # pass as new, and its commit would then vouch for all others.
         mark = self._last_mark(source.topic, lambda mark: mark.next_offset > 0)
         if mark is not None:
             raise StateError(
                 f"{source}: nothing is committed, but the log has records of {mark.source} up to "
-                f"offset {mark.next_offset}; the topic was made anew, or its offsets expired. "
+                f"offset {mark.next_offset}; the topic was created again, or its offsets expired. "
                 "'tidemark reset PIPELINE' starts the pipeline afresh"
             )
 
     def _is_committed(self, topic: str) -> bool:
-        """Whether ingest has a committed offset of some partition of a topic."""
+        """Return whether ingest has committed an offset of any partition of a topic."""
         count = partition_counts(self._admin)[topic]
         wanted = [Partition(topic, n) for n in range(count)]
-        found = ask_committed(self._config, self._plan.group("ingest"), wanted, _WAIT_S)
+        found = committed_offsets(self._config, self._plan.group("ingest"), wanted, _WAIT_S)
         return any(each.offset >= 0 for each in found)
 
     def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:

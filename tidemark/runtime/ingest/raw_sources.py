@@ -1,6 +1,6 @@
-"""A raw partition as whoever runs ingest owns it, and what is written of it: service and Spark.
+"""A raw partition that ingest owns, and the writing of its segments; for the service and Spark.
 
-All that must be remembered between commits is in the metadata of the committed offset.
+The metadata of the committed offset holds everything that must survive between commits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,29 +23,29 @@ from tidemark.serde.segments import encode_segment
 
 EPOCH = 0
 
-_ROOM = 4  # a message may be so much larger than the columns of its segment
+_ROOM = 4  # a message may be this many times larger than the columns of its segment
 
 
 @dataclass
 class OwnedSource:
-    """One raw partition that this process owns."""
+    """The state of one raw partition that this process owns."""
 
     topic_id: str
     progress: Progress
     committed: int
     silent_since_ms: int
-    told_ms: int = 0  # the silence that the log was last told of, 0 when awake
-    silence_ms: int = 0  # what the next commit tells
+    told_ms: int = 0  # silence last written to the log, 0 if awake
+    silence_ms: int = 0  # silence that the next commit writes
     on_spark: bool = False
 
     @classmethod
     def begun(
         cls, start: Start, topic_id: str, past: PastMarks, *, by_spark: bool = False
     ) -> "OwnedSource":
-        """Go on where the last owner of a raw partition stopped.
+        """Return the state that the last owner of a raw partition committed.
 
         Raises:
-            StateError: what is committed is of no use, or the source is Spark's.
+            StateError: the committed state is unusable, or the source belongs to Spark.
         """
         at_ms = now_ms()
         if start.metadata is None:
@@ -53,31 +53,31 @@ class OwnedSource:
             return cls(topic_id, Progress(start.offset), -1, at_ms)
         if not start.metadata:
             return cls(topic_id, past.progress(start), start.offset, at_ms)
-        told = decode(start.metadata, SourceProgress, str(start.partition))
-        check_topic(told, topic_id, str(start.partition))
-        _require_free(told, str(start.partition), by_spark=by_spark)
+        committed = decode(start.metadata, SourceProgress, str(start.partition))
+        check_topic(committed, topic_id, str(start.partition))
+        _require_free(committed, str(start.partition), by_spark=by_spark)
         return cls(
             topic_id,
-            Progress(told.next_offset, told.watermark_ms),
+            Progress(committed.next_offset, committed.watermark_ms),
             start.offset,
-            told.silent_since_ms,
-            told.silence_ms,
-            told.silence_ms,
-            told.on_spark,
+            committed.silent_since_ms,
+            committed.silence_ms,
+            committed.silence_ms,
+            committed.on_spark,
         )
 
     def took(self, progress: Progress, at_ms: int) -> None:
-        """Stand after records that were taken at a moment: the source is awake."""
+        """Note records taken at ``at_ms`` (wall clock): the source is awake."""
         self.progress = progress
         self.silent_since_ms, self.silence_ms, self.told_ms = at_ms, 0, 0
 
     def mark(self, source: str) -> SourceMark:
-        """Say that the source is silent."""
+        """Return the mark that says that the source is silent."""
         offset, watermark_ms = self.progress.next_offset, self.progress.watermark_ms
         return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, self.silence_ms)
 
     def metadata(self) -> str:
-        """Return what the committed offset carries."""
+        """Return the metadata of the committed offset."""
         return encode(
             SourceProgress(
                 VERSION,
@@ -92,22 +92,22 @@ class OwnedSource:
 
 
 def segment_builder(admin: AdminClient, plan: Plan) -> SegmentBuilder:
-    """Return a builder whose segments the logs take."""
+    """Return a builder of segments that fit into the messages of all logs."""
     most = message_bytes(admin, [log.topic for log in plan.logs]) // _ROOM
     return SegmentBuilder(EPOCH, min(MAX_BYTES, most))
 
 
-def _require_free(told: SourceProgress, where: str, *, by_spark: bool) -> None:
-    if told.handing_over:
+def _require_free(committed: SourceProgress, where: str, *, by_spark: bool) -> None:
+    if committed.handing_over:
         raise StateError(
-            f"{where}: a hand-over from Spark is under way; where it has ended without success, "
-            "'tidemark replay PIPELINE --into-live --from raw' completes it, or 'tidemark reset "
-            "PIPELINE' starts the pipeline afresh"
+            f"{where}: a hand-over from Spark is under way; if it has failed, 'tidemark replay "
+            "PIPELINE --into-live --from raw' completes it, or 'tidemark reset PIPELINE' starts "
+            "the pipeline afresh"
         )
-    if told.on_spark and not by_spark:
+    if committed.on_spark and not by_spark:
         raise StateError(
-            f"{where}: Spark works on it; end 'tidemark run --on spark PIPELINE', or where that "
-            "was killed, give it back with --release"
+            f"{where}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
+            "killed, give the partition back with --release"
         )
 
 
@@ -118,9 +118,9 @@ def write_segments(
     partitions: Mapping[str, int],
     marks: Sequence[SourceMark] = (),
 ) -> None:
-    """Write what a builder has to the logs, with the marks of sources that are silent.
+    """Write the segments of a builder to the logs, with the marks of silent sources.
 
-    ``partitions``: of each raw topic, as known now.
+    ``partitions``: the known number of partitions, by raw topic.
     """
     for log in plan.logs:
         built = builder.build(log, now_ms(), partitions, marks)

@@ -1,17 +1,18 @@
-"""Ingest on Kafka: raw topics in, segments and dead letters out.
+"""Ingest on Kafka: reads raw topics, writes segments and dead letters.
 
-One commit, in this order and, by default, in one transaction (docs/operations.md, "Guarantees"):
+A commit writes, in this order and by default in one transaction (docs/operations.md,
+"Guarantees"):
 
-1. dead letters, as they are met;
-2. segments: for each log whose sources had something to say, one message per log partition with
-   the rows of its keys and the marks of **all** those sources;
+1. dead letters, as they occur;
+2. segments, for each log whose sources have moved or fallen silent: one message per log partition.
+   It has the rows of the partition's keys and the marks of **all** those sources;
 3. the offsets of those sources, with watermark, silence and topic id as metadata.
 
-A new source is committed, at its start, before anything is written for it.
+A new source is committed at its start offset before anything is written for it.
 
-A source that is silent says so in marks of growing silence, at most once a second and until no
-window can still be open; then nothing is written at all.  One whose records are held back, since
-it is too far ahead of others (alignment.py), is neither silent nor committed beyond what was taken.
+A silent source writes marks of growing silence, at most once a second and until no window can be
+open any more; then it writes nothing.  A source with held records (alignment.py) is not silent.  It
+is committed only up to the records taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
     ensure,
     own_topics,
@@ -45,7 +46,7 @@ from tidemark.serde.records import Counts
 
 @dataclass
 class IngestTask:
-    """The work of an ingest process."""
+    """The work of an ingest service."""
 
     config: Config
     plan: Plan
@@ -60,7 +61,7 @@ class IngestTask:
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
-        self._ends = Ends(self.process.admin, {source.topic for source in self.plan.sources})
+        self._ends = EndOffsets(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._plans = {source.topic: source for source in self.plan.sources}
         self._alignment = Alignment(
@@ -68,7 +69,7 @@ class IngestTask:
         )
 
     def assigned(self, starts: Sequence[Start]) -> None:
-        """Go on where the last owner of each raw partition stopped."""
+        """Start raw partitions where their last owners stopped."""
         names = [source.topic for source in self.plan.sources]
         self._partitions = require(self.process.admin, names)
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
@@ -81,7 +82,7 @@ class IngestTask:
         self.process.settle()
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
-        """Forget raw partitions that others own now."""
+        """Forget raw partitions that were revoked."""
         paused = self._alignment.paused.intersection(partitions)
         if paused:
             self.process.member.resume(paused)
@@ -90,7 +91,7 @@ class IngestTask:
             self._sources.pop(partition, None)
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Turn records into rows, unless they must wait for slower sources."""
+        """Turn records into rows; hold those that must wait for slower sources."""
         for partition, records in by_partition(messages, self._partitions).items():
             if self._alignment.covers(partition.topic):
                 self._alignment.hold(partition, records)
@@ -99,7 +100,7 @@ class IngestTask:
         self._release()
 
     def _take(self, partition: Partition, records: Sequence[Message]) -> None:
-        """Turn records of a source into rows, which are written at the next commit."""
+        """Turn records of a source into rows; the next commit writes them."""
         at_ms = now_ms()
         source = self._sources[partition]
         taken = self._ingest.take(record_batch(partition, records, at_ms), source.progress)
@@ -112,12 +113,12 @@ class IngestTask:
         self._moved.add(partition)
 
     def _release(self) -> None:
-        """Take what need not wait any longer."""
+        """Take held records that need not wait any longer."""
         while (chunk := self._alignment.next(self._aligned())) is not None:
             self._take(*chunk)
 
     def _aligned(self) -> dict[Partition, int]:
-        """Return the watermarks of aligned sources: of the awake, and of those held back."""
+        """Return the watermarks of aligned sources that are awake or held back."""
         return {
             partition: source.progress.watermark_ms
             for partition, source in self._sources.items()
@@ -126,7 +127,7 @@ class IngestTask:
         }
 
     def tick(self) -> None:
-        """Let sources wait for slower ones; find out which are silent."""
+        """Pause and resume sources for alignment; find out which sources are silent."""
         if not self._sources:
             return
         self._release()
@@ -135,28 +136,28 @@ class IngestTask:
             self.process.member.pause(toggle.pause)
         if toggle.resume:
             self.process.member.resume(toggle.resume)
-        self._listen_to_all()
+        self._find_silent()
 
-    def _listen_to_all(self) -> None:
+    def _find_silent(self) -> None:
         asked_ms = self._ends.poll(self._sources, now_ms())
         if asked_ms is None:
             return
-        # Before any silence is told: the clock is to wait for partitions that have just come to be.
+        # Counts come first: the clock must wait for new partitions before a silence is written.
         self._partitions = {
             topic: max(count, self._ends.counts[topic]) for topic, count in self._partitions.items()
         }
         self.process.member.refresh_positions()
         for partition, source in self._sources.items():
-            self._listen(partition, source, asked_ms)
+            self._note_silence(partition, source, asked_ms)
 
-    def _listen(self, partition: Partition, source: OwnedSource, asked_ms: int) -> None:
+    def _note_silence(self, partition: Partition, source: OwnedSource, asked_ms: int) -> None:
         position = self.process.member.positions[partition]
         if position < self._ends.known.get(partition, position + 1):
-            return  # there is more to read: lag
+            return  # there is more to read
         if self._alignment.withholds(partition):
             return
         if position > source.committed:
-            self._moved.add(partition)  # past records that only the broker sees
+            self._moved.add(partition)  # behind records that only the broker sees
         silence_ms = asked_ms - source.silent_since_ms
         plan = self._plans[partition.topic]
         if silence_ms >= plan.idle_after_ms and plan.reports_silence(
@@ -166,7 +167,7 @@ class IngestTask:
             self._moved.add(partition)
 
     def checkpoint(self) -> Sequence[TopicPartition]:
-        """Write segments; return the offsets of every source that moved or fell silent."""
+        """Write segments; return the offsets of all sources that moved or fell silent."""
         if not self._moved:
             return ()
         moved = {partition: self._sources[partition] for partition in sorted(self._moved)}
@@ -186,18 +187,18 @@ class IngestTask:
         return offsets
 
     def _read_to(self, partition: Partition) -> int:
-        """Return the offset behind all that was taken, and behind what only the broker sees."""
+        """Return the offset behind all records taken and behind those that only the broker sees."""
         waiting = self._alignment.first(partition)
         if waiting is not None:
             return waiting.offset() or 0
         return self.process.member.positions[partition]
 
     def waits(self) -> Sequence[str]:
-        """Return nothing: what it goes on with comes with the offsets."""
+        """Return nothing: all state comes with the committed offsets, so there is no restore."""
         return ()
 
     def figures(self) -> Mapping[str, object]:
-        """Return counts since the start, and how far the raw topics are ahead."""
+        """Return counts since the start, and the lag in records."""
         counts = self._counts
         aligned = {"held": self._alignment.records, "paused": len(self._alignment.paused)}
         return {
@@ -211,7 +212,7 @@ class IngestTask:
         }
 
     def account(self, _now_ms: int) -> Account:
-        """Return counts since the start, and what each source said."""
+        """Return counts since the start, and the state of each source."""
         counts = self._counts
         return Account(
             rows_in=counts.records,
@@ -233,7 +234,7 @@ class IngestTask:
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run the ingest service of a pipeline until it is told to stop."""
+    """Run the ingest service of a pipeline until a stop signal."""
     raw = [source.topic for source in plan.sources]
     process = Process(config, plan.pipeline, "ingest", raw)
     require(process.admin, raw, config.user)

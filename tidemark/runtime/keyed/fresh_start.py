@@ -17,7 +17,7 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.offline_group import ask_committed
+from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, LogProgress, decode, encode
 from tidemark.runtime.client.range_reader import read
@@ -149,7 +149,7 @@ class FreshStart:
 
     def _committed(self) -> dict[Partition, tuple[LogProgress, int]]:
         """Return how far the service is, where some of its operators go on."""
-        found = ask_committed(self._config, self._group, self._begins, _WAIT_S)
+        found = committed_offsets(self._config, self._group, self._begins, _WAIT_S)
         return {Partition(tp.topic, tp.partition): self._progress(tp) for tp in found}
 
     def _progress(self, committed: TopicPartition) -> tuple[LogProgress, int]:

@@ -17,7 +17,7 @@ from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders
-from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.oversized import Keys, Values, without_oversized
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant
@@ -115,7 +115,7 @@ class KeyedOperator:
                 outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))
             outbox.write(each.topic, self._partition, keys, values)
 
-    def clock_stats(self, last_moved: Standing, now_ms: int) -> ClockStats:
+    def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
         """Return where the clock stands, and how large the state is."""
         clock_ms = self.task.clock_ms
         return ClockStats(

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 
-class Standing:
+class LastMoved:
     """The last reading of some clocks, and when it was new."""
 
     def __init__(self) -> None:

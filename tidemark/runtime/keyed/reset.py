@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.offline_group import commit_outside, delete_records, require_empty
+from tidemark.runtime.client.offline_group import commit_for_group, delete_records, require_empty
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
 from tidemark.runtime.client.topics import ensure, own_topics, require, topic_ids
@@ -97,7 +97,7 @@ class Reset:
                 commits[self.scope.plan.group(service)] = fresh.offsets()
                 writes |= fresh.records
         name = f"{self.scope.plan.pipeline}.reset"
-        commit_outside(self.config, self.admin, name, writes, commits)
+        commit_for_group(self.config, self.admin, name, writes, commits)
         if self.scope.delete_results:
             self._delete(self._results())
 

@@ -27,11 +27,11 @@ from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.client.batches import by_partition
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.progress import encode
-from tidemark.runtime.client.silence import Ends
+from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
-from tidemark.runtime.keyed.last_moved import Standing
+from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
@@ -60,8 +60,8 @@ class KeyedTask:
     _restores: list[Restore] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._ends = Ends(self.process.admin)
-        self._last_moved = Standing()
+        self._ends = EndOffsets(self.process.admin)
+        self._last_moved = LastMoved()
         self._ahead = self.config.guarantee == "at-most-once"
         self._certain = self.config.guarantee == "exactly-once"
 

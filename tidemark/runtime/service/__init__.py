@@ -1,4 +1,4 @@
-"""What every service process has: the loop, settings, health, stats, stopping.
+"""The frame of every service process: its loop, health, stats, metrics and stop.
 
 May import: runtime.client and everything below.
 Start with: process.py, then serve.py.

@@ -1,25 +1,25 @@
-"""How many messages to take at once: so few that a transaction stays far below its timeout.
+"""How many messages to take at once, so that a transaction stays far below its timeout.
 
-The broker aborts a transaction that is open for too long, and fences its process.  One that takes
-as much again after its restart, on a machine as busy, would never get anywhere.  So the first
-portions are small, and later ones as large as the time that they take allows.
+The broker aborts a transaction that is open for too long, and fences its process.  If the process
+then took as many messages again, on a machine as busy as before, it would never make progress.  So
+the first batches are small, and later ones as large as their processing time allows.
 """
 
-_PORTIONS_PER_TIMEOUT = 10
-_FIRST = 64  # the first portion is such a part of the largest
+_BATCHES_PER_TIMEOUT = 10
+_FIRST = 64  # the first batch is this part of the largest
 
 
-class Portion:
-    """The number of messages that a turn may take."""
+class BatchSizer:
+    """The number of messages that a turn of the loop may take: ``size``."""
 
     def __init__(self, most: int, transaction_timeout_ms: int) -> None:
-        """Take ``most`` messages where nothing speaks against it."""
+        """Start with a small batch; ``most``: the largest batch, in messages."""
         self._most = most
-        self._longest_s = transaction_timeout_ms / 1000 / _PORTIONS_PER_TIMEOUT
+        self._longest_s = transaction_timeout_ms / 1000 / _BATCHES_PER_TIMEOUT
         self.size = max(1, most // _FIRST)
 
     def took(self, count: int, seconds: float) -> None:
-        """Learn how long ``count`` messages took: grow while it is short, else shrink to fit."""
+        """Note how long ``count`` messages took: double the size if that was short, else cut it."""
         if seconds > self._longest_s:
             self.size = max(1, int(count * self._longest_s / seconds))
         elif count >= self.size:

@@ -28,12 +28,12 @@ def service_environment() -> dict[str, str]:
 
 
 def block_stop_signals() -> None:
-    """Hold back SIGTERM and SIGINT until ``end_on_stop_signals``, also across ``exec``."""
+    """Hold back SIGTERM and SIGINT until ``end_on_stop_signals``; lasts across ``exec``."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
 
 
 def end_on_stop_signals() -> None:
-    """End with status 0 on SIGTERM or SIGINT: a service that still starts has nothing to finish."""
+    """End with status 0 on SIGTERM or SIGINT: a starting service has nothing to finish."""
     for number in _STOP_SIGNALS:
         signal.signal(number, _end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
@@ -46,8 +46,8 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 def keep_freed_memory() -> None:
     """Make glibc reuse the memory of one segment for the next.
 
-    By default glibc maps every large block anew and copies it as it grows.  That costs a tenth of
-    all CPU time.  Other C libraries have no ``mallopt``: nothing changes there.
+    By default glibc maps each large block again and copies it as it grows.  That costs a tenth of
+    all CPU time.  Other C libraries have no ``mallopt``; there this does nothing.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,27 +1,28 @@
-"""When to commit: soon when caught up, seldom under lag.
+"""When to commit: often when caught up, seldom under lag.
 
-A transaction costs the broker 15 to 50 ms of CPU whatever is in it, and every segment costs the
-services downstream a few, so there should be few while there is much to do; a process that keeps up
-should show its results at once.  What is looked at is how much of the time since the last commit
-was not spent waiting for input:
+A transaction costs the broker 15 to 50 ms of CPU whatever it holds, and each segment costs the
+services downstream a few more.  So there should be few commits under lag, but a process that keeps
+up should show its results at once.
 
-* more than 0.9, the third time in a row: the interval doubles, up to the most, and again with each
-  commit for which that holds.  One stall, of the broker or the machine, makes two such commits: the
-  one that waits and the one that catches up.
-* less than 0.45: it is halved, down to the least.  Half the interval makes at most twice the work,
-  if all of it is done once a commit, so this never leads to what the first rule undoes.
-* between: it stays, so that a slow machine settles at the interval that it can keep instead of
-  swinging around it.  But what has made it longer may be over, and what is done once a row would
-  keep it there for ever: after some commits the shorter interval is tried.  Each try that fails
-  makes the next one wait twice as many.
-* There was no input for as long as the most: whatever the interval was for, it is over, and it is
-  the least again.  There are no commits meanwhile that could have halved it.
+The rule looks at the busy share: the part of the time since the last commit that was not spent
+waiting for input.
+
+* Above 0.9 for the third commit in a row: the interval doubles, up to the maximum, and again with
+  each further such commit.  One stall of the broker or the machine makes two such commits: the one
+  that waits and the one that catches up.
+* Below 0.45: the interval halves, down to the minimum.  If all work is per commit, half the
+  interval makes at most twice the work, so the first rule does not undo this one.
+* Between the two: the interval stays, so that a slow machine settles instead of swinging.  But the
+  cause of the long interval may be over, and work per row would keep the share up forever.  So the
+  shorter interval is tried after some commits; each failed try doubles the wait before the next.
+* No input for as long as the maximum: the interval is the minimum again.  Without input there are
+  no commits that could have halved it.
 """
 
 _BUSY = 0.9
 _AT_EASE = _BUSY / 2
 _LASTS = 3
-"""Commits in a row that must be busy before the interval doubles."""
+"""Busy commits in a row before the interval doubles."""
 
 _PATIENCE = 4
 """Commits at one interval before a shorter one is tried."""
@@ -29,11 +30,11 @@ _PATIENCE = 4
 _MOST_PATIENCE = 1_024
 
 
-class Pace:
-    """The interval between commits, from how much of the last one was spent waiting for input."""
+class CommitInterval:
+    """The interval between commits, adapted to the busy share of the last one."""
 
     def __init__(self, least_ms: int, most_ms: int, now_s: float) -> None:
-        """Commit at most every ``least_ms`` when caught up and every ``most_ms`` under lag."""
+        """Start at the minimum, ``least_ms``; ``most_ms``: the maximum; ``now_s``: monotonic."""
         self._least_s, self._most_s = least_ms / 1000, most_ms / 1000
         self._interval_s = self._least_s
         self._begun_s = self._ended_s = now_s
@@ -44,17 +45,18 @@ class Pace:
         self._trying = False
 
     def until_due_s(self, now_s: float) -> float:
-        """Return how long a commit should still wait; 0 when it is due."""
+        """Return the seconds until a commit is due; 0 if it is due now."""
         return max(0.0, self._begun_s + self._interval_s - now_s)
 
     def waited(self, seconds: float) -> None:
-        """Count time in which there was no input."""
+        """Count seconds without input."""
         self._waited_s += seconds
 
     def committed(self, begun_s: float, ended_s: float) -> None:
-        """Start the next interval with this commit, and decide how long it is.
+        """Note a commit, and decide on the length of the next interval.
 
-        Intervals reach from begin to begin, so that what a commit takes adds to no record's wait.
+        Intervals run from the begin of a commit to the begin of the next, so that the duration of a
+        commit delays no record.
         """
         busy = 1 - self._waited_s / max(ended_s - self._ended_s, 1e-9)
         self._busy = self._busy + 1 if busy > _BUSY else 0
@@ -81,7 +83,7 @@ class Pace:
         self._change(interval_s)
 
     def _stay(self) -> None:
-        """Count the commit; once they are enough, a try has succeeded, and another may be due."""
+        """Count the commit; after enough of them a try has succeeded, and the next may start."""
         self._stayed += 1
         if self._stayed < self._patience:
             return

@@ -1,8 +1,8 @@
-"""What a process answers at its port: GET /health/live, /health/ready and /metrics.
+"""Serves health and metrics over HTTP: GET /health/live, /health/ready and /metrics.
 
-Live: the loop turned lately.  Ready: it has its partitions, their state, and a broker.  Both
-answer with JSON that gives the reasons, and with status 503 where the answer is no.  The server is
-a thread that reads what the loop noted down; it never touches the loop's objects.
+Live means that the loop has turned recently.  Ready means that the process has its partitions,
+their state and a broker.  Both answers are JSON with the reasons; the status is 503 if the answer
+is no.  The server thread only reads the notes of the loop and never touches the loop's objects.
 See docs/operations.md, "Health" and "Metrics".
 """
 
@@ -25,10 +25,10 @@ Answer = tuple[bool, Mapping[str, Any]]
 
 
 class Health:
-    """Notes of the one thread that works, for those who ask."""
+    """Notes of the loop, read by the server thread."""
 
     def __init__(self, service: str, stuck_after_s: float) -> None:
-        """Begin not ready; ``stuck_after_s``: how long one turn of the loop may take."""
+        """Begin not ready; ``stuck_after_s``: longest duration of one turn of the loop."""
         self._service = service
         self._stuck_after_s = stuck_after_s
         self._turned_s = time.monotonic()
@@ -40,7 +40,7 @@ class Health:
         self._turned_s = time.monotonic()
 
     def waiting(self, *reasons: str) -> None:
-        """Note why there is no work done now; nothing where there is."""
+        """Note why the process does not work now; no reasons if it does."""
         self._waits = reasons
         self.turned()
 
@@ -49,19 +49,19 @@ class Health:
         self._partitions = tuple(map(str, partitions))
 
     def live(self) -> Answer:
-        """Say whether the loop turns."""
+        """Return whether the loop turns, and the JSON that says why not."""
         quiet_s = time.monotonic() - self._turned_s
         reasons = []
         if not threading.main_thread().is_alive():
             reasons.append("the loop has ended")
         elif quiet_s > self._stuck_after_s:
-            reasons.append(f"the loop is stuck for {quiet_s:.0f} s")
+            reasons.append(f"the loop has been stuck for {quiet_s:.0f} s")
         return not reasons, {"service": self._service, "live": not reasons, "reasons": reasons}
 
     def ready(self) -> Answer:
-        """Say whether it works on its partitions, or would if it had some."""
-        live, told = self.live()
-        reasons = [*told["reasons"], *self._waits]
+        """Return whether the process can work on its partitions, and the JSON with reasons."""
+        live, body = self.live()
+        reasons = [*body["reasons"], *self._waits]
         ready = live and not self._waits
         if ready and not self._partitions:
             reasons.append("no partitions: more replicas than partitions")
@@ -74,7 +74,11 @@ class Health:
 
 
 def serve(config: Config, health: Health, metrics: Metrics) -> None:
-    """Answer at the configured port, if there is one, until the process ends."""
+    """Serve at the configured port until the process ends; do nothing without a port.
+
+    Raises:
+        ConfigurationError: the port cannot be opened.
+    """
     if config.http_port is None:
         return
     routes = {
@@ -86,7 +90,8 @@ def serve(config: Config, health: Health, metrics: Metrics) -> None:
         server = _Server((config.http_host, config.http_port), _handler(routes))
     except OSError as error:
         raise ConfigurationError(
-            f"TIDEMARK_HTTP_PORT={config.http_port}: {config.http_host}: {error.strerror}"
+            f"TIDEMARK_HTTP_PORT={config.http_port}: {config.http_host}: {error.strerror}; "
+            "choose another port, or correct TIDEMARK_HTTP_HOST"
         ) from None
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
 
@@ -98,7 +103,7 @@ class _Page(NamedTuple):
 
 
 class _Server(ThreadingHTTPServer):
-    """Says nothing of those who hang up early, as probes do that read the status alone."""
+    """Logs no closed connections: probes that read only the status close early."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
@@ -106,9 +111,9 @@ class _Server(ThreadingHTTPServer):
 
 
 def _as_json(answer: Answer) -> _Page:
-    good, told = answer
+    good, body = answer
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-    return _Page(status, "application/json", json.dumps(told).encode() + b"\n")
+    return _Page(status, "application/json", json.dumps(body).encode() + b"\n")
 
 
 def _handler(routes: Mapping[str, Callable[[], _Page]]) -> type[BaseHTTPRequestHandler]:
@@ -128,6 +133,6 @@ def _handler(routes: Mapping[str, Callable[[], _Page]]) -> type[BaseHTTPRequestH
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing of each request."""
+            """Log no requests."""
 
     return Handler

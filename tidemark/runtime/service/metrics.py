@@ -1,7 +1,7 @@
-"""Metrics of a process for Prometheus: GET /metrics, from its latest stats.
+"""Metrics of a process in Prometheus' text format, made from its latest stats.
 
-Names and labels are listed in docs/operations.md, "Metrics".  A scrape reads the last record of
-stats, which never changes, on the thread that serves it: it costs the loop nothing.
+docs/operations.md, "Metrics", lists names and labels.  A scrape reads the last stats record, which
+is immutable, on the server thread, so it costs the loop nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,14 +24,14 @@ class Metrics:
     """The registry of one process."""
 
     def __init__(self) -> None:
-        """Start with the process itself; the rest comes with the first stats."""
+        """Start with metrics of the process; the others appear with the first stats."""
         self.latest: Stats | None = None
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Latest(self))
+        self._registry.register(_StatsCollector(self))
         self._commits = Histogram(
             "tidemark_commit_duration_seconds",
-            "How long commits took.",
+            "Duration of commits.",
             buckets=_COMMIT_BUCKETS_S,
             registry=self._registry,
         )
@@ -45,14 +45,14 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Latest(Collector):
-    """Makes metrics of the latest stats when they are asked for."""
+class _StatsCollector(Collector):
+    """Turns the latest stats into metrics at each scrape."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def describe(self) -> Iterable[Metric]:
-        """Register without a look at stats, which are not there yet."""
+        """Return nothing: at registration there are no stats yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -80,7 +80,7 @@ def _gauge(name: str, about: str, labels: Labels, samples: Iterable[Sample]) -> 
 
 
 def _fill(family: CounterMetricFamily | GaugeMetricFamily, samples: Iterable[Sample]) -> None:
-    """Add samples, but for what is not known."""
+    """Add samples whose value is known."""
     for labels, value in samples:
         if value is not None:
             family.add_metric(labels, value)
@@ -92,11 +92,13 @@ def _seconds(at_ms: int | None) -> float | None:
 
 def _of_process(stats: Stats) -> Iterator[Metric]:
     who = [stats.pipeline, stats.service, stats.slot]
-    yield _gauge("info", "Who this is.", ["pipeline", "service", "slot"], [(who, 1)])
-    yield _gauge("ready", "Whether it works on its partitions.", [], [([], int(stats.ready))])
+    yield _gauge("info", "Identity of the process.", ["pipeline", "service", "slot"], [(who, 1)])
+    yield _gauge(
+        "ready", "1 if the process works on its partitions, else 0.", [], [([], int(stats.ready))]
+    )
     yield _counter("rows_in", "Records or rows taken.", [], [([], stats.rows_in)])
     yield _counter("rows_out", "Rows, panes or records written.", [], [([], stats.rows_out)])
-    yield _counter("filtered", "Records that operators left out.", [], [([], stats.filtered)])
+    yield _counter("filtered", "Records that operators filtered out.", [], [([], stats.filtered)])
     yield _counter("late_rows", "Rows too late for their windows.", [], [([], stats.late)])
     yield _counter("dead_letters", "Dead letters written.", [], [([], stats.dead_letters)])
 
@@ -104,7 +106,7 @@ def _of_process(stats: Stats) -> Iterator[Metric]:
 def _of_partitions(stats: Stats) -> Iterator[Metric]:
     yield _gauge(
         "lag_records",
-        "Offsets between what is read and the end of the partition.",
+        "Offsets between the last commit and the end of the partition.",
         ["topic", "partition"],
         [([each.topic, str(each.partition)], each.lag) for each in stats.partitions],
     )
@@ -113,13 +115,13 @@ def _of_partitions(stats: Stats) -> Iterator[Metric]:
 def _of_sources(stats: Stats) -> Iterator[Metric]:
     yield _gauge(
         "source_watermark_timestamp_seconds",
-        "Watermark of a raw partition as ingest knows it, event time.",
+        "Watermark of a raw partition in ingest, event time.",
         ["source"],
         [([each.source], _seconds(each.watermark_ms)) for each in stats.sources],
     )
     yield _gauge(
         "source_silence_seconds",
-        "How long the log was told that a raw partition is silent; 0 when awake.",
+        "Silence of a raw partition as written to the log; 0 when awake.",
         ["source"],
         [([each.source], each.silence_ms / 1000) for each in stats.sources],
     )
@@ -145,20 +147,20 @@ def _of_clocks(operators: list[OperatorStats], now_ms: int) -> Iterator[Metric]:
     clocks = [(each.operator, clock) for each in operators for clock in each.clocks]
     by = ["operator", "partition"]
     at = [[operator, str(clock.partition)] for operator, clock in clocks]
-    told = [clock for _, clock in clocks]
+    all_clocks = [clock for _, clock in clocks]
     yield _gauge(
         "clock_timestamp_seconds",
         "Clock of an operator on a log partition, event time.",
         by,
-        zip(at, [_seconds(clock.clock_ms) for clock in told], strict=True),
+        zip(at, [_seconds(clock.clock_ms) for clock in all_clocks], strict=True),
     )
     yield _gauge(
         "clock_held_seconds",
-        "How long a clock has not moved, and the source that it waits for.",
+        "Seconds since a clock last moved, and the source that it waits for.",
         [*by, "source"],
         [
             ([*labels, clock.held_by], (now_ms - clock.unmoved_since_ms) / 1000)
-            for labels, clock in zip(at, told, strict=True)
+            for labels, clock in zip(at, all_clocks, strict=True)
             if clock.held_by is not None
         ],
     )
@@ -166,20 +168,20 @@ def _of_clocks(operators: list[OperatorStats], now_ms: int) -> Iterator[Metric]:
         "open_windows",
         "Windows that rows can still reach.",
         by,
-        zip(at, [clock.open_windows for clock in told], strict=True),
+        zip(at, [clock.open_windows for clock in all_clocks], strict=True),
     )
     yield _gauge(
         "state_bytes",
-        "About how large keyed state is.",
+        "Approximate size of keyed state.",
         by,
-        zip(at, [clock.state_bytes for clock in told], strict=True),
+        zip(at, [clock.state_bytes for clock in all_clocks], strict=True),
     )
 
 
 def _of_restores(stats: Stats) -> Iterator[Metric]:
     yield _gauge(
         "restore_left_offsets",
-        "Offsets of a changelog that are still to be read back.",
+        "Offsets of a changelog still to be read in a restore.",
         ["topic", "partition"],
         [([r.topic, str(r.partition)], r.total - r.done) for r in stats.restores],
     )

@@ -1,6 +1,6 @@
-"""The loop of a service: take input, commit when due, stop when told; one process, one thread.
+"""The loop of a service: take input, commit when due, stop on a signal.  One process, one thread.
 
-Faults of the infrastructure end the process with one line; it starts again from its last commit.
+Errors of the infrastructure end the process with one line; it restarts from its last commit.
 """
 
 import gc
@@ -14,13 +14,13 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.broker_probe import BrokersAwayError, Reach, await_broker
+from tidemark.runtime.client.broker_probe import BrokerProbe, BrokersAwayError, await_broker
 from tidemark.runtime.client.commit import Outbox, outbox
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
 from tidemark.runtime.config import Config
-from tidemark.runtime.service.batch_sizer import Portion
-from tidemark.runtime.service.commit_interval import Pace
+from tidemark.runtime.service.batch_sizer import BatchSizer
+from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.health import Health, serve
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.service.stopping import Stop, StopAskedError
@@ -37,13 +37,13 @@ _COLLECT_S = 60.0
 
 
 class Work(Protocol):
-    """What a service does with its messages; it never commits by itself."""
+    """What a service does with its messages; it never commits itself."""
 
     batch: int
-    """Messages taken at once, at most."""
+    """Largest number of messages per ``take``."""
 
     gathers: bool
-    """Whether messages are better taken together than early."""
+    """Whether to collect messages until a commit is due, instead of taking them at once."""
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Take new partitions."""
@@ -52,37 +52,40 @@ class Work(Protocol):
         """Forget partitions whose work is committed."""
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Work on messages; may write to the outbox."""
+        """Process messages; may write to the outbox."""
 
     def tick(self) -> None:
-        """Do what no message asks for; called at least every tenth of a second."""
+        """Do work that needs no message; called at least every tenth of a second."""
 
     def checkpoint(self) -> Sequence[TopicPartition]:
-        """Write what the commit still lacks; return its offsets, none where nothing is new."""
+        """Write the output still missing; return the offsets to commit, none if nothing is new."""
 
     def waits(self) -> Sequence[str]:
-        """Return why some partitions are not worked on yet."""
+        """Return why some partitions are not processed yet."""
 
     def figures(self) -> Mapping[str, object]:
-        """Return what a progress line shows."""
+        """Return names and values of the progress line in the log."""
 
     def account(self, now_ms: int) -> Account:
-        """Return what stats say of the work; called once a second with the wall clock."""
+        """Return the work's part of the stats; called once a second with the wall clock in ms."""
 
 
 @runtime_checkable
-class Remembering(Protocol):
-    """Work that knows by itself how far it got, whatever the group has committed."""
+class KeepsPositions(Protocol):
+    """Work that keeps its own positions, which outrank the committed offsets."""
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
-        """Return where partitions start, given what the group has committed."""
+        """Return where partitions start; ``starts`` has the committed offsets of the group."""
 
 
 class Process:
-    """A member of a group, its output, and the work between them."""
+    """A consumer, its work, and its output, driven by one loop."""
 
     def __init__(self, config: Config, pipeline: str, service: str, topics: Iterable[str]) -> None:
-        """``<pipeline>.<service>`` is the group; with the slot it is the transactional id too."""
+        """Wait for a broker and create the clients.
+
+        ``<pipeline>.<service>`` is the group, and with the slot the transactional id.
+        """
         self.name = name = f"{pipeline}.{service}"
         self.transactional_id = f"{name}.{config.slot}"
         self.stop = Stop()
@@ -98,18 +101,18 @@ class Process:
             took_over_ms = give_way(
                 config, self.admin, name, self.transactional_id, now_ms(), self.waiting
             )
-        self._reach = Reach(self.admin, time.monotonic())
-        watched = watchdog(name, self._reach.answers).call
+        self._broker_probe = BrokerProbe(self.admin, time.monotonic())
+        watched = watchdog(name, self._broker_probe.answers).call
         self.outbox: Outbox = outbox(config, self.transactional_id, self._turned, watched)
         member_id = client_id(self.transactional_id, took_over_ms)
         consumer = clients.group_consumer(config, name, member_id, instance_id)
         self.member = Member(consumer, self.admin, self)
         self._topics = list(topics)
-        self._pace = Pace(
+        self._commit_interval = CommitInterval(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
         self._timeout_ms = config.transaction_timeout_ms
-        self._portion = Portion(1, self._timeout_ms)
+        self._batch_sizer = BatchSizer(1, self._timeout_ms)
         self._committed: dict[Partition, int] = {}
         self._work: Work | None = None
         self._in_hand: list[Message] = []
@@ -118,11 +121,15 @@ class Process:
         self._reported_s = self._collected_s = time.monotonic()
 
     def run(self, work: Work) -> None:
-        """Work until told to stop; then commit and leave the group."""
+        """Work until a stop signal; then commit and leave the group.
+
+        Raises:
+            BrokersAwayError: the loop failed because no broker answered; the cause is chained.
+        """
         self._work = work
-        self._portion = Portion(work.batch, self._timeout_ms)
+        self._batch_sizer = BatchSizer(work.batch, self._timeout_ms)
         self.stop.work()
-        # Messages come and go by the ten thousand, none of them in a cycle.
+        # Messages are created by the ten thousand, and none is part of a cycle.
         gc.freeze()
         gc.disable()
         self.member.join(self._topics)
@@ -131,14 +138,14 @@ class Process:
             while not self.stop.asked:
                 self._turn(work)
             self._report(work, time.monotonic())
-            self._telemetry.tell(work.account, self._committed)
+            self._telemetry.publish(work.account, self._committed)
             self.member.leave()
             self._telemetry.close()
         except StopAskedError:
             self._fail()
         except BaseException as error:
             error.add_note(f"transactional id {self.transactional_id}")
-            away = isinstance(error, _OUTSIDE) and self._reach.was_away(time.monotonic())
+            away = isinstance(error, _OUTSIDE) and self._broker_probe.was_away(time.monotonic())
             self._fail()
             if away and not self.stop.asked:
                 raise BrokersAwayError from error
@@ -150,33 +157,33 @@ class Process:
         self._take()
         work.tick()
         now_s = time.monotonic()
-        if self.outbox.is_full or self._pace.until_due_s(now_s) == 0.0:
+        if self.outbox.is_full or self._commit_interval.until_due_s(now_s) == 0.0:
             self.settle()
         self._report(work, now_s)
-        self._tell(work, now_s)
+        self._note_health(work, now_s)
         self._telemetry.poll(work.account, self._committed, now_s)
         if now_s - self._collected_s > _COLLECT_S:
             self._collected_s = now_s
             gc.collect()
 
     def _consume(self, work: Work) -> None:
-        """Wait for a message, then take what is there, or what comes until a commit is due."""
+        """Wait for a first message, then read what has arrived, or until a commit is due."""
         begin_s = time.monotonic()
-        until_due_s = self._pace.until_due_s(begin_s)
+        until_due_s = self._commit_interval.until_due_s(begin_s)
         self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S))
-        self._pace.waited(time.monotonic() - begin_s)
+        self._commit_interval.waited(time.monotonic() - begin_s)
         if not self._in_hand:
             return
         begin_s = time.monotonic()
-        gather_s = self._pace.until_due_s(begin_s) if work.gathers else 0.0
-        most = self._portion.size
+        gather_s = self._commit_interval.until_due_s(begin_s) if work.gathers else 0.0
+        most = self._batch_sizer.size
         if most > 1:
             self._read(most - 1, gather_s)
         if len(self._in_hand) < most:
-            self._pace.waited(time.monotonic() - begin_s)
+            self._commit_interval.waited(time.monotonic() - begin_s)
 
     def _read(self, count: int, timeout_s: float) -> None:
-        """Read on.  What is in hand may be taken meanwhile, and ``+=`` would bring it back."""
+        """Read more messages; ``consume`` may empty ``_in_hand``, so it runs before the ``+=``."""
         messages = self.member.consume(count, timeout_s)
         self._in_hand += messages
 
@@ -185,26 +192,26 @@ class Process:
             messages, self._in_hand = self._in_hand, []
             begin_s = time.monotonic()
             self._work.take(messages)
-            self._portion.took(len(messages), time.monotonic() - begin_s)
+            self._batch_sizer.took(len(messages), time.monotonic() - begin_s)
 
     def settle(self) -> None:
         """Commit everything taken so far."""
         if self._failed or self._work is None:
             return
-        self._take()  # positions count what the second ``consume`` of a turn found in hand
+        self._take()  # positions already count the messages in hand
         offsets = self._work.checkpoint()
         if offsets:
             begin_s = time.monotonic()
             self.outbox.commit(offsets, self.member.consumer)
             now_s = time.monotonic()
-            self._pace.committed(begin_s, now_s)
+            self._commit_interval.committed(begin_s, now_s)
             self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
             self._telemetry.committed(now_s - begin_s)
         assert not self.outbox.is_open, "output without offsets"
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
-        """Let work start where it knows that it stopped."""
-        return self._work.starting(starts) if isinstance(self._work, Remembering) else starts
+        """Return the start offsets of work that keeps its own positions, else those committed."""
+        return self._work.starting(starts) if isinstance(self._work, KeepsPositions) else starts
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""
@@ -223,24 +230,23 @@ class Process:
             _log.info("%s gave up %s", self.name, ", ".join(map(str, partitions)))
 
     def waiting(self, reason: str) -> None:
-        """Say why a call takes long; end it if this process was told to stop."""
+        """Note why a call takes long; end it after a stop signal."""
         self.health.waiting(reason)
         self.stop.check()
 
     def _turned(self) -> None:
-        """Go on waiting in a commit, and find out whether that is for want of a broker."""
+        """Note that a commit still waits, and ask whether brokers answer."""
         self.health.turned()
-        self._reach.poll(time.monotonic())
+        self._broker_probe.poll(time.monotonic())
 
-    def _tell(self, work: Work, now_s: float) -> None:
-        """Note down for others how it stands."""
-        gone = self._reach.poll(now_s)
+    def _note_health(self, work: Work, now_s: float) -> None:
+        gone = self._broker_probe.poll(now_s)
         joining = () if self.member.joined else ("waiting for the group to assign partitions",)
         self.health.waiting(*([gone] if gone else []), *joining, *work.waits())
         self.health.owns(sorted(self.member.positions))
 
     def _fail(self) -> None:
-        """Give up: what memory holds no longer fits what is committed."""
+        """Abort and leave the group: memory no longer matches the last commit."""
         self._failed = True
         self.outbox.abort()
         try:

@@ -1,4 +1,4 @@
-"""A service's start and end: environment, pipeline, and one line for an error that ends it."""
+"""Starts a service from its environment, and ends it with a status and one line of error."""
 
 import logging
 import os
@@ -20,10 +20,11 @@ _log = logging.getLogger("tidemark")
 
 
 def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
-    """Run a service of the pipeline that PIPELINE names; end the process with its status.
+    """Run a service of the pipeline that PIPELINE names; end the process with a status.
 
-    0: told to stop.  1: the infrastructure failed, or a fault of the program: start it again.
-    2: settings, pipeline or recorded state are wrong: starting it again changes nothing.
+    * 0: a stop signal came.
+    * 1: the infrastructure or the program failed; a restart may help.
+    * 2: settings, pipeline or recorded state are wrong; a restart changes nothing.
     """
     try:
         config = Config.from_env()
@@ -38,7 +39,7 @@ def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
 def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None:
     try:
         if not config.pipeline:
-            raise ConfigurationError("PIPELINE is not set: name the module of the pipeline")
+            raise ConfigurationError("PIPELINE is not set: set it to the module of the pipeline")
         run(config, load_pipeline(config.pipeline).plan())
     except (KafkaException, InfrastructureError) as error:
         away = isinstance(error, BrokersAwayError)
@@ -46,16 +47,16 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
         assert isinstance(cause, Exception)
         line, status = explained(cause, config.user)
         if away and status == FAILED:
-            _log.warning("%s: %s; no broker answered: it starts anew", name, line)
-            _start_anew()
+            _log.warning("%s: %s; no broker answered, so it starts anew", name, line)
+            _start_again()
         _log.error("%s: %s", name, line)
         sys.exit(status)
 
 
-def _start_anew() -> NoReturn:
-    """Become a new program in the same process, with nothing of the old one but its settings.
+def _start_again() -> NoReturn:
+    """Replace the program by a new one in the same process, with the same settings.
 
-    Nobody need start it again, and it waits for brokers (docs/decisions/0011).
+    So no supervisor is needed, and the new program waits for brokers (docs/decisions/0011).
     """
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -1,7 +1,7 @@
-"""What a process says of itself once a second: the value of ``<pipeline>.stats``, as JSON.
+"""The stats record of a process: the JSON value that it writes to ``<pipeline>.stats``.
 
-Counts are since the start of the process, so that a reader who missed some records loses nothing.
-Times are milliseconds UTC; what nobody knows yet is null.  The fields are those of
+Counts are since the start of the process, so a reader that misses records loses nothing.  Times are
+milliseconds UTC.  Values that are not known yet are null.  The fields are those of
 ``schemas/stats.avsc`` (docs/operations.md, "Stats").
 """
 
@@ -18,10 +18,10 @@ VERSION = 1
 
 
 class PartitionStats(msgspec.Struct, frozen=True):
-    """A partition that this process reads, and what lies behind its last commit.
+    """A partition that this process reads: its committed offset, its end and the lag.
 
-    ``end`` counts transactions that are still open, and commits step over their markers.  So
-    ``lag`` is 0 if and only if all there is has been worked off and committed.
+    ``end`` counts open transactions, and commits step over transaction markers.  So ``lag`` is 0 if
+    and only if everything in the partition is processed and committed.
     """
 
     topic: str
@@ -34,7 +34,7 @@ class PartitionStats(msgspec.Struct, frozen=True):
 class SourceStats(msgspec.Struct, frozen=True):
     """A raw partition, as ingest reads it or as an operator's clock knows it.
 
-    ``silent_since_ms``: when the last record came, known to ingest only.
+    ``silent_since_ms``: the time of the last record; only ingest knows it.
     """
 
     source: str
@@ -47,7 +47,7 @@ class SourceStats(msgspec.Struct, frozen=True):
 class ClockStats(msgspec.Struct, frozen=True):
     """The clock of an operator on one log partition.
 
-    ``held_by``: the source that it waits for, null where all are silent; ``unmoved_since_ms``: when
+    ``held_by``: the source that it waits for, null if all are silent.  ``unmoved_since_ms``: when
     this process last saw it move.
     """
 
@@ -60,7 +60,7 @@ class ClockStats(msgspec.Struct, frozen=True):
 
 
 class OperatorStats(msgspec.Struct, frozen=True):
-    """An operator on all log partitions of this process; ``sources``: at its lowest clock."""
+    """An operator on all log partitions of this process; ``sources``: those of its lowest clock."""
 
     operator: str
     log: str
@@ -72,7 +72,7 @@ class OperatorStats(msgspec.Struct, frozen=True):
 
 
 class RestoreStats(msgspec.Struct, frozen=True):
-    """A changelog partition that is being read back, in offsets; ``left_s``: an estimate."""
+    """A restore of one changelog partition, in offsets; ``left_s``: estimated seconds left."""
 
     topic: str
     partition: int
@@ -82,7 +82,7 @@ class RestoreStats(msgspec.Struct, frozen=True):
 
 
 class CommitStats(msgspec.Struct, frozen=True):
-    """Commits since the start, and how long they took; ``longest_ms`` since the last record."""
+    """Commits since the start and their durations; ``longest_ms``: since the last stats record."""
 
     count: int
     total_ms: float
@@ -91,7 +91,7 @@ class CommitStats(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """One record: what a process did, how far it is, and what it waits for."""
+    """One stats record: what a process has done, how far it is, and what it waits for."""
 
     version: int
     pipeline: str
@@ -116,7 +116,7 @@ class Stats(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Account:
-    """What only the work of a process knows; ``ends``: of its partitions, as far as known."""
+    """The part of the stats that comes from the work; ``ends``: known ends of its partitions."""
 
     rows_in: int
     rows_out: int
@@ -132,7 +132,7 @@ class Account:
 def partition_stats(
     ends: Mapping[Partition, int], committed: Mapping[Partition, int]
 ) -> list[PartitionStats]:
-    """Return how far each partition is worked off."""
+    """Return committed offset, end and lag of each partition, in order."""
     shown = []
     for at, offset in sorted(committed.items()):
         end = ends.get(at)
@@ -142,19 +142,19 @@ def partition_stats(
 
 
 def total_lag(partitions: Iterable[PartitionStats]) -> int | None:
-    """Add up lag; null while that of one partition is not known."""
+    """Return the sum of the lags, None while one of them is not known."""
     lags = [each.lag for each in partitions]
     known = [lag for lag in lags if lag is not None]
     return sum(known) if len(known) == len(lags) else None
 
 
 def instant(at_ms: int) -> int | None:
-    """Return an event time, null where there is none yet."""
+    """Return an event time in ms, None if there is none yet."""
     return None if at_ms in (NEVER_MS, FOREVER_MS) else at_ms
 
 
 def clock_sources(clocks: ClockTable) -> list[SourceStats]:
-    """Return what a clock knows of its sources."""
+    """Return the sources of a clock, by name."""
     return [
         SourceStats(name, instant(source.effective_ms), source.idle, source.silence_ms)
         for name, source in sorted(clocks.sources.items())
@@ -162,14 +162,14 @@ def clock_sources(clocks: ClockTable) -> list[SourceStats]:
 
 
 def encode(stats: Stats) -> bytes:
-    """Return a record's value."""
+    """Return the value of a stats record."""
     return msgspec.json.encode(stats)
 
 
 def decode(value: bytes) -> Stats:
-    """Read a record's value.
+    """Return the stats in the value of a record.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: the value is not a stats record.
     """
     return msgspec.json.decode(value, type=Stats)

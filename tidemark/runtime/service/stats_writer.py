@@ -1,8 +1,8 @@
-"""Writes stats to their topic, without ever standing in the way of the data.
+"""Writes stats to their topic without delaying the data.
 
-Its producer is its own, without transactions: what it says is seen at once and outside of every
-guarantee.  Nothing here waits or raises: a topic that cannot be made or written is said once in the
-log, records that find no room are counted and forgotten.
+It has a producer of its own, without transactions: records are visible at once, and no guarantee
+covers them.  Nothing here waits or raises.  If the topic cannot be created or written, one warning
+is logged.  Records that do not fit into the queue are counted and dropped.
 """
 
 import logging
@@ -22,23 +22,23 @@ _LAST_WORDS_S = 0.5
 
 
 class StatsWriter:
-    """The way from one process to the stats topic."""
+    """Writes the stats of one process."""
 
     def __init__(self, config: Config, admin: AdminClient, topic: str, key: str) -> None:
-        """Begin to create the topic; ``admin`` must live as long as this."""
+        """Start to create the topic; ``admin`` must live as long as the writer."""
         self._topic = topic
         self._key = key.encode()
         self._producer = clients.passing_producer(config, self._written)
         self._creating: Future[None] | None = begin_to_create(
             admin, stats_topic(topic), config.replication_factor
         )
-        self._refused = ""  # why it was not created, which says more than a write that fails
-        self._said = False
+        self._refused = ""  # why the topic was not created: clearer than the error of a write
+        self._warned = False
         self.dropped = 0
 
     def write(self, stats: Stats) -> None:
-        """Put a record into the producer's queue, unless that is full."""
-        self._look_at_topic()
+        """Put a record into the producer's queue; drop it if the queue is full."""
+        self._check_topic()
         try:
             self._producer.produce(self._topic, encode(stats), self._key)
         except BufferError:
@@ -47,7 +47,7 @@ class StatsWriter:
             self._drop(error.args[0].str())
         self._producer.poll(0)
 
-    def _look_at_topic(self) -> None:
+    def _check_topic(self) -> None:
         if self._creating is None or not self._creating.done():
             return
         error, self._creating = self._creating.exception(), None
@@ -62,18 +62,18 @@ class StatsWriter:
 
     def _drop(self, why: str) -> None:
         self.dropped += 1
-        self._say(self._refused or why)
+        self._warn(self._refused or why)
 
-    def _say(self, why: str) -> None:
-        if not self._said:
-            self._said = True
+    def _warn(self, why: str) -> None:
+        if not self._warned:
+            self._warned = True
             _log.warning(
-                "stats are not written to %s: %s; the service goes on, and this is said once",
+                "stats are not written to %s: %s; the service goes on, and logs this only once",
                 self._topic,
                 why,
             )
 
     def close(self) -> None:
-        """Give the last record a moment to leave."""
+        """Send the last record, for half a second at most."""
         self._producer.flush(_LAST_WORDS_S)
         self._producer.purge()

@@ -1,9 +1,10 @@
-"""Being told to stop (docs/operations.md, "Shutdown").
+"""Stops a process on a signal (docs/operations.md, "Shutdown").
 
-The first SIGTERM or SIGINT asks the loop to commit, leave its group and end; before there is a loop
-it ends the process, which holds nothing yet.  The second ends it at once, and so does time.
+* The first SIGTERM or SIGINT asks the loop to commit, leave its group and end.  Before the loop
+  runs there is nothing to commit, and the signal ends the process.
+* A second signal, or GRACE_S seconds, end the process at once.
 
-A thread listens, since the main one may be inside the Kafka client, where no handler runs.
+A thread waits for signals: the main thread may be inside the Kafka client, where no handler runs.
 """
 
 import logging
@@ -20,11 +21,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopAskedError(Exception):
-    """Raised out of a wait that is not worth its end any more."""
+    """Ends a wait after a stop signal."""
 
 
 class Stop:
-    """Whether this process was told to stop."""
+    """Whether a stop signal came, and what follows from it."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -32,11 +33,11 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether a signal came."""
+        """Whether a stop signal came."""
         return self._asked.is_set()
 
     def listen(self) -> None:
-        """Take signals from now on."""
+        """Handle stop signals from now on."""
         reads, writes = os.pipe()
         os.set_blocking(writes, False)
         signal.set_wakeup_fd(writes, warn_on_full_buffer=False)  # before: else one is lost
@@ -45,11 +46,15 @@ class Stop:
         threading.Thread(target=self._watch, args=(reads,), name="stop", daemon=True).start()
 
     def work(self) -> None:
-        """Let the loop end by itself from now on."""
+        """Note that the loop runs: from now on it ends the process itself."""
         self._works = True
 
     def check(self) -> None:
-        """End a wait if a signal came."""
+        """Raise if a stop signal came.
+
+        Raises:
+            StopAskedError: to end a wait.
+        """
         if self.asked:
             raise StopAskedError
 
@@ -57,16 +62,16 @@ class Stop:
         _next(reads)
         self._asked.set()
         if not self._works:
-            _log.info("told to stop before there was work to do")
+            _log.info("stopped by a signal before the work began")
             os._exit(0)
         if select.select([reads], [], [], GRACE_S)[0]:
             os._exit(128 + _next(reads))
-        _log.warning("stopped without a last commit, which the broker did not take in time")
+        _log.warning("stopped without a last commit: it took longer than %.0f s", GRACE_S)
         os._exit(0)
 
 
 def _next(reads: int) -> int:
-    """Wait for a signal to stop."""
+    """Return the next stop signal; waits for it."""
     while True:
         for number in os.read(reads, 1):
             if number in _SIGNALS:
@@ -74,4 +79,4 @@ def _next(reads: int) -> int:
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing: that there is a handler makes the interpreter write to the pipe."""
+    """Do nothing: with any handler, the interpreter writes the signal to the pipe."""

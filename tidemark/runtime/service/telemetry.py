@@ -1,4 +1,4 @@
-"""What a process tells of itself: once a second to the stats topic, and to who asks for metrics."""
+"""Publishes the stats of a process: once a second to its topic, and on demand as metrics."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,10 +23,10 @@ from tidemark.runtime.wall_clock import now_ms
 
 
 class Telemetry:
-    """Makes the stats of one process."""
+    """Builds and publishes the stats of one process."""
 
     def __init__(self, config: Config, pipeline: str, service: str, health: Health) -> None:
-        """Start with no commit and nothing told; ``health``: what the process says it waits for."""
+        """Start without commits; ``health``: has the reasons why the process waits."""
         self.metrics = Metrics()
         self._config = config
         self._pipeline, self._service = pipeline, service
@@ -34,12 +34,12 @@ class Telemetry:
         self._writer: StatsWriter | None = None
         self._started_ms = now_ms()
         self._interval_s = config.stats_interval_ms / 1000
-        self._told_s = time.monotonic() - self._interval_s
+        self._published_s = time.monotonic() - self._interval_s
         self._commits = 0
         self._total_s = self._last_s = self._longest_s = 0.0
 
     def publish_by(self, admin: AdminClient) -> None:
-        """Write stats to their topic too, unless they are turned off."""
+        """Write stats to their topic as well, unless TIDEMARK_STATS_INTERVAL_MS is 0."""
         if self._interval_s:
             topic, key = stats_topic(self._pipeline), f"{self._service}/{self._config.slot}"
             self._writer = StatsWriter(self._config, admin, topic, key)
@@ -55,13 +55,15 @@ class Telemetry:
     def poll(
         self, account: Callable[[int], Account], committed: Mapping[Partition, int], now_s: float
     ) -> None:
-        """Tell, if it is time to; ``account`` is called with the wall clock then."""
-        if now_s - self._told_s >= (self._interval_s or 1.0):
-            self._told_s = now_s
-            self.tell(account, committed)
+        """Publish if it is time; ``account`` is then called with the wall clock in ms."""
+        if now_s - self._published_s >= (self._interval_s or 1.0):
+            self._published_s = now_s
+            self.publish(account, committed)
 
-    def tell(self, account: Callable[[int], Account], committed: Mapping[Partition, int]) -> None:
-        """Tell now."""
+    def publish(
+        self, account: Callable[[int], Account], committed: Mapping[Partition, int]
+    ) -> None:
+        """Publish now; ``committed``: committed offsets of the partitions owned."""
         at_ms = now_ms()
         stats = self._stats(account(at_ms), committed, at_ms)
         self._longest_s = 0.0
@@ -70,7 +72,7 @@ class Telemetry:
             self._writer.write(stats)
 
     def _stats(self, account: Account, committed: Mapping[Partition, int], at_ms: int) -> Stats:
-        ready, told = self._health.ready()
+        ready, body = self._health.ready()
         partitions = partition_stats(account.ends, committed)
         return Stats(
             version=VERSION,
@@ -80,7 +82,7 @@ class Telemetry:
             at_ms=at_ms,
             started_at_ms=self._started_ms,
             ready=ready,
-            reasons=list(told["reasons"]),
+            reasons=list(body["reasons"]),
             rows_in=account.rows_in,
             rows_out=account.rows_out,
             filtered=account.filtered,
@@ -100,6 +102,6 @@ class Telemetry:
         )
 
     def close(self) -> None:
-        """Let the last record leave."""
+        """Send the last record."""
         if self._writer is not None:
             self._writer.close()

@@ -1,9 +1,9 @@
-"""Ends a process whose call into the Kafka client does not return though brokers answer.
+"""Ends a process whose call into the Kafka client does not return although brokers answer.
 
-The client's calls have a timeout, which some of them forget: ``send_offsets_to_transaction`` waits
-without end for a group coordinator that the client has dropped meanwhile.  Nothing can call it
-back, so the process ends and is started again from its last commit (docs/decisions/0010).
-While no broker answers, waiting is right.
+Some calls of the client ignore their timeout: ``send_offsets_to_transaction`` waits forever for a
+group coordinator that the client has dropped in the meantime.  Such a call cannot be interrupted,
+so the process ends, and restarts from its last commit (docs/decisions/0010).  While no broker
+answers, waiting is right.
 """
 
 import logging
@@ -23,10 +23,10 @@ _ANSWERED_S = 30.0
 
 
 class Watchdog:
-    """Watches the calls of one thread from another."""
+    """Watches the client calls of one thread from another thread."""
 
     def __init__(self, answers: Callable[[], bool], end: Callable[[float], object]) -> None:
-        """``answers``: whether a broker answers now; ``end`` is given the seconds of the call."""
+        """``answers``: whether a broker answers now.  ``end``: called with the call's seconds."""
         self._answers = answers
         self._end = end
         self._begun_s: float | None = None
@@ -34,7 +34,7 @@ class Watchdog:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Watch a call while it lasts."""
+        """Return a context in which a call is watched."""
         self._begun_s = time.monotonic()
         try:
             yield
@@ -42,7 +42,7 @@ class Watchdog:
             self._begun_s = None
 
     def look(self, now_s: float) -> None:
-        """End the process if one call was overdue for long, with brokers that answered."""
+        """End the process if a call is overdue although brokers have answered for 30 seconds."""
         begun_s = self._begun_s
         if begun_s is None or now_s - begun_s < _OVERDUE_S or not self._answers():
             self._answered = None
@@ -53,7 +53,7 @@ class Watchdog:
             self._end(now_s - begun_s)
 
     def start(self) -> None:
-        """Look from now on, until the process ends."""
+        """Look every two seconds until the process ends."""
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def _watch(self) -> None:
@@ -63,10 +63,10 @@ class Watchdog:
 
 
 def watchdog(service: str, answers: Callable[[], bool]) -> Watchdog:
-    """Return a watchdog that is awake."""
+    """Return a running watchdog that ends the process with status FAILED."""
 
     def end(lasted_s: float) -> None:
-        _log.error("%s: a commit hangs for %.0f s though brokers answer", service, lasted_s)
+        _log.error("%s: a commit has hung for %.0f s although brokers answer", service, lasted_s)
         os._exit(FAILED)
 
     watching = Watchdog(answers, end)

@@ -21,9 +21,9 @@ from confluent_kafka.admin import AdminClient
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.client import offline_group
 from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.offline_group import ask_committed
 from tidemark.runtime.client.progress import LogProgress, decode
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
@@ -130,4 +130,4 @@ def _by_partition(committed: Iterable[TopicPartition]) -> Offsets:
 
 def committed_of(config: Config, group: str, wanted: Sequence[Partition]) -> list[TopicPartition]:
     """Return what a group has committed; waits for commits whose end is not visible yet."""
-    return when_known(lambda: ask_committed(config, group, wanted, _ANSWER_S))
+    return when_known(lambda: offline_group.committed_offsets(config, group, wanted, _ANSWER_S))

@@ -30,7 +30,7 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.offline_group import commit_outside, delete_records, require_empty
+from tidemark.runtime.client.offline_group import commit_for_group, delete_records, require_empty
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import LogProgress, decode, encode
 from tidemark.runtime.client.topics import ensure, own_topics
@@ -160,7 +160,7 @@ class HandOver:
             writes |= fresh.records
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.marked(mark)
-        commit_outside(self.config, self.admin, self._name, writes, commits)
+        commit_for_group(self.config, self.admin, self._name, writes, commits)
         return run
 
     @property
@@ -198,7 +198,7 @@ class HandOver:
         }
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.moved(outcomes)
-        commit_outside(self.config, self.admin, self._name, {}, commits)
+        commit_for_group(self.config, self.admin, self._name, {}, commits)
 
     def _await_empty(self) -> None:
         """Wait for services that somebody starts although they refuse."""

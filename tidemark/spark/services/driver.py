@@ -26,7 +26,7 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.commit import transaction
 from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
-from tidemark.runtime.client.offline_group import commit_outside, require_empty
+from tidemark.runtime.client.offline_group import commit_for_group, require_empty
 from tidemark.runtime.client.progress import VERSION, LogProgress, encode
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
@@ -114,7 +114,7 @@ class Stream:
         }
         if self.with_ingest:
             commits[self._ingest.group] = self._ingest.marked(on_spark=on_spark)
-        commit_outside(self.config, self.admin, self._name, {}, commits)
+        commit_for_group(self.config, self.admin, self._name, {}, commits)
 
     def _committed(self, service: str) -> Iterator[tuple[Partition, int, LogProgress]]:
         logs = self._logs(service)
