@@ -24,8 +24,8 @@ from tidemark.core.windows.trigger import Every, EveryProcessingTime
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
-    """Rows of a segment by key, cut into slices, with the lines of their keys that were stored.
+class FoldInput:
+    """Rows of a segment by key, cut into runs, with the lines of their keys that were stored.
 
     ``keys`` and ``hashes``: of the different keys; ``order``: of the sorted rows, their places in
     the segment; ``key_of_line``: of each stored line, the place of its key.
@@ -36,8 +36,8 @@ class Folding:
     order: Numbers
     stored: Lines | None
     key_of_line: Numbers
-    arrived: RowsByKey
-    cut: RunAssignment
+    by_key: RowsByKey
+    assignment: RunAssignment
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class ArrivalBody(WindowBody):
 
     @abstractmethod
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
-        """Return of each key the slice that is open, as its stored lines tell; zeros of none."""
+        """Return of each key the run that is open, as its stored lines tell; zeros of none."""
 
     @abstractmethod
-    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
+    def folded(self, fold_input: FoldInput) -> tuple[Lines, pl.DataFrame]:
         """Return the lines to be kept of the keys that have rows, and the panes they bring."""
 
     @cached_property
@@ -97,9 +97,11 @@ class ArrivalBody(WindowBody):
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
         heads = self.heads(keys.height, stored, key_of_line)
-        arrived = RowsByKey(lines_at(rows, order), key, first, heads)
-        cut = self.windows.cut(arrived)
-        lines, panes = self.folded(Folding(keys, hashes, order, stored, key_of_line, arrived, cut))
+        by_key = RowsByKey(lines_at(rows, order), key, first, heads)
+        assignment = self.windows.assign_runs(by_key)
+        lines, panes = self.folded(
+            FoldInput(keys, hashes, order, stored, key_of_line, by_key, assignment)
+        )
         if isinstance(self.every, EveryProcessingTime):
             lines.facts[RECORDED] = state.now_ms
         state.put(lines)
@@ -115,18 +117,18 @@ class ArrivalBody(WindowBody):
         return pl.DataFrame(schema=schema)
 
     def closed(self, complete: Numbers) -> Numbers:
-        """Count the windows that are closed where so many slices are complete."""
+        """Count the windows that are closed where so many runs are complete."""
         closed = (complete - self.windows.runs) // self.windows.step + 1
         return np.maximum(closed, 0)
 
 
-def last_rows(arrived: RowsByKey) -> Numbers:
+def last_rows(by_key: RowsByKey) -> Numbers:
     """Return of each key the place of its last row."""
-    return np.append(arrived.first[1:], arrived.key.size) - 1
+    return np.append(by_key.first[1:], by_key.key.size) - 1
 
 
-def complete_slices(arrived: RowsByKey, cut: RunAssignment) -> Numbers:
-    """Count of each key the slices that are complete."""
-    last = last_rows(arrived)
-    complete: Numbers = cut.number[last] + cut.completes[last]
+def complete_runs(by_key: RowsByKey, assignment: RunAssignment) -> Numbers:
+    """Count of each key the runs that are complete."""
+    last = last_rows(by_key)
+    complete: Numbers = assignment.number[last] + assignment.completes[last]
     return complete

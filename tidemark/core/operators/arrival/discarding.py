@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
-from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_slices
+from tidemark.core.operators.arrival.body import ArrivalBody, FoldInput, complete_runs
 from tidemark.core.operators.arrival.state import COUNT, RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import (
@@ -86,7 +86,7 @@ class _Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _Blocks:
     """Which counts fire, which are the last of windows that close, and what panes then hold.
 
     ``block``: of each count; ``partials``: of the blocks that have rows.
@@ -151,18 +151,18 @@ class DiscardingArrival(ArrivalBody):
             facts[COUNT], facts[LOWEST], facts[HIGHEST] = 0, FOREVER_MS, NEVER_MS
         state.put(Lines(lines.keys, lines.hashes, facts, pl.DataFrame({ROWS: facts[ROWS]})))
 
-    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
+    def folded(self, fold_input: FoldInput) -> tuple[Lines, pl.DataFrame]:
         """Add rows to their windows and make the panes that they bring."""
-        keys, arrived, cut = folding.keys, folding.arrived, folding.cut
-        closed = self.closed(complete_slices(arrived, cut))
-        counts = self._counts(arrived, cut, folding.stored, folding.key_of_line)
-        shared = self._share(counts, closed, arrived, folding.stored)
-        panes = self._published(keys, shared, folding.order)
-        place, facts, partials = self._kept(shared, cut.heads, closed)
-        return Lines(keys[place], folding.hashes[place], facts, partials), panes
+        keys, by_key, assignment = fold_input.keys, fold_input.by_key, fold_input.assignment
+        closed = self.closed(complete_runs(by_key, assignment))
+        counts = self._counts(by_key, assignment, fold_input.stored, fold_input.key_of_line)
+        shared = self._share(counts, closed, by_key, fold_input.stored)
+        panes = self._published(keys, shared, fold_input.order)
+        place, facts, partials = self._kept(shared, assignment.heads, closed)
+        return Lines(keys[place], fold_input.hashes[place], facts, partials), panes
 
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
-        """Return of each key the slice that was open, as its newest window tells."""
+        """Return of each key the run that was open, as its newest window tells."""
         heads = np.zeros(keys, self.windows.facts)
         if stored is None:
             return heads
@@ -174,29 +174,33 @@ class DiscardingArrival(ArrivalBody):
         return heads
 
     def _counts(
-        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
+        self,
+        by_key: RowsByKey,
+        assignment: RunAssignment,
+        stored: Lines | None,
+        key_of_line: Numbers,
     ) -> _Counts:
         """Put each row into its windows, behind what is stored of them."""
-        low = self.closed(cut.number)
-        many = cut.number // self.windows.step + 1 - low
+        low = self.closed(assignment.number)
+        many = assignment.number // self.windows.step + 1 - low
         row = np.repeat(np.arange(many.size), many)
-        times = arrived.rows[EVENT_TIME].to_numpy()[row]
+        times = by_key.rows[EVENT_TIME].to_numpy()[row]
         parts: list[tuple[Numbers, ...]] = [
-            (arrived.key[row], ranges(low, many), row, np.full(row.size, _NONE),
+            (by_key.key[row], ranges(low, many), row, np.full(row.size, _NONE),
              np.ones(row.size, np.int64), times, times)
         ]  # fmt: skip
         if stored is not None:
             facts, line = stored.facts, np.arange(key_of_line.size)
             known = (facts[name] for name in (COUNT, LOWEST, HIGHEST))
-            before = arrived.first[key_of_line] - 1
+            before = by_key.first[key_of_line] - 1
             parts.append((key_of_line, facts[NUMBER], before, line, *known))
         every = _Counts(*map(np.concatenate, zip(*parts, strict=True)))
         sorted_ = every.at(np.lexsort((every.row, every.window, every.key)))
         return sorted_.running()
 
     def _share(
-        self, counts: _Counts, closed: Numbers, arrived: RowsByKey, stored: Lines | None
-    ) -> _Shared:
+        self, counts: _Counts, closed: Numbers, by_key: RowsByKey, stored: Lines | None
+    ) -> _Blocks:
         """Decide which counts make panes, and share rows out among those."""
         begins = counts.begins()
         closes = np.append(begins[1:], True) & (counts.window < closed[counts.key])
@@ -206,8 +210,8 @@ class DiscardingArrival(ArrivalBody):
         after = np.append(False, fires[:-1])
         block = group_numbers(begins | after)
         is_row = counts.line == _NONE
-        of_rows = arrived.rows[counts.row[is_row]].hstack([pl.Series(_BLOCK, block[is_row])])
-        return _Shared(counts, fires, closes, block, self._partials(of_rows, counts, block, stored))
+        of_rows = by_key.rows[counts.row[is_row]].hstack([pl.Series(_BLOCK, block[is_row])])
+        return _Blocks(counts, fires, closes, block, self._partials(of_rows, counts, block, stored))
 
     def _partials(
         self, rows: pl.DataFrame, counts: _Counts, block: Numbers, stored: Lines | None
@@ -234,7 +238,7 @@ class DiscardingArrival(ArrivalBody):
         later: Mask = is_row & (before > NEVER_MS) & (counts.highest // step > before // step)
         return later
 
-    def _published(self, keys: pl.DataFrame, shared: _Shared, order: Numbers) -> pl.DataFrame:
+    def _published(self, keys: pl.DataFrame, shared: _Blocks, order: Numbers) -> pl.DataFrame:
         """Return the panes, in order of the rows that publish them, then of windows."""
         fired, closed = np.flatnonzero(shared.fires), np.flatnonzero(shared.closes)
         at = np.concatenate([fired, closed])
@@ -259,7 +263,7 @@ class DiscardingArrival(ArrivalBody):
         return panes.hstack(self.aggregation.values(self.aggregation.with_empty_groups(held)))
 
     def _kept(
-        self, shared: _Shared, heads: Facts, closed: Numbers
+        self, shared: _Blocks, heads: Facts, closed: Numbers
     ) -> tuple[Numbers, Facts, pl.DataFrame]:
         """Return the open windows; of a key that has none, the next one, without rows.
 

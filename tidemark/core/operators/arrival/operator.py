@@ -1,11 +1,11 @@
 """Windows in order of arrival and rolling aggregates: functions of the log, where no row is late.
 
 See docs/semantics.md, "Windows in order of arrival".  A segment's rows are sorted by key, cut into
-slices (``arrival_window``) and merged with the stored slices of their keys (``arrival_state``).
+runs (``arrival_window``) and merged with the stored runs of their keys (``arrival_state``).
 Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
 
-Each line of partials is a slice, or a piece of one that ends with a row that publishes.  Panes
-before a window closes are prefixes of its lines, complete windows are stretches of slices.
+Each line of partials is a run, or a piece of one that ends with a row that publishes.  Panes
+before a window closes are prefixes of its lines, complete windows are stretches of runs.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.aggregates.basic import Max, Min
-from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_slices, last_rows
+from tidemark.core.operators.arrival.body import ArrivalBody, FoldInput, complete_runs, last_rows
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
@@ -40,9 +40,9 @@ _FIRST, _LAST = "@first", "@last"  # aggregates: event times of the rows
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Partials in order of key, slice and arrival.
+    """Partials in order of key, run and arrival.
 
-    ``last``: the place of the last row among the sorted ones; that of a stored slice is just before
+    ``last``: the place of the last row among the sorted ones; that of a stored run is just before
     the first row of its key.
     """
 
@@ -61,7 +61,7 @@ class _Pieces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class _DuePanes:
     """Panes in the making: of which key and window, by which sorted row, and whether it closed.
 
     ``line``: place among the partials.
@@ -79,8 +79,8 @@ class _Due:
 class ArrivalAggregate(ArrivalBody):
     """Aggregate each key's rows in windows by their order in the log.
 
-    State is a key's slices of open windows, and one line for a key without any: it is bounded by
-    the keys ever seen (times the slices of a window), and no time takes it away.
+    State is a key's runs of open windows, and one line for a key without any: it is bounded by
+    the keys ever seen (times the runs of a window), and no time takes it away.
     """
 
     @cached_property
@@ -93,7 +93,7 @@ class ArrivalAggregate(ArrivalBody):
 
     @cached_property
     def facts(self) -> np.dtype[np.void]:
-        """Type of what is stored of a slice; with processing time also when it was recorded."""
+        """Type of what is stored of a run; with processing time also when it was recorded."""
         recorded = [(RECORDED, np.int64)] if isinstance(self.every, EveryProcessingTime) else []
         return np.dtype([*self.windows.facts.descr, *recorded])
 
@@ -122,10 +122,10 @@ class ArrivalAggregate(ArrivalBody):
             panes = self._panes(lines.keys, due, np.arange(due.row.size))
             state.add_panes(panes.sort(*self.key, WINDOW))
 
-    def _open(self, lines: Lines, key_of_line: Numbers) -> _Due:
+    def _open(self, lines: Lines, key_of_line: Numbers) -> _DuePanes:
         """Return the open windows of some keys, given all their lines in order.
 
-        All of a key end with its last row for now, so each is the merged slices from its own on.
+        All of a key end with its last row for now, so each is the merged runs from its own on.
         """
         held = np.flatnonzero(lines.facts[ROWS] > 0)[::-1]
         key, number = key_of_line[held], lines.facts[NUMBER][held]
@@ -135,49 +135,53 @@ class ArrivalAggregate(ArrivalBody):
         opens = number >= self.closed(lines.facts[NUMBER])[head] * self.windows.step
         at = np.flatnonzero(opens & (number % self.windows.step == 0))
         row, closed = np.arange(at.size), np.zeros(at.size, np.bool_)
-        return _Due(head[at], number[at] // self.windows.step, row, closed, at, suffixes)
+        return _DuePanes(head[at], number[at] // self.windows.step, row, closed, at, suffixes)
 
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
-        """Return of each key its last line, the open slice."""
+        """Return of each key its last line, the open run."""
         heads = np.zeros(keys, self.facts)
         if stored is not None:
             heads[key_of_line] = stored.facts  # of several lines of a key the last one stays
         return heads
 
-    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
-        """Add rows to their slices and make the panes that they bring."""
-        keys, arrived, cut = folding.keys, folding.arrived, folding.cut
-        pieces = self._pieces(arrived, cut, folding.stored, folding.key_of_line)
-        closed = self.closed(arrived.heads[NUMBER]), self.closed(complete_slices(arrived, cut))
+    def folded(self, fold_input: FoldInput) -> tuple[Lines, pl.DataFrame]:
+        """Add rows to their runs and make the panes that they bring."""
+        keys, by_key, assignment = fold_input.keys, fold_input.by_key, fold_input.assignment
+        pieces = self._pieces(by_key, assignment, fold_input.stored, fold_input.key_of_line)
+        closed = self.closed(by_key.heads[NUMBER]), self.closed(complete_runs(by_key, assignment))
         if self._by_rows:
             running = self._running(pieces, closed[0])
-            due = self._published(running, arrived, closed[1])
-            slices = self._slices(pieces, running)
+            due = self._published(running, by_key, closed[1])
+            runs = self._runs(pieces, running)
         else:
-            slices = self._merged(pieces)
-            due = self._complete(slices, *closed)
-        kept = self._kept(keys, folding.hashes, slices, cut, arrived, closed[1])
-        panes = self._panes(keys, due, folding.order)
-        if SEGMENT in arrived.rows.columns:
-            segment = arrived.rows[SEGMENT].to_numpy()[due.row]
+            runs = self._merged(pieces)
+            due = self._complete(runs, *closed)
+        kept = self._kept(keys, fold_input.hashes, runs, assignment, by_key, closed[1])
+        panes = self._panes(keys, due, fold_input.order)
+        if SEGMENT in by_key.rows.columns:
+            segment = by_key.rows[SEGMENT].to_numpy()[due.row]
             panes = panes.hstack([pl.Series(SEGMENT, np.sort(segment))])  # as rows, so are panes
         return kept, panes
 
     def _pieces(
-        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
+        self,
+        by_key: RowsByKey,
+        assignment: RunAssignment,
+        stored: Lines | None,
+        key_of_line: Numbers,
     ) -> _Pieces:
-        """Put the stored slices and the pieces of new ones in order."""
-        ends = self._ends(arrived, cut)
-        new = self._new(arrived.rows, ends)
+        """Put the stored runs and the pieces of new ones in order."""
+        ends = self._ends(by_key, assignment)
+        new = self._new(by_key.rows, ends)
         last = np.flatnonzero(ends)
-        pieces = _Pieces(arrived.key[last], cut.number[last], last, new)
+        pieces = _Pieces(by_key.key[last], assignment.number[last], last, new)
         if stored is None:
             return pieces
         old = np.flatnonzero(stored.facts[ROWS] > 0)
         old_key = key_of_line[old]
         key = np.concatenate([old_key, pieces.key])
         number = np.concatenate([stored.facts[NUMBER][old], pieces.number])
-        last = np.concatenate([arrived.first[old_key] - 1, last])
+        last = np.concatenate([by_key.first[old_key] - 1, last])
         every = _Pieces(key, number, last, stacked([lines_at(stored.partials, old), new]))
         return every.at(np.lexsort((number, key)))
 
@@ -187,10 +191,10 @@ class ArrivalAggregate(ArrivalBody):
         piece = pl.Series(_PIECE, group_numbers(np.concatenate([[True], ends[:-1]])))
         return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 
-    def _ends(self, arrived: RowsByKey, cut: RunAssignment) -> Mask:
-        """Return the rows after which a piece ends: with its slice, or because it publishes."""
-        ends = np.ones(arrived.key.size, np.bool_)
-        ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
+    def _ends(self, by_key: RowsByKey, assignment: RunAssignment) -> Mask:
+        """Return the rows after which a piece ends: with its run, or because it publishes."""
+        ends = np.ones(by_key.key.size, np.bool_)
+        ends[:-1] = (np.diff(by_key.key) != 0) | (np.diff(assignment.number) != 0)
         if not self._by_rows:
             return ends
         if self._every_rows == 1 or self.windows.runs > 1:
@@ -198,8 +202,8 @@ class ArrivalAggregate(ArrivalBody):
         begins = np.concatenate([[True], ends[:-1]])
         place = np.arange(ends.size)
         rows = place - place[begins][group_numbers(begins)] + 1
-        heads = arrived.heads[arrived.key]
-        rows += np.where(cut.number == heads[NUMBER], heads[ROWS], 0)
+        heads = by_key.heads[by_key.key]
+        rows += np.where(assignment.number == heads[NUMBER], heads[ROWS], 0)
         ends |= rows % self._every_rows == 0
         return ends
 
@@ -213,14 +217,14 @@ class ArrivalAggregate(ArrivalBody):
         """After how many rows a window may have to be published."""
         return self.every.rows if isinstance(self.every, EveryRows) else 1
 
-    def _slices(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
-        """Merge the pieces of each slice; where windows are slices, that was done."""
+    def _runs(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
+        """Merge the pieces of each run; where windows are runs, that was done."""
         if self.windows.runs > 1:
             return self._merged(pieces)
         return running.at(np.flatnonzero(_ends(running)))
 
     def _merged(self, pieces: _Pieces) -> _Pieces:
-        """Merge the pieces of each slice."""
+        """Merge the pieces of each run."""
         begins, ends = _begins(pieces), _ends(pieces)
         partials = merge_groups(self._timed, pieces.partials, group_numbers(begins))
         return _Pieces(pieces.key[begins], pieces.number[begins], pieces.last[ends], partials)
@@ -229,15 +233,15 @@ class ArrivalAggregate(ArrivalBody):
         self,
         keys: pl.DataFrame,
         hashes: Hashes,
-        slices: _Pieces,
-        cut: RunAssignment,
-        arrived: RowsByKey,
+        runs: _Pieces,
+        assignment: RunAssignment,
+        by_key: RowsByKey,
         closed: Numbers,
     ) -> Lines:
-        """Return the slices of open windows, and an empty one where the last is complete."""
-        kept = slices.at(np.flatnonzero(slices.number >= (closed * self.windows.step)[slices.key]))
-        complete = complete_slices(arrived, cut)
-        empty = np.flatnonzero(cut.completes[last_rows(arrived)])
+        """Return the runs of open windows, and an empty one where the last is complete."""
+        kept = runs.at(np.flatnonzero(runs.number >= (closed * self.windows.step)[runs.key]))
+        complete = complete_runs(by_key, assignment)
+        empty = np.flatnonzero(assignment.completes[last_rows(by_key)])
         key = np.concatenate([kept.key, empty])
         number = np.concatenate([kept.number, complete[empty]])
         partials = kept.partials
@@ -245,21 +249,23 @@ class ArrivalAggregate(ArrivalBody):
             partials = stacked([partials, pl.DataFrame({ROWS: np.zeros(empty.size, np.int64)})])
         order = np.lexsort((number, key))
         key, partials = key[order], lines_at(partials, order)
-        facts = cut.heads[key]
+        facts = assignment.heads[key]
         facts[NUMBER] = number[order]
         facts[ROWS] = partials[ROWS].to_numpy()
         return Lines(lines_at(keys, key), hashes[key], facts, partials)
 
-    def _complete(self, slices: _Pieces, before: Numbers, after: Numbers) -> _Due:
-        """Return the windows that closed: each a stretch of slices."""
+    def _complete(self, runs: _Pieces, before: Numbers, after: Numbers) -> _DuePanes:
+        """Return the windows that closed: each a stretch of runs."""
         count = after - before
         key = np.repeat(np.arange(count.size), count)
         window = ranges(before, count)
-        lines = np.searchsorted(slices.key, np.arange(count.size))
-        begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
-        partials = merged_ranges(self._timed, slices.partials, begin, self.windows.runs)
-        row = slices.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
-        return _Due(key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials)
+        lines = np.searchsorted(runs.key, np.arange(count.size))
+        begin = lines[key] + window * self.windows.step - runs.number[lines[key]]
+        partials = merged_ranges(self._timed, runs.partials, begin, self.windows.runs)
+        row = runs.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
+        return _DuePanes(
+            key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials
+        )
 
     def _running(self, pieces: _Pieces, before: Numbers) -> _Pieces:
         """Return windows as of each piece of theirs, in order of key, window and arrival.
@@ -280,17 +286,17 @@ class ArrivalAggregate(ArrivalBody):
         order = np.lexsort((piece, window, pieces.key[piece]))
         return replace(pieces.at(piece[order]), number=window[order])
 
-    def _published(self, windows: _Pieces, arrived: RowsByKey, after: Numbers) -> _Due:
+    def _published(self, windows: _Pieces, by_key: RowsByKey, after: Numbers) -> _DuePanes:
         """Return windows as of every row that publishes them, and those that closed."""
         key, window, last = windows.key, windows.number, windows.last
         closed = _ends(windows) & (window < after[key])
-        early = self._fires(windows.partials, _begins(windows)) & (last >= arrived.first[key])
+        early = self._fires(windows.partials, _begins(windows)) & (last >= by_key.first[key])
         if not self.windows.closed_by_next:
             early &= ~closed
         at = np.concatenate([np.flatnonzero(early), np.flatnonzero(closed)])
         done = np.arange(at.size) >= np.count_nonzero(early)
         row = last[at] + (done & self.windows.closed_by_next)
-        return _Due(key[at], window[at], row, done, at, windows.partials)
+        return _DuePanes(key[at], window[at], row, done, at, windows.partials)
 
     def _fires(self, windows: pl.DataFrame, begins: Mask) -> Mask:
         """Return which rows publish windows; those lie together, each as of all its rows."""
@@ -302,7 +308,7 @@ class ArrivalAggregate(ArrivalBody):
         later[1:] = step[1:] > step[:-1]
         return later & ~begins
 
-    def _panes(self, keys: pl.DataFrame, due: _Due, order: Numbers) -> pl.DataFrame:
+    def _panes(self, keys: pl.DataFrame, due: _DuePanes, order: Numbers) -> pl.DataFrame:
         place = np.lexsort((due.window, order[due.row]))
         partials = lines_at(due.partials, due.line[place])
         values = self._timed.values(partials)
@@ -319,12 +325,12 @@ class ArrivalAggregate(ArrivalBody):
 
 
 def _begins(pieces: _Pieces) -> Mask:
-    """Say which pieces are the first of their slice or window."""
+    """Say which pieces are the first of their run or window."""
     begins = np.ones(pieces.key.size, np.bool_)
     begins[1:] = (np.diff(pieces.key) != 0) | (np.diff(pieces.number) != 0)
     return begins
 
 
 def _ends(pieces: _Pieces) -> Mask:
-    """Say which pieces are the last of their slice or window."""
+    """Say which pieces are the last of their run or window."""
     return np.append(_begins(pieces)[1:], True)

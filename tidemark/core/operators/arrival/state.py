@@ -1,7 +1,7 @@
-"""Keyed state of windows in order of arrival: the slices that later rows can still be in a pane of.
+"""Keyed state of windows in order of arrival: the runs that later rows can still be in a pane of.
 
-Each key has one line for every such slice; discarding, for every open window.  The last line of a
-key is its head, the open slice or newest window; it may have no rows yet.  So a key once seen has a
+Each key has one line for every such run; discarding, for every open window.  The last line of a
+key is its head, the open run or newest window; it may have no rows yet.  So a key once seen has a
 line for ever: counting goes on where it stopped.
 """
 
@@ -20,14 +20,14 @@ from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.core.windows.arrival import NUMBER
 
 RECORDED = "@recorded"
-"""Fact of a slice: the processing time of rows of its key that no pane shows; FOREVER_MS if none.
+"""Fact of a run: the processing time of rows of its key that no pane shows; FOREVER_MS if none.
 """
 
 COUNT = "@count"
 """Fact of a discarding window: its rows, shown or not; its ROWS are those that no pane has shown.
 """
 
-SLICES = "slices"
+RUNS = "slices"
 """Name of the only frame in the state's changes: all lines of every key that changed."""
 
 
@@ -37,7 +37,7 @@ class ArrivalState:
     def __init__(
         self, key: tuple[str, ...], facts: np.dtype[np.void], store: BlockStore = IN_MEMORY
     ) -> None:
-        """Start empty; ``facts``: type of what is known of a slice; ``store``: where blocks lie."""
+        """Start empty; ``facts``: type of what is known of a run; ``store``: where blocks lie."""
         self.key = key
         self.facts = facts
         self.lines = LineTable(facts, store)
@@ -97,25 +97,25 @@ class ArrivalState:
     def changes(self) -> Changes:
         """Return all lines of the keys that changed since the last call."""
         fresh = self.lines.take_fresh()
-        return {SLICES: self.lines.lines(fresh).frame()} if fresh.size else {}
+        return {RUNS: self.lines.lines(fresh).frame()} if fresh.size else {}
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all lines."""
-        return ({SLICES: lines} for lines in self.lines.snapshot())
+        return ({RUNS: lines} for lines in self.lines.snapshot())
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot would have."""
         return self.lines.size_bytes()
 
     def open_windows(self) -> int:
-        """Count the slices."""
+        """Count the runs."""
         return self.lines.live
 
     def apply(self, changes: Changes) -> None:
         """Replace all lines of the keys that a piece has."""
-        if SLICES not in changes:
+        if RUNS not in changes:
             return
-        lines = Lines.of_frame(changes[SLICES], self.key, self.facts).in_order()
+        lines = Lines.of_frame(changes[RUNS], self.key, self.facts).in_order()
         keys = lines.keys.unique(maintain_order=True)
         self.take(keys, hashes_of(keys))
         self.lines.put(lines, fresh=False)
@@ -130,7 +130,7 @@ class ArrivalState:
         live = list(self.lines.snapshot())
         if live:
             lines = pl.concat(live, how="diagonal")
-            assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a slice is twice"
-            open_slices = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
+            assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a run is twice"
+            open_runs = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
             empty = lines.filter(pl.col(COUNT if COUNT in lines.columns else ROWS) == 0)
-            assert empty.height <= open_slices.height, "an empty slice is not the open one"
+            assert empty.height <= open_runs.height, "an empty run is not the open one"

@@ -22,14 +22,14 @@ from tidemark.core.operators.ports import Port
 from tidemark.core.operators.sessions.facts import (
     FACTS,
     HIGHEST,
+    PUBLISHED_END,
+    PUBLISHED_ROWS,
     RECORDED,
     SHOWN_EARLY,
-    STANDS,
-    STANDS_END,
 )
 from tidemark.core.operators.sessions.firing import Versions, accumulating, discarding
 from tidemark.core.operators.sessions.fold import NONE
-from tidemark.core.operators.sessions.operator import Met, SessionAggregate, merged_facts
+from tidemark.core.operators.sessions.operator import SessionAggregate, SessionMatch, merged_facts
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
@@ -141,7 +141,7 @@ class EarlySessionAggregate(WindowBody):
     def _show_recorded(self, found: LineMatches, clock_ms: int, state: EarlySessionState) -> None:
         """Fire the panes of sessions as they are."""
         facts = found.facts.copy()
-        facts[STANDS], facts[STANDS_END] = facts[ROWS], facts[END]
+        facts[PUBLISHED_ROWS], facts[PUBLISHED_END] = facts[ROWS], facts[END]
         facts[SHOWN_EARLY] = self._closes
         was = state.sessions.replace(found, facts)
         held = self.inner.since(was.partials, was.facts)
@@ -155,19 +155,19 @@ class EarlySessionAggregate(WindowBody):
         late = self.inner.too_late(rows)
         kept = rows.filter(pl.Series(~late)) if late.any() else rows
         if not kept.is_empty():
-            met = self.inner.meet(kept, state.sessions, versions=True)
-            if met.merged.first_row.size:
-                self._merge(kept, met, state)
-            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
+            match = self.inner.match(kept, state.sessions, versions=True)
+            if match.merged.first_row.size:
+                self._merge(kept, match, state)
+            late[np.flatnonzero(~late)[match.merged.of_row == NONE]] = True
         return self.inner.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
-    def _merge(self, rows: pl.DataFrame, met: Met, state: EarlySessionState) -> None:
+    def _merge(self, rows: pl.DataFrame, match: SessionMatch, state: EarlySessionState) -> None:
         """Put the sessions that rows make, and fire the panes of those on the way."""
-        accepted = np.flatnonzero(met.merged.of_row != NONE)
-        taken = met.found.where(met.touched)
+        accepted = np.flatnonzero(match.merged.of_row != NONE)
+        taken = match.found.where(match.touched)
         before = self._taken(taken, state.sessions)
         rows = rows[accepted].hstack([pl.Series(ROW, accepted)])
-        versions = self._versions(rows, met, taken)
+        versions = self._versions(rows, match, taken)
         if self.inner.discarding:
             shown, pane = discarding(versions, self._every), None
         else:
@@ -177,18 +177,18 @@ class EarlySessionAggregate(WindowBody):
         fires = shown[blocks]
         if fires.any():
             self._fire(rows, versions, blocks[fires], held[np.flatnonzero(fires)], state)
-        facts = merged_facts(met, discarding=self.inner.discarding)
+        facts = merged_facts(match, discarding=self.inner.discarding)
         ends = np.flatnonzero(versions.last[blocks])
-        number = met.merged.of_row[accepted[blocks[ends] - versions.stored]]
+        number = match.merged.of_row[accepted[blocks[ends] - versions.stored]]
         ends = ends[np.argsort(number)]
         held, ends = held[ends], blocks[ends]
         if pane is None:
-            facts[STANDS] = facts[ROWS] - np.where(shown[ends], 0, held[ROWS].to_numpy())
+            facts[PUBLISHED_ROWS] = facts[ROWS] - np.where(shown[ends], 0, held[ROWS].to_numpy())
             facts[SHOWN_EARLY] = shown[ends] & self._closes
         else:
-            self._stand(facts, taken.facts, versions, pane[ends])
+            self._set_published(facts, taken.facts, versions, pane[ends])
         self._note(facts, versions.highest_ms[ends], state)
-        state.sessions.put(met.lines(facts, held))
+        state.sessions.put(match.lines(facts, held))
 
     def _taken(self, taken: LineMatches, sessions: SessionState) -> list[pl.DataFrame]:
         """Take sessions out of the state; return what panes hold of them, by number."""
@@ -197,14 +197,14 @@ class EarlySessionAggregate(WindowBody):
         number = pl.Series(BLOCK, np.arange(taken.slot.size))
         return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
 
-    def _versions(self, rows: pl.DataFrame, met: Met, taken: LineMatches) -> Versions:
+    def _versions(self, rows: pl.DataFrame, match: SessionMatch, taken: LineMatches) -> Versions:
         """Return what sessions were after each row; rows that are late made none."""
-        made = np.concatenate([met.touched, met.merged.of_row != NONE])
+        made = np.concatenate([match.touched, match.merged.of_row != NONE])
         every, number = (
             np.arange(np.count_nonzero(made)),
             np.add.accumulate(made.astype(np.int64)) - 1,
         )
-        into = met.into[made]
+        into = match.into[made]
         above = np.where(into == NONE, every, number[into])
         facts, at_ms = taken.facts, rows[EVENT_TIME].to_numpy()
         highest_ms = np.concatenate([self._highest(facts), at_ms])
@@ -224,8 +224,8 @@ class EarlySessionAggregate(WindowBody):
             end_ms,
             subtree_totals(above, highest_ms, np.maximum),
             counts,
-            np.concatenate([facts[STANDS], counts[facts.size :]]),
-            np.concatenate([facts[STANDS_END], end_ms[facts.size :]]),
+            np.concatenate([facts[PUBLISHED_ROWS], counts[facts.size :]]),
+            np.concatenate([facts[PUBLISHED_END], end_ms[facts.size :]]),
             may_fire,
         )
 
@@ -248,7 +248,10 @@ class EarlySessionAggregate(WindowBody):
         row = versions.above[at] - versions.stored
         facts = np.zeros(at.size, FACTS)
         facts[START] = versions.start_ms[at]
-        facts[STANDS], facts[STANDS_END] = versions.shows[pane[at]], versions.shown_end_ms[pane[at]]
+        facts[PUBLISHED_ROWS], facts[PUBLISHED_END] = (
+            versions.pane_rows[pane[at]],
+            versions.pane_end_ms[pane[at]],
+        )
         panes = self.inner.retractions(
             rows[row].select(self.inner.key), facts, pl.Schema(self.inner.schema())
         )
@@ -316,14 +319,16 @@ class EarlySessionAggregate(WindowBody):
         panes = pane_frame(keys, *bounds, final=False).hstack(values)
         return panes.select(*self.inner.schema()).hstack([pl.Series(ROW, row)])
 
-    def _stand(self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers) -> None:
+    def _set_published(
+        self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers
+    ) -> None:
         """Write down which panes stand of the sessions that rows were folded into."""
         some = np.flatnonzero(pane != NONE)
         pane = pane[some]
-        for name in (STANDS, STANDS_END, SHOWN_EARLY):
+        for name in (PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY):
             facts[name] = 0
-        facts[STANDS][some] = versions.shows[pane]
-        facts[STANDS_END][some] = versions.shown_end_ms[pane]
+        facts[PUBLISHED_ROWS][some] = versions.pane_rows[pane]
+        facts[PUBLISHED_END][some] = versions.pane_end_ms[pane]
         shown_early = np.concatenate([stored[SHOWN_EARLY], np.full(pane.size, self._closes)])
         facts[SHOWN_EARLY][some] = shown_early[np.minimum(pane, stored.size)]
 

@@ -29,9 +29,10 @@ NONE = -1
 class Versions:
     """Versions of sessions as the nodes of a forest: stored ones, then one of each row.
 
-    ``above``: the version that took it in, or itself.  ``rows``: how many the session has.
-    ``shows`` and ``shown_end_ms``: rows and end of the pane that stands of a stored one, and of the
-    pane that a row's would be.  ``may_fire``: whether it may be shown early.
+    ``stored``: the number of stored sessions.  ``above``: the version that took this one in, or
+    itself.  ``rows``: the number of rows of the session.  ``pane_rows`` and ``pane_end_ms``: rows
+    and end of a pane.  For a stored session that is its published pane, for a row's version the
+    pane that the version would publish.  ``may_fire``: whether the version may be published early.
     """
 
     stored: int
@@ -40,8 +41,8 @@ class Versions:
     end_ms: Numbers
     highest_ms: Numbers
     rows: Numbers
-    shows: Numbers
-    shown_end_ms: Numbers
+    pane_rows: Numbers
+    pane_end_ms: Numbers
     may_fire: Mask
 
     @property
@@ -57,11 +58,11 @@ class Versions:
         return moved
 
     @property
-    def stands(self) -> Mask:
+    def has_pane(self) -> Mask:
         """Return of which stored ones a pane stands."""
-        stands: Mask = self.shows > 0
-        stands[self.stored :] = False
-        return stands
+        has_pane: Mask = self.pane_rows > 0
+        has_pane[self.stored :] = False
+        return has_pane
 
     def crossing(self, interval_ms: int) -> Mask:
         """Return which ones have an event time in a later interval than all that they took in."""
@@ -87,7 +88,7 @@ def accumulating(versions: Versions, every: Every) -> tuple[Mask, Numbers]:
     begin = nodes[first]  # of each place's path
     made, pane = (
         np.zeros(above.size, np.bool_),
-        np.where(versions.stands, np.arange(top.size), NONE),
+        np.where(versions.has_pane, np.arange(top.size), NONE),
     )
     shown = np.zeros(above.size, np.bool_) if fires is None else fires
     while not made.all():
@@ -99,7 +100,7 @@ def accumulating(versions: Versions, every: Every) -> tuple[Mask, Numbers]:
         _inherit(versions, stays & (joined[above] > 1) & ~made[above], made, pane)
         before = pane[begin[ready]]
         if isinstance(every, EveryRows):
-            was = np.where(before == NONE, 0, versions.shows[before])
+            was = np.where(before == NONE, 0, versions.pane_rows[before])
             shown[some] = _fired(
                 versions.rows[some], versions.may_fire[some], origin, was, every.rows
             )
@@ -112,7 +113,7 @@ def accumulating(versions: Versions, every: Every) -> tuple[Mask, Numbers]:
 def _inherit(versions: Versions, joins: Mask, made: Mask, pane: Numbers) -> None:
     """Let the pane with the most rows stand of several that became one under their start."""
     at = np.flatnonzero(joins & made & (pane != NONE))
-    shows, end_ms = versions.shows[pane[at]], versions.shown_end_ms[pane[at]]
+    shows, end_ms = versions.pane_rows[pane[at]], versions.pane_end_ms[pane[at]]
     at = at[np.lexsort((end_ms, shows))]
     pane[versions.above[at]] = pane[at]
 
@@ -124,7 +125,7 @@ def _replacing(versions: Versions, every: Every) -> Mask:
     # Where it may not be shown, nothing takes the place of what another start had.
     passes = ~moved | versions.may_fire[above]
     up = np.where(passes, above, np.arange(above.size))
-    withdrawn = moved & ancestors_of(up, fires | versions.stands)
+    withdrawn = moved & ancestors_of(up, fires | versions.has_pane)
     fires[above[withdrawn]] = True
     return fires & versions.may_fire
 
@@ -141,7 +142,7 @@ def discarding(versions: Versions, every: Every) -> Mask:
         return _in_time(versions, every)
     above = versions.above
     held = np.ones(above.size, np.int64)
-    held[: versions.stored] = (versions.rows - versions.shows)[: versions.stored]
+    held[: versions.stored] = (versions.rows - versions.pane_rows)[: versions.stored]
     fires = np.zeros(above.size, np.bool_)
     top, level = heavy_paths(above, versions.rows)
     for depth in range(int(level.max(initial=0)), -1, -1):
@@ -168,12 +169,12 @@ def _fired(total: Numbers, may_fire: Mask, first: Numbers, before: Numbers, rows
     """
     size = total.size
     path = np.add.accumulate((first == np.arange(size)).astype(np.int64))
-    laid = path * (int(total.max(initial=0)) + rows + 1)
+    base = path * (int(total.max(initial=0)) + rows + 1)
     soonest = np.append(np.where(may_fire, np.arange(size), size), size)
     soonest = np.minimum.accumulate(soonest[::-1])[::-1]
 
     def following(shown: Numbers) -> Numbers:
-        at = soonest[np.searchsorted(laid + total, laid + shown + rows)]
+        at = soonest[np.searchsorted(base + total, base + shown + rows)]
         inside = np.append(first, NONE)[at] == first
         return np.where(inside, at, size)
 

@@ -47,7 +47,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSessions:
     """Live sessions of the keys that have rows."""
 
     key: Numbers
@@ -57,7 +57,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """The sessions that rows were folded into, numbered from 0 in order of their key's number.
 
     ``of_row`` and ``of_stored`` give the session of each row and stored session, or NONE.
@@ -74,22 +74,22 @@ class Merged:
 
 def merge(
     rows: Rows,
-    stored: Stored,
+    stored: StoredSessions,
     allowed_lateness_ms: int,
     strict: bool,
     versions: Numbers | None = None,
-) -> Merged:
+) -> MergeResult:
     """Fold rows into sessions; with ``strict`` the rows hold no late one.
 
     ``versions``: where to write which row made what a stored session or a row had made part of a
     session that it met, or NONE; of stored sessions, then of rows (``session_history``).
     """
-    laid, laid_end = _on_one_line(rows, stored)
-    component, size = _components(laid, laid_end)
+    axis_start, axis_end = _on_one_axis(rows, stored)
+    component, size = _components(axis_start, axis_end)
     of_row, of_stored = component[: rows.key.size].copy(), component[rows.key.size :].copy()
-    met = np.zeros(size, np.bool_)
-    met[of_row] = True
-    of_stored[~met[of_stored]] = NONE
+    has_rows = np.zeros(size, np.bool_)
+    has_rows[of_row] = True
+    of_stored[~has_rows[of_stored]] = NONE
     behind = rows.watermark_ms > rows.at_ms
     joined_late = behind if strict else np.zeros(behind.size, np.bool_)
     ordered = np.zeros(size, np.bool_)
@@ -97,9 +97,11 @@ def merge(
         ordered = _ordered(component, size, rows, stored, behind)
     if versions is not None:
         # Stored sessions first, since they were there before any row.
-        nodes, laid, laid_end = (np.roll(of, stored.key.size) for of in (component, laid, laid_end))
-        plain = np.flatnonzero(met[nodes] & ~ordered[nodes])
-        into = taken_into(laid[plain], laid_end[plain])
+        nodes, axis_start, axis_end = (
+            np.roll(of, stored.key.size) for of in (component, axis_start, axis_end)
+        )
+        plain = np.flatnonzero(has_rows[nodes] & ~ordered[nodes])
+        into = taken_into(axis_start[plain], axis_end[plain])
         versions[plain] = np.where(into == NONE, NONE, plain[into])
     if ordered.any():
         fold = _RowFold(allowed_lateness_ms, stored.key.size)
@@ -108,17 +110,17 @@ def merge(
     return _numbered(rows, stored, of_row, of_stored, joined_late, size)
 
 
-def _components(laid: Numbers, laid_end: Numbers) -> tuple[Numbers, int]:
+def _components(axis_start: Numbers, axis_end: Numbers) -> tuple[Numbers, int]:
     """Number the components of rows, then stored sessions, in order of key; return their count."""
-    order = np.argsort(laid)
+    order = np.argsort(axis_start)
     opens = np.ones(order.size, np.bool_)
-    opens[1:] = laid[order[1:]] >= np.maximum.accumulate(laid_end[order])[:-1]
+    opens[1:] = axis_start[order[1:]] >= np.maximum.accumulate(axis_end[order])[:-1]
     component = np.empty(order.size, np.int64)
     component[order] = np.cumsum(opens) - 1
     return component, int(np.count_nonzero(opens))
 
 
-def _on_one_line(rows: Rows, stored: Stored) -> tuple[Numbers, Numbers]:
+def _on_one_axis(rows: Rows, stored: StoredSessions) -> tuple[Numbers, Numbers]:
     """Lay the times of all keys behind each other, so that different keys never overlap."""
     key = np.concatenate((rows.key, stored.key))
     times = np.concatenate((rows.at_ms, stored.start_ms, rows.end_ms, stored.end_ms))
@@ -128,11 +130,13 @@ def _on_one_line(rows: Rows, stored: Stored) -> tuple[Numbers, Numbers]:
         # Ranks are in the same order as times and always fit.
         _, times = np.unique(times, return_inverse=True)
         first_ms, last_ms = 0, times.size
-    laid = (times - first_ms).reshape(2, -1) + key * (last_ms - first_ms + 1)
-    return laid[0], laid[1]
+    axis_start = (times - first_ms).reshape(2, -1) + key * (last_ms - first_ms + 1)
+    return axis_start[0], axis_start[1]
 
 
-def _ordered(component: Numbers, size: int, rows: Rows, stored: Stored, behind: Mask) -> Mask:
+def _ordered(
+    component: Numbers, size: int, rows: Rows, stored: StoredSessions, behind: Mask
+) -> Mask:
     """Return which components have to be folded row by row."""
     of_row, of_stored = component[: rows.key.size], component[rows.key.size :]
     ordered = np.zeros(size, np.bool_)
@@ -146,7 +150,7 @@ def _ordered(component: Numbers, size: int, rows: Rows, stored: Stored, behind: 
     return ordered
 
 
-def _overlapping(of_stored: Numbers, stored: Stored) -> Numbers:
+def _overlapping(of_stored: Numbers, stored: StoredSessions) -> Numbers:
     """Return the components in which stored sessions overlap: then neighbours by start do."""
     by_start = np.lexsort((stored.start_ms, of_stored))
     component = of_stored[by_start]
@@ -157,12 +161,12 @@ def _overlapping(of_stored: Numbers, stored: Stored) -> Numbers:
 
 def _numbered(
     rows: Rows,
-    stored: Stored,
+    stored: StoredSessions,
     of_row: Numbers,
     of_stored: Numbers,
     joined_late: Mask,
     size: int,
-) -> Merged:
+) -> MergeResult:
     """Close the gaps between session numbers, and find each session's bounds and timing."""
     first_row = np.full(size + 1, NONE)
     first_row[of_row[::-1]] = np.arange(of_row.size)[::-1]
@@ -183,7 +187,7 @@ def _numbered(
         np.maximum.at(end_ms, members, ends)
     late[of_row[accepted & joined_late]] = True
     late[of_stored[touched & stored.late]] = True
-    return Merged(of_row, of_stored, first_row[used], start_ms, end_ms, late)
+    return MergeResult(of_row, of_stored, first_row[used], start_ms, end_ms, late)
 
 
 @dataclass(slots=True, eq=False)
@@ -243,12 +247,12 @@ class _Timeline:
 
         That is its own end, or that of a session that it joined.
         """
-        met = self._met(at_ms, end_ms)
+        overlapped = self._overlapping_spans(at_ms, end_ms)
         first_seen_ms = watermark_ms - self.allowed_lateness_ms + 1
-        seen = [index for index in met if self.spans[index].end_ms >= first_seen_ms]
+        seen = [index for index in overlapped if self.spans[index].end_ms >= first_seen_ms]
         if not seen and end_ms + self.allowed_lateness_ms <= watermark_ms:
             return None, False
-        self.overlapping |= len(seen) < len(met)
+        self.overlapping |= len(seen) < len(overlapped)
         joined = _Span(at_ms, end_ms, node)
         first_end_ms = end_ms
         for index in seen:
@@ -257,15 +261,15 @@ class _Timeline:
         self.put(joined)
         return joined, first_end_ms <= watermark_ms
 
-    def _met(self, at_ms: int, end_ms: int) -> list[int]:
+    def _overlapping_spans(self, at_ms: int, end_ms: int) -> list[int]:
         """Return which spans overlap [at, end), last first: without overlaps, only neighbours."""
-        met = []
+        overlapped = []
         for index in range(bisect_left(self.spans, end_ms, key=_START) - 1, -1, -1):
             if self.spans[index].end_ms > at_ms:
-                met.append(index)
+                overlapped.append(index)
             elif not self.overlapping:
                 break
-        return met
+        return overlapped
 
 
 class _RowFold:
@@ -279,7 +283,7 @@ class _RowFold:
     def run(
         self,
         rows: Rows,
-        stored: Stored,
+        stored: StoredSessions,
         of_row: Numbers,
         of_stored: Numbers,
         ordered: Mask,
@@ -298,7 +302,7 @@ class _RowFold:
         of_row[which] = [self._number(span, ordered.size) for span in spans]
         of_stored[ours] = [span.now().number for span in stored_spans]
 
-    def _load(self, stored: Stored, of_stored: Numbers, ours: Numbers) -> list[_Span]:
+    def _load(self, stored: StoredSessions, of_stored: Numbers, ours: Numbers) -> list[_Span]:
         spans = []
         columns = (of_stored[ours], stored.start_ms[ours], stored.end_ms[ours], ours)
         for component, *span in zip(*(c.tolist() for c in columns), strict=True):

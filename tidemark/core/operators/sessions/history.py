@@ -48,10 +48,10 @@ def _reaches(start: Numbers, end: Numbers, turn: Numbers) -> tuple[Numbers, Numb
     size = turn.size
     every = np.arange(size)
     before = last_above(-turn, every, -turn)
-    met_before = highest_before(end, turn) > start
+    bridges_before = highest_before(end, turn) > start
     behind = last_above(-turn, np.searchsorted(start, end), -turn)
     bridged = lowest_over(
-        np.where(met_before, before, every),
+        np.where(bridges_before, before, every),
         np.maximum(behind, every),
         turn,
         size,

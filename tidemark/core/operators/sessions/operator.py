@@ -21,13 +21,13 @@ from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.operator import missed
 from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.operators.sessions.facts import (
-    JOINED_LATE,
+    HAS_LATE_ROWS,
+    PUBLISHED_END,
+    PUBLISHED_ROWS,
     SHOWN_EARLY,
-    STANDS,
-    STANDS_END,
     facts_of,
 )
-from tidemark.core.operators.sessions.fold import NONE, Merged, Rows, Stored, merge
+from tidemark.core.operators.sessions.fold import NONE, MergeResult, Rows, StoredSessions, merge
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
@@ -58,7 +58,7 @@ _SESSION = "@session"
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class SessionMatch:
     """Rows and the stored sessions of their keys, and what they become.
 
     ``into``: of stored sessions, then rows, where it was asked for (``session_fold.merge``).
@@ -68,7 +68,7 @@ class Met:
     hashes: Hashes
     key_of_row: Numbers
     found: LineMatches
-    merged: Merged
+    merged: MergeResult
     into: Numbers
 
     @property
@@ -131,10 +131,10 @@ class SessionAggregate(DueByEnd):
         late = self.too_late(rows)
         kept = rows.filter(pl.Series(~late)) if late.any() else rows
         if not kept.is_empty():
-            met = self.meet(kept, state)
-            if met.merged.first_row.size:
-                self._put(kept, met, state)
-            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
+            match = self.match(kept, state)
+            if match.merged.first_row.size:
+                self._put(kept, match, state)
+            late[np.flatnonzero(~late)[match.merged.of_row == NONE]] = True
         return self.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
     def too_late(self, rows: pl.DataFrame) -> Mask:
@@ -150,7 +150,9 @@ class SessionAggregate(DueByEnd):
         start_ms, end_ms = rows[EVENT_TIME].to_numpy(), self.windows.ends(rows)
         return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
 
-    def meet(self, rows: pl.DataFrame, state: SessionState, *, versions: bool = False) -> Met:
+    def match(
+        self, rows: pl.DataFrame, state: SessionState, *, versions: bool = False
+    ) -> SessionMatch:
         """Find the sessions of the rows' keys, and decide what merges with what."""
         keys, hashes, key_of_row = keys_of(rows, self.key)
         found = state.find(keys, hashes)
@@ -162,27 +164,29 @@ class SessionAggregate(DueByEnd):
                 self.windows.ends(rows),
                 rows[WATERMARK].to_numpy(),
             ),
-            Stored(found.key, found.facts[START], found.facts[END], found.facts[JOINED_LATE]),
+            StoredSessions(
+                found.key, found.facts[START], found.facts[END], found.facts[HAS_LATE_ROWS]
+            ),
             self.allowed_lateness_ms,
             strict=self.lateness == STRICT,
             versions=into if versions else None,
         )
-        return Met(keys, hashes, key_of_row, found, merged, into)
+        return SessionMatch(keys, hashes, key_of_row, found, merged, into)
 
-    def _put(self, rows: pl.DataFrame, met: Met, state: SessionState) -> None:
+    def _put(self, rows: pl.DataFrame, match: SessionMatch, state: SessionState) -> None:
         """Put the sessions that rows make in place of those that became part of them."""
         taken = []
-        if met.touched.any():
-            taken = self._taken(met, state)
-        partials = self._partials(rows, met.merged.of_row, taken)
-        state.put(met.lines(merged_facts(met, discarding=self.discarding), partials))
+        if match.touched.any():
+            taken = self._taken(match, state)
+        partials = self._partials(rows, match.merged.of_row, taken)
+        state.put(match.lines(merged_facts(match, discarding=self.discarding), partials))
 
-    def _taken(self, met: Met, state: SessionState) -> list[pl.DataFrame]:
+    def _taken(self, match: SessionMatch, state: SessionState) -> list[pl.DataFrame]:
         """Take sessions out of the state; return their partials by the numbers of the new ones."""
-        taken, number = met.found.where(met.touched), met.merged.of_stored[met.touched]
+        taken, number = match.found.where(match.touched), match.merged.of_stored[match.touched]
         if not self.discarding:
-            moved = taken.facts[START] != met.merged.start_ms[number]
-            state.withdraw(taken.where(moved & (taken.facts[STANDS] > 0)))
+            moved = taken.facts[START] != match.merged.start_ms[number]
+            state.withdraw(taken.where(moved & (taken.facts[PUBLISHED_ROWS] > 0)))
         numbered = state.take(taken).hstack([pl.Series(_SESSION, number)])
         return [self.since(numbered, taken.facts)]
 
@@ -194,16 +198,16 @@ class SessionAggregate(DueByEnd):
         """
         if not self.discarding:
             return partials
-        new = pl.Series(ROWS, facts[ROWS] - facts[STANDS])
+        new = pl.Series(ROWS, facts[ROWS] - facts[PUBLISHED_ROWS])
         return partials.with_columns(new).filter(new > 0)
 
     def _held(self, due: Lines) -> pl.DataFrame:
         """Return what panes hold, discarding perhaps nothing."""
         held = self.since(due.partials, due.facts)
-        nothing = np.flatnonzero(due.facts[STANDS] == due.facts[ROWS])
+        nothing = np.flatnonzero(due.facts[PUBLISHED_ROWS] == due.facts[ROWS])
         if not self.discarding or not nothing.size:
             return held
-        some = np.flatnonzero(due.facts[STANDS] < due.facts[ROWS])
+        some = np.flatnonzero(due.facts[PUBLISHED_ROWS] < due.facts[ROWS])
         none = pl.DataFrame({ROWS: np.zeros(nothing.size, np.int64)})
         both = self.aggregation.with_empty_groups(stacked([held, none]))
         return both[np.argsort(np.concatenate([some, nothing]))]
@@ -245,7 +249,7 @@ class SessionAggregate(DueByEnd):
             facts[START],
             facts[END],
             facts[ROWS],
-            timing_where(facts[JOINED_LATE], LATE, ON_TIME),
+            timing_where(facts[HAS_LATE_ROWS], LATE, ON_TIME),
             facts[END] + self.allowed_lateness_ms <= clock_ms,
         )
         values = self.aggregation.values(self._held(due))
@@ -256,8 +260,8 @@ class SessionAggregate(DueByEnd):
         panes = pane_frame(
             keys,
             facts[START],
-            facts[STANDS_END],
-            facts[STANDS],
+            facts[PUBLISHED_END],
+            facts[PUBLISHED_ROWS],
             LATE,
             final=False,
             retracted=True,
@@ -266,19 +270,19 @@ class SessionAggregate(DueByEnd):
         return panes.with_columns(nothing)
 
 
-def merged_facts(met: Met, *, discarding: bool) -> Facts:
+def merged_facts(match: SessionMatch, *, discarding: bool) -> Facts:
     """Return the facts of merged sessions; what was published under their start stands."""
-    merged, found = met.merged, met.found
+    merged, found = match.merged, match.found
     facts = np.zeros(merged.start_ms.size, found.facts.dtype)
-    facts[START], facts[END], facts[JOINED_LATE] = merged.start_ms, merged.end_ms, merged.late
+    facts[START], facts[END], facts[HAS_LATE_ROWS] = merged.start_ms, merged.end_ms, merged.late
     facts[ROWS] = np.bincount(merged.of_row[merged.of_row != NONE], minlength=facts.size)
     kept = np.flatnonzero(merged.of_stored != NONE)
     np.add.at(facts[ROWS], merged.of_stored[kept], found.facts[ROWS][kept])
     if discarding:
-        np.add.at(facts[STANDS], merged.of_stored[kept], found.facts[STANDS][kept])
+        np.add.at(facts[PUBLISHED_ROWS], merged.of_stored[kept], found.facts[PUBLISHED_ROWS][kept])
         return facts
     kept = kept[found.facts[START][kept] == merged.start_ms[merged.of_stored[kept]]]
-    kept = kept[np.argsort(found.facts[STANDS][kept], kind="stable")]
-    for name in (STANDS, STANDS_END, SHOWN_EARLY):
+    kept = kept[np.argsort(found.facts[PUBLISHED_ROWS][kept], kind="stable")]
+    for name in (PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY):
         facts[name][merged.of_stored[kept]] = found.facts[name][kept]
     return facts

@@ -14,7 +14,13 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.operator import Changes
-from tidemark.core.operators.sessions.facts import FACTS, RECORDED, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.operators.sessions.facts import (
+    FACTS,
+    PUBLISHED_END,
+    PUBLISHED_ROWS,
+    RECORDED,
+    SHOWN_EARLY,
+)
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, joined
@@ -46,7 +52,7 @@ class SessionState:
         self._store = store
         self.allowed_lateness_ms = allowed_lateness_ms
         self._withdrawn: list[Lines] = []
-        self._told: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
+        self._reported: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
         self._start_empty()
 
@@ -62,11 +68,11 @@ class SessionState:
     def take(self, found: LineMatches) -> pl.DataFrame:
         """Remove sessions that were found; return their partials, in the order of ``found``."""
         partials = self.lines.partials(found.slot)
-        self._tell(REMOVED, found.slot, found.keys)
+        self._report(REMOVED, found.slot, found.keys)
         self.lines.take(found.slot)
         return partials
 
-    def _tell(self, what: str, slots: Numbers, keys: pl.DataFrame) -> None:
+    def _report(self, what: str, slots: Numbers, keys: pl.DataFrame) -> None:
         # Nobody needs to hear what became of a session that changes() and snapshot() never showed.
         if not self._snapshot_taken and self.lines.fresh[slots].any():
             told = np.flatnonzero(~self.lines.fresh[slots])
@@ -74,7 +80,7 @@ class SessionState:
         if slots.size:
             facts = self.lines.facts.take(slots)
             bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
-            self._told[what].append(keys.hstack(bounds))
+            self._reported[what].append(keys.hstack(bounds))
 
     def unshown(self, end_ms: int, recorded_ms: int) -> LineMatches | None:
         """Return the live sessions that end after ``end_ms`` and have rows that no pane shows.
@@ -82,7 +88,7 @@ class SessionState:
         Their last ones were recorded before ``recorded_ms``.
         """
         facts = self.lines.facts
-        lacks = self.lines.alive & (facts[STANDS] < facts[ROWS]) & (facts[END] > end_ms)
+        lacks = self.lines.alive & (facts[PUBLISHED_ROWS] < facts[ROWS]) & (facts[END] > end_ms)
         slots = np.flatnonzero(lacks & (facts[RECORDED] < recorded_ms))
         if not slots.size:
             return None
@@ -120,7 +126,7 @@ class SessionState:
         """
         slots = self._ended(self._due, end_ms)
         facts = self.lines.facts.take(slots)
-        lacks = (facts[STANDS] < facts[ROWS]) | facts[SHOWN_EARLY]
+        lacks = (facts[PUBLISHED_ROWS] < facts[ROWS]) | facts[SHOWN_EARLY]
         final = facts[END] + self.allowed_lateness_ms <= clock_ms
         waits = ~(lacks & final)
         self._passed.put(slots[waits], facts[END][waits])
@@ -142,21 +148,24 @@ class SessionState:
     def _leave(self, due: Lines, slots: Numbers, final: Mask) -> None:
         """Note that panes of sessions went out; remove the final ones."""
         stay, go = np.flatnonzero(~final), np.flatnonzero(final)
-        self._tell(PUBLISHED, slots[stay], due.keys[stay])
+        self._report(PUBLISHED, slots[stay], due.keys[stay])
         self._mark_published(slots[stay])
-        self._tell(REMOVED, slots[go], due.keys[go])
+        self._report(REMOVED, slots[go], due.keys[go])
         self.lines.drop(slots[go])
 
     def _mark_published(self, slots: Numbers) -> None:
         facts = self.lines.facts
-        facts[STANDS][slots], facts[STANDS_END][slots] = facts[ROWS][slots], facts[END][slots]
+        facts[PUBLISHED_ROWS][slots], facts[PUBLISHED_END][slots] = (
+            facts[ROWS][slots],
+            facts[END][slots],
+        )
         facts[SHOWN_EARLY][slots] = False
 
     def changes(self) -> Changes:
         """Return what was removed, published and put since the last call."""
         fresh = self.lines.take_fresh()
-        frames = {**self._told, PUT: [self.lines.lines(fresh).frame()] if fresh.size else []}
-        self._told = {REMOVED: [], PUBLISHED: []}
+        frames = {**self._reported, PUT: [self.lines.lines(fresh).frame()] if fresh.size else []}
+        self._reported = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
         return {name: pl.concat(made, how="diagonal") for name, made in frames.items() if made}
 
@@ -210,7 +219,9 @@ class SessionState:
         self._due.validate()
         self._passed.validate()
         facts = self.lines.facts[self.lines.alive]
-        assert bool((facts[STANDS] <= facts[ROWS]).all()), "a pane has more rows than its session"
+        assert bool((facts[PUBLISHED_ROWS] <= facts[ROWS]).all()), (
+            "a pane has more rows than its session"
+        )
         assert bool((facts[START] < facts[END]).all()), "a session ends before it starts"
         live = [lines.select(*self.key, START, END) for lines in self.lines.snapshot()]
         assert not live or not pl.concat(live).is_duplicated().any(), "a session is there twice"

@@ -11,7 +11,7 @@ from tidemark.core.state.keyed_lines import Mask, Numbers
 
 
 @dataclass(frozen=True)
-class Windows:
+class KeyWindows:
     """Windows of keys, by their ends.
 
     ``on_time``: whether some row that made the window came before its end had passed.
@@ -21,15 +21,15 @@ class Windows:
     end_ms: Numbers
     on_time: Mask
 
-    def where(self, mask: Mask) -> "Windows":
+    def where(self, mask: Mask) -> "KeyWindows":
         """Return some of them."""
         return self.at(np.flatnonzero(mask))
 
-    def at(self, index: Numbers) -> "Windows":
+    def at(self, index: Numbers) -> "KeyWindows":
         """Return some of them, in the order of ``index``."""
-        return Windows(self.key[index], self.end_ms[index], self.on_time[index])
+        return KeyWindows(self.key[index], self.end_ms[index], self.on_time[index])
 
-    def among(self, others: "Windows") -> Mask:
+    def among(self, others: "KeyWindows") -> Mask:
         """Tell which are among others."""
         ends = np.unique(np.concatenate((self.end_ms, others.end_ms)))
         ours, theirs = (
@@ -39,14 +39,14 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Met:
+class RowMatches:
     """Windows and the rows that count in them or made them: a window's end, and a row, per line.
 
     ``counts``: whether the row counts in the window, else it just made it.  ``there``: whether the
     window was made by then.
     """
 
-    windows: Windows
+    windows: KeyWindows
     row: Numbers
     counts: Mask
     there: Mask
@@ -74,12 +74,12 @@ class Timeline:
         """Return where the lines of keys at times or later begin."""
         return np.searchsorted(self._places, self._place(key, at_ms))
 
-    def inside(self, windows: Windows, far_ms: int, near_ms: int) -> tuple[Numbers, Numbers]:
+    def inside(self, windows: KeyWindows, far_ms: int, near_ms: int) -> tuple[Numbers, Numbers]:
         """Return where the lines in [end - far_ms, end - near_ms) of windows begin and end."""
         begin = self.first(windows.key, windows.end_ms - far_ms)
         return begin, self.first(windows.key, windows.end_ms - near_ms)
 
-    def pairs(self, windows: Windows, far_ms: int) -> tuple[Numbers, Numbers]:
+    def pairs(self, windows: KeyWindows, far_ms: int) -> tuple[Numbers, Numbers]:
         """Return each line in [end - far_ms, end) of each window, as places of both."""
         begin, end = self.inside(windows, far_ms, 0)
         count = end - begin
@@ -92,7 +92,7 @@ class Timeline:
         return self.first(key, at_ms) < self.first(key, at_ms + 1)
 
 
-def windows_made(lines: Timeline, size_ms: int, allowed_lateness_ms: int) -> Windows:
+def windows_made(lines: Timeline, size_ms: int, allowed_lateness_ms: int) -> KeyWindows:
     """Return the windows that lines make: those that end with a line, and those that follow one.
 
     A line that is late for the window that ends with it does not make it.  Windows that follow may
@@ -101,10 +101,12 @@ def windows_made(lines: Timeline, size_ms: int, allowed_lateness_ms: int) -> Win
     key, end_ms, watermark_ms = _ends(lines, size_ms)
     late = watermark_ms >= end_ms
     first = _firsts(key, end_ms, late, watermark_ms < end_ms + allowed_lateness_ms)
-    return Windows(key[first], end_ms[first], ~late[first])
+    return KeyWindows(key[first], end_ms[first], ~late[first])
 
 
-def met_by_rows(lines: Timeline, rows: Timeline, row: Numbers, size_ms: int, wait_ms: int) -> Met:
+def match_rows(
+    lines: Timeline, rows: Timeline, row: Numbers, size_ms: int, wait_ms: int
+) -> RowMatches:
     """Return which rows count in, or make, which windows; ``lines`` came before them.
 
     ``row`` numbers the rows in the order in which they came.  Only those with W less than
@@ -115,16 +117,19 @@ def met_by_rows(lines: Timeline, rows: Timeline, row: Numbers, size_ms: int, wai
     made_by = np.concatenate((np.full(2 * lines.key.size, -1), np.tile(row, 2)))
     first = _firsts(key, end_ms, made_by, watermark_ms < end_ms + wait_ms)
     made_by, some = made_by[first], np.ones(first.size, np.bool_)
-    windows = Windows(key[first], end_ms[first], some)
+    windows = KeyWindows(key[first], end_ms[first], some)
     window, place = rows.pairs(windows, size_ms)
     counts = rows.watermark_ms[place] < windows.end_ms[window] + wait_ms
-    window, met = window[counts], row[place[counts]]
+    window, counted_row = window[counts], row[place[counts]]
     made = np.flatnonzero(made_by >= 0)
     most = int(row.max()) + 1
-    made = made[~np.isin(made * most + made_by[made], window * most + met)]
-    window, met = np.concatenate((window, made)), np.concatenate((met, made_by[made]))
+    made = made[~np.isin(made * most + made_by[made], window * most + counted_row)]
+    window, counted_row = (
+        np.concatenate((window, made)),
+        np.concatenate((counted_row, made_by[made])),
+    )
     just_made = np.arange(window.size) >= window.size - made.size
-    return Met(windows.at(window), met, ~just_made, met >= made_by[window])
+    return RowMatches(windows.at(window), counted_row, ~just_made, counted_row >= made_by[window])
 
 
 def _ends(lines: Timeline, size_ms: int) -> tuple[Numbers, Numbers, Numbers]:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
-from tidemark.core.operators.sliding.fold import Timeline, Windows, any_of
+from tidemark.core.operators.sliding.fold import KeyWindows, Timeline, any_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.state.prefixes import merge_groups
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
@@ -51,10 +51,10 @@ class Layout:
     every: Timeline
     rows: Numbers
     certain: tuple[Lines, ...]
-    judged: tuple[Lines, ...]
+    checked: tuple[Lines, ...]
 
     def merged(
-        self, windows: Windows, limit_ms: Numbers, from_ms: Numbers | None = None
+        self, windows: KeyWindows, limit_ms: Numbers, from_ms: Numbers | None = None
     ) -> pl.DataFrame:
         """Return the merged partials of each window that holds a row, with its NUMBER.
 
@@ -65,7 +65,7 @@ class Layout:
         for part in self.certain if from_ms is None else ():
             begin, end = part.timeline.inside(windows, part.far_ms, part.near_ms)
             parts += self._stretches(part.partials, begin, end)
-        for window, line, part in self._judged(windows):
+        for window, line, part in self._checked_lines(windows):
             watermark_ms = part.timeline.watermark_ms[line]
             counts = watermark_ms < limit_ms[window]
             if from_ms is not None:
@@ -73,16 +73,16 @@ class Layout:
             parts.append(_numbered(part.partials[line[counts]], window[counts]))
         return self.aggregation.combine(parts, (NUMBER,))
 
-    def behind(self, windows: Windows, limit_ms: Numbers) -> Mask:
+    def behind(self, windows: KeyWindows, limit_ms: Numbers) -> Mask:
         """Tell which windows hold a line that is behind, with W before the limit."""
         behind = np.zeros(windows.key.size, np.bool_)
-        for window, line, part in self._judged(windows):
+        for window, line, part in self._checked_lines(windows):
             watermark_ms = part.timeline.watermark_ms[line]
             counts = (watermark_ms >= windows.end_ms[window]) & (watermark_ms < limit_ms[window])
             behind |= any_of(behind.size, window[counts])
         return behind
 
-    def highest(self, windows: Windows, limit_ms: Numbers) -> Numbers:
+    def highest(self, windows: KeyWindows, limit_ms: Numbers) -> Numbers:
         """Return the last time in each window of a line with W before the limit, or NEVER_MS."""
         highest_ms = np.full(windows.key.size, NEVER_MS)
         for part in self.certain:
@@ -90,13 +90,13 @@ class Layout:
             some = np.flatnonzero(begin < end)
             last_ms = part.timeline.at_ms[end[some] - 1]
             highest_ms[some] = np.maximum(highest_ms[some], last_ms)
-        for window, line, part in self._judged(windows):
+        for window, line, part in self._checked_lines(windows):
             counts = part.timeline.watermark_ms[line] < limit_ms[window]
             np.maximum.at(highest_ms, window[counts], part.timeline.at_ms[line[counts]])
         return highest_ms
 
-    def _judged(self, windows: Windows) -> Iterator[tuple[Numbers, Numbers, Lines]]:
-        for part in self.judged:
+    def _checked_lines(self, windows: KeyWindows) -> Iterator[tuple[Numbers, Numbers, Lines]]:
+        for part in self.checked:
             yield *part.timeline.pairs(windows, part.far_ms), part
 
     def _stretches(
@@ -116,7 +116,7 @@ class Layout:
                 lines = merge_groups(self.aggregation, lines, np.arange(lines.height) // 2)
 
 
-def laid_out(
+def layout_of(
     aggregation: Aggregation, keys: pl.DataFrame, lines: pl.DataFrame, number: Numbers, size_ms: int
 ) -> Layout:
     """Lay out lines, whose keys have numbers, for windows of one size."""
@@ -132,8 +132,8 @@ def laid_out(
 
     settled = part(behind_ms <= bound_ms, size_ms, bound_ms)
     recent = part(behind_ms == 0, bound_ms)
-    judged = (part(slight, bound_ms), part(behind_ms > bound_ms, size_ms))
-    return Layout(aggregation, keys, every, lines[ROWS].to_numpy(), (settled, recent), judged)
+    checked = (part(slight, bound_ms), part(behind_ms > bound_ms, size_ms))
+    return Layout(aggregation, keys, every, lines[ROWS].to_numpy(), (settled, recent), checked)
 
 
 def in_order(lines: pl.DataFrame, number: Numbers) -> tuple[Timeline, Numbers]:

@@ -11,7 +11,7 @@ alone, and neither order nor cuts can show.
 
 A segment's publication looks at the keys that have a window due, or rows behind their W: their
 lines near those times are laid out (``sliding_lines``).  Early panes (``early``) ask besides which
-windows each row of a segment met.
+windows each row of a segment counts in.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,12 +26,12 @@ from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operators.operator import missed
 from tidemark.core.operators.ports import Port, window_ports
-from tidemark.core.operators.sliding.fold import Windows, any_of, met_by_rows, windows_made
+from tidemark.core.operators.sliding.fold import KeyWindows, any_of, match_rows, windows_made
 from tidemark.core.operators.sliding.lines import (
     NUMBER,
     Layout,
     in_order,
-    laid_out,
+    layout_of,
     rows_of,
     without,
 )
@@ -55,7 +55,7 @@ from tidemark.core.windows.window import Sliding
 
 
 @dataclass(frozen=True)
-class _Near:
+class _NearLines:
     """The lines that a publication looks at, and the new ones among them that came behind."""
 
     lines: Layout
@@ -102,13 +102,13 @@ class SlidingAggregate(DueByEnd):
 
     def fold(self, rows: pl.DataFrame, state: SlidingState) -> pl.DataFrame:
         """Add rows to the lines; return those late for every window they could be in."""
-        late, rows = self._judged(rows)
+        late, rows = self._with_lateness(rows)
         kept = rows.filter(pl.Series(~late))
         if kept.height:
             state.add(self.aggregation.partials(kept, (*self.key, EVENT_TIME, WATERMARK)))
         return self._late(rows.filter(pl.Series(late)))
 
-    def _judged(self, rows: pl.DataFrame) -> tuple[Mask, pl.DataFrame]:
+    def _with_lateness(self, rows: pl.DataFrame) -> tuple[Mask, pl.DataFrame]:
         """Return which rows are late, and rows with W never before their time."""
         at_ms = rows[EVENT_TIME].to_numpy()
         # Before its own time W overtakes nothing.
@@ -146,7 +146,7 @@ class SlidingAggregate(DueByEnd):
 
     def _near(
         self, state: SlidingState, touched: pl.DataFrame, after_ms: int, until_ms: int
-    ) -> _Near | None:
+    ) -> _NearLines | None:
         """Lay out the lines of the keys with a window due or rows behind."""
         size_ms = self.windows.longest_ms
         first_ms, last_ms = after_ms - size_ms, until_ms - 1
@@ -167,10 +167,10 @@ class SlidingAggregate(DueByEnd):
         number, of_touched = number[: found.height], number[found.height :]
         wanted[number[due]] = True
         picked = np.flatnonzero(wanted[number])
-        lines = laid_out(self.aggregation, keys, found[picked], number[picked], size_ms)
-        return _Near(lines, laid_out(self.aggregation, keys, touched, of_touched, size_ms))
+        lines = layout_of(self.aggregation, keys, found[picked], number[picked], size_ms)
+        return _NearLines(lines, layout_of(self.aggregation, keys, touched, of_touched, size_ms))
 
-    def _due(self, near: _Near, after_ms: int, until_ms: int) -> Iterator[pl.DataFrame]:
+    def _due(self, near: _NearLines, after_ms: int, until_ms: int) -> Iterator[pl.DataFrame]:
         """Yield what is due, and corrections of what was due before."""
         lines, lateness_ms = near.lines, self.allowed_lateness_ms
         made = windows_made(lines.every, self.windows.longest_ms, lateness_ms)
@@ -194,7 +194,7 @@ class SlidingAggregate(DueByEnd):
         yield self._corrections(lines, touched.where(~new), near.touched, behind=True)
 
     def _corrections(
-        self, lines: Layout, windows: Windows, held: Layout, *, behind: bool = False
+        self, lines: Layout, windows: KeyWindows, held: Layout, *, behind: bool = False
     ) -> pl.DataFrame:
         """Return late panes of all accepted rows; or only of those ``behind`` that are held."""
         limit_ms = windows.end_ms + self.allowed_lateness_ms
@@ -205,16 +205,16 @@ class SlidingAggregate(DueByEnd):
         rows = rows_of(lines.merged(windows, limit_ms), windows.key.size)
         return self._part(lines, windows, partials, late, rows)
 
-    def _touched(self, near: _Near, published: Windows) -> Windows:
+    def _touched(self, near: _NearLines, published: KeyWindows) -> KeyWindows:
         """Return the windows in which new rows behind count, or which they made."""
         size_ms, touched = self.windows.longest_ms, near.touched.every
         window, line = touched.pairs(published, size_ms)
         counts = touched.watermark_ms[line] < published.end_ms[window] + self.allowed_lateness_ms
         follows = touched.has(published.key, published.end_ms - size_ms - 1)
-        met = any_of(published.key.size, window[counts])
-        return published.where(met | (follows & ~published.on_time))
+        has_rows = any_of(published.key.size, window[counts])
+        return published.where(has_rows | (follows & ~published.on_time))
 
-    def _made_before(self, near: _Near) -> Windows:
+    def _made_before(self, near: _NearLines) -> KeyWindows:
         """Return the windows that lines made before the new ones came."""
         older = without(near.lines, near.touched)
         return windows_made(older, self.windows.longest_ms, self.allowed_lateness_ms)
@@ -222,7 +222,7 @@ class SlidingAggregate(DueByEnd):
     def _part(
         self,
         lines: Layout,
-        windows: Windows,
+        windows: KeyWindows,
         partials: pl.DataFrame,
         late: Mask | None = None,
         rows: Numbers | None = None,
@@ -258,7 +258,7 @@ class SlidingAggregate(DueByEnd):
 
     def counts(self, rows: pl.DataFrame, state: SlidingState, wait_ms: int) -> pl.DataFrame | None:
         """Return which rows count in which windows, or make them, as ``early`` asks for it."""
-        late, rows = self._judged(rows)
+        late, rows = self._with_lateness(rows)
         row = np.flatnonzero(~late)
         if not row.size:
             return None
@@ -272,22 +272,22 @@ class SlidingAggregate(DueByEnd):
         ours = any_of(keys.height, number[known.height :])[number[: known.height]]
         lines, _ = in_order(known.filter(pl.Series(ours)), number[: known.height][ours])
         new, order = in_order(rows, number[known.height :])
-        met = met_by_rows(lines, new, row[order], size_ms, wait_ms)
-        of = np.searchsorted(row, met.row)
-        return keys[met.windows.key].with_columns(
-            pl.Series(END, met.windows.end_ms),
-            pl.Series(ROW, met.row),
-            pl.Series(EVENT_TIME, np.where(met.counts, at_ms[of], NEVER_MS)),
-            pl.Series(BEHIND, met.windows.end_ms <= rows[WATERMARK].to_numpy()[of]),
-            pl.Series(COUNTS, met.counts),
-            pl.Series(THERE, met.there),
+        matches = match_rows(lines, new, row[order], size_ms, wait_ms)
+        of = np.searchsorted(row, matches.row)
+        return keys[matches.windows.key].with_columns(
+            pl.Series(END, matches.windows.end_ms),
+            pl.Series(ROW, matches.row),
+            pl.Series(EVENT_TIME, np.where(matches.counts, at_ms[of], NEVER_MS)),
+            pl.Series(BEHIND, matches.windows.end_ms <= rows[WATERMARK].to_numpy()[of]),
+            pl.Series(COUNTS, matches.counts),
+            pl.Series(THERE, matches.there),
         )
 
     def before(
         self, state: SlidingState, windows: pl.DataFrame, wait_ms: int
     ) -> pl.DataFrame | None:
         """Return END, key, TOTAL, HIGHEST and partials of windows that rows are about to make."""
-        lines, asked = self._laid_out(state, windows)
+        lines, asked = self._layout(state, windows)
         limit_ms = asked.end_ms + wait_ms
         partials = lines.merged(asked, limit_ms)
         if partials.is_empty():
@@ -300,7 +300,7 @@ class SlidingAggregate(DueByEnd):
         self, state: SlidingState, windows: pl.DataFrame, *, behind: bool
     ) -> list[pl.DataFrame]:
         """Return what counts in some windows of keys so far, the rows behind them too if asked."""
-        lines, asked = self._laid_out(state, windows)
+        lines, asked = self._layout(state, windows)
         limit_ms = asked.end_ms + (self.allowed_lateness_ms if behind else 0)
         late = None
         if behind:
@@ -308,7 +308,7 @@ class SlidingAggregate(DueByEnd):
             late = ~asked.among(made.where(made.on_time)) | lines.behind(asked, limit_ms)
         return [self._part(lines, asked, lines.merged(asked, limit_ms), late)]
 
-    def _laid_out(self, state: SlidingState, windows: pl.DataFrame) -> tuple[Layout, Windows]:
+    def _layout(self, state: SlidingState, windows: pl.DataFrame) -> tuple[Layout, KeyWindows]:
         """Lay out the lines that windows of keys, by END, look at."""
         end_ms, size_ms = windows[END].to_numpy(), self.windows.longest_ms
         near = state.between(int(end_ms.min()) - size_ms - 1, int(end_ms.max()))
@@ -318,8 +318,8 @@ class SlidingAggregate(DueByEnd):
         )
         of_line, of_window = number[: found.height], number[found.height :]
         picked = np.flatnonzero(any_of(keys.height, of_window)[of_line])
-        lines = laid_out(self.aggregation, keys, found[picked], of_line[picked], size_ms)
-        return lines, Windows(of_window, end_ms, np.ones(end_ms.size, np.bool_))
+        lines = layout_of(self.aggregation, keys, found[picked], of_line[picked], size_ms)
+        return lines, KeyWindows(of_window, end_ms, np.ones(end_ms.size, np.bool_))
 
 
 def _within(end_ms: Numbers, after_ms: int, until_ms: int) -> Mask:
