@@ -1,11 +1,13 @@
 """Early panes of sessions: published before they close, at exact rows or by processing time.
 
 See docs/semantics.md, "Early panes of sessions".  A row may open a session, extend one or join
-several, and a pane shows the session as that row left it.  What sessions were after each row is
-known at once (``session_history``), and so is which of them are shown (``session_firing``).  Then
-rows belong to *blocks*: each to the first version that is shown, or else is the last, of those that
-it became part of.  A discarding pane holds its block; an accumulating one also those of all panes
-that became part of it, which prefixes along paths add up.
+several.  A pane shows the session as its row left it.
+
+1. Each row makes a *version* of a session (history.py), and some versions fire (firing.py).
+2. Rows belong to *blocks*.  The block of a row is the first version that the row is part of and
+   that fires or is the last of its session.
+3. A discarding pane shows its block.  An accumulating pane also shows the blocks below it, which
+   prefixes along paths through the forest of versions add up.
 """
 
 from collections.abc import Iterator
@@ -52,7 +54,7 @@ from tidemark.core.windows.pane import (
 from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
 
 _BEFORE_ROWS = -1
-"""In place of a row's number: fired before the first."""
+"""In place of a row's number: the pane fired before the first row."""
 
 
 @dataclass
@@ -73,11 +75,11 @@ class EarlySessionState:
         return self.sessions.changes()
 
     def snapshot(self) -> Iterator[Changes]:
-        """Return all live state."""
+        """Return all live state in pieces."""
         return self.sessions.snapshot()
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         return self.sessions.size_bytes()
 
     def open_windows(self) -> int:
@@ -85,11 +87,11 @@ class EarlySessionState:
         return self.sessions.open_windows()
 
     def apply(self, changes: Changes) -> None:
-        """Add one piece."""
+        """Apply changes to the sessions."""
         self.sessions.apply(changes)
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the sessions that no row can reach any more."""
+        """Drop the sessions that no row can reach."""
         self.sessions.purge(clock_ms)
 
     def validate(self) -> None:
@@ -100,7 +102,7 @@ class EarlySessionState:
 
 @dataclass(frozen=True)
 class EarlySessionAggregate(WindowBody):
-    """Sessions of aggregates with panes before their close: ``inner`` has the trigger."""
+    """Aggregate each key's rows in sessions, with early panes by the trigger of ``inner``."""
 
     inner: SessionAggregate
 
@@ -121,11 +123,11 @@ class EarlySessionAggregate(WindowBody):
         return self.inner.outputs
 
     def open(self, store: BlockStore = IN_MEMORY) -> EarlySessionState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return EarlySessionState(self.inner.open(store))
 
     def record(self, state: EarlySessionState, now_ms: int, clock_ms: int) -> None:
-        """Take the processing time of a segment: show what was not, once an interval is over."""
+        """Take the processing time of a segment; in a new interval, fire panes of unshown rows."""
         before_ms, state.now_ms = state.now_ms, now_ms
         if not isinstance(self._every, EveryProcessingTime):
             return
@@ -139,7 +141,7 @@ class EarlySessionAggregate(WindowBody):
             self._show_recorded(found, clock_ms, state)
 
     def _show_recorded(self, found: LineMatches, clock_ms: int, state: EarlySessionState) -> None:
-        """Fire the panes of sessions as they are."""
+        """Fire the panes of sessions as they are before the segment's rows."""
         facts = found.facts.copy()
         facts[PUBLISHED_ROWS], facts[PUBLISHED_END] = facts[ROWS], facts[END]
         facts[SHOWN_EARLY] = self._closes
@@ -162,7 +164,7 @@ class EarlySessionAggregate(WindowBody):
         return self.inner.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
     def _merge(self, rows: pl.DataFrame, match: SessionMatch, state: EarlySessionState) -> None:
-        """Put the sessions that rows make, and fire the panes of those on the way."""
+        """Put the sessions that rows make, and fire the panes of their versions."""
         accepted = np.flatnonzero(match.merged.of_row != NONE)
         taken = match.found.where(match.touched)
         before = self._taken(taken, state.sessions)
@@ -191,14 +193,14 @@ class EarlySessionAggregate(WindowBody):
         state.sessions.put(match.lines(facts, held))
 
     def _taken(self, taken: LineMatches, sessions: SessionState) -> list[pl.DataFrame]:
-        """Take sessions out of the state; return what panes hold of them, by number."""
+        """Take sessions out of the state; return their partials, numbered by BLOCK."""
         if not taken.slot.size:
             return []
         number = pl.Series(BLOCK, np.arange(taken.slot.size))
         return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
 
     def _versions(self, rows: pl.DataFrame, match: SessionMatch, taken: LineMatches) -> Versions:
-        """Return what sessions were after each row; rows that are late made none."""
+        """Return the versions of the stored sessions and of the rows that are not late."""
         made = np.concatenate([match.touched, match.merged.of_row != NONE])
         every, number = (
             np.arange(np.count_nonzero(made)),
@@ -230,7 +232,7 @@ class EarlySessionAggregate(WindowBody):
         )
 
     def _highest(self, facts: Facts) -> Numbers:
-        """Return the highest event times of stored sessions, where something goes by them."""
+        """Return the highest event times of stored sessions, or NEVER_MS if they are not kept."""
         known = HIGHEST in (facts.dtype.names or ())
         return facts[HIGHEST] if known else np.full(facts.size, NEVER_MS)
 
@@ -241,7 +243,7 @@ class EarlySessionAggregate(WindowBody):
         pane: Numbers,
         state: EarlySessionState,
     ) -> None:
-        """Fire the withdrawals of panes whose sessions got another start."""
+        """Fire the withdrawals of panes whose sessions have another start now."""
         at = np.flatnonzero(versions.moved & (pane != NONE))
         if not at.size:
             return
@@ -260,7 +262,7 @@ class EarlySessionAggregate(WindowBody):
     def _held(
         self, rows: pl.DataFrame, before: list[pl.DataFrame], versions: Versions, shown: Mask
     ) -> tuple[Numbers, pl.DataFrame]:
-        """Return the versions that are shown or the last, and what a pane of each holds."""
+        """Return the versions that end a block, and the partials that a pane of each shows."""
         ends = shown | versions.last
         block_of = roots(np.where(ends, np.arange(ends.size), versions.above))
         before = [part.with_columns(pl.Series(BLOCK, block_of[part[BLOCK]])) for part in before]
@@ -274,10 +276,10 @@ class EarlySessionAggregate(WindowBody):
         return blocks, self._added_up(number, versions.rows[blocks], parts)
 
     def _added_up(self, above: Numbers, weight: Numbers, parts: pl.DataFrame) -> pl.DataFrame:
-        """Return for each block what it and all blocks below it hold."""
+        """Return for each block the sum of its partials and those of all blocks below it."""
         top, level = heavy_paths(above, weight)
         every, made, nodes = parts.clear(), [], []
-        handed_on = np.empty(0, np.int64)  # where the sums in ``every`` go
+        handed_on = np.empty(0, np.int64)  # the blocks that the sums in ``every`` are added to
         for depth in range(int(level.max()), -1, -1):
             at = np.flatnonzero(level == depth)
             node = np.concatenate([handed_on, at])
@@ -322,7 +324,7 @@ class EarlySessionAggregate(WindowBody):
     def _set_published(
         self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers
     ) -> None:
-        """Write down which panes stand of the sessions that rows were folded into."""
+        """Set the facts about the published panes of the sessions that rows were folded into."""
         some = np.flatnonzero(pane != NONE)
         pane = pane[some]
         for name in (PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY):
@@ -333,7 +335,7 @@ class EarlySessionAggregate(WindowBody):
         facts[SHOWN_EARLY][some] = shown_early[np.minimum(pane, stored.size)]
 
     def _note(self, facts: Facts, highest_ms: Numbers, state: EarlySessionState) -> None:
-        """Write down what panes go by later."""
+        """Set the facts that later panes fire by: HIGHEST and RECORDED."""
         names = facts.dtype.names or ()
         if HIGHEST in names:
             facts[HIGHEST] = highest_ms
@@ -341,7 +343,7 @@ class EarlySessionAggregate(WindowBody):
             facts[RECORDED] = state.now_ms
 
     def publish(self, state: EarlySessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return what was fired, by rows in their order, then what the clock made due."""
+        """Return fired panes in order of their rows, then the panes that the clock makes due."""
         due = self.inner.publish(state.sessions, before_ms, clock_ms)
         fired = state.take_fired()
         if not fired:

@@ -1,4 +1,8 @@
-"""What is known of a session besides its key and partial aggregates."""
+"""The facts that state holds of a session, in addition to its key and partial aggregates.
+
+See docs/semantics.md, "Sessions" and "Early panes of sessions".  Changelogs store facts by name, so
+the values of the constants never change.
+"""
 
 import numpy as np
 
@@ -32,7 +36,7 @@ FACTS = np.dtype(
 
 
 def facts_of(trigger: Trigger) -> np.dtype[np.void]:
-    """Return the type of what is known of sessions that are published so."""
+    """Return the type of the facts of sessions with this trigger."""
     match trigger.early if isinstance(trigger, OnClose) else trigger:
         case EveryEventTime():
             more = [(HIGHEST, np.int64)]
