@@ -39,19 +39,19 @@ class SourcePlan:
     max_drift_ms: int | None = None
     recorded: bool = False
 
-    def reports_silence(self, told_ms: int, silence_ms: int, horizon_ms: int) -> bool:
+    def reports_silence(self, reported_ms: int, silence_ms: int, horizon_ms: int) -> bool:
         """Whether the log must be told of a longer silence than it knows, 0 being none.
 
         Silence moves the clock, and each word of it processing time, until no window can be open.
         A watermark that is not bounded may be any time behind the rows, so it is told for ever,
         each time after twice as long.
         """
-        if told_ms == 0:
+        if reported_ms == 0:
             return True
         if self.waits and not self.recorded:
             return False
         unbounded = not isinstance(self.watermark, Bounded)
-        return told_ms < horizon_ms or (unbounded and silence_ms >= 2 * told_ms)
+        return reported_ms < horizon_ms or (unbounded and silence_ms >= 2 * reported_ms)
 
 
 @dataclass(frozen=True)
