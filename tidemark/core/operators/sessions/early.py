@@ -10,8 +10,7 @@ several.  A pane shows the session as its row left it.
    prefixes along paths through the forest of versions add up.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,8 +18,9 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.firing import BLOCK, ROW
-from tidemark.core.operators.operator import Changes, WindowBody
+from tidemark.core.operators.operator import WindowBody
 from tidemark.core.operators.ports import Port
+from tidemark.core.operators.sessions.early_state import EarlySessionState
 from tidemark.core.operators.sessions.facts import (
     FACTS,
     HIGHEST,
@@ -55,49 +55,6 @@ from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
 
 _BEFORE_ROWS = -1
 """In place of a row's number: the pane fired before the first row."""
-
-
-@dataclass
-class EarlySessionState:
-    """Live sessions, and the panes and withdrawals that this segment's rows fired."""
-
-    sessions: SessionState
-    fired: list[pl.DataFrame] = field(default_factory=list)
-    now_ms: int = NEVER_MS  # processing time of the segment
-
-    def take_fired(self) -> list[pl.DataFrame]:
-        """Return the panes that fired, once."""
-        fired, self.fired = self.fired, []
-        return fired
-
-    def changes(self) -> Changes:
-        """Return what changed since the last call."""
-        return self.sessions.changes()
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state in pieces."""
-        return self.sessions.snapshot()
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        return self.sessions.size_bytes()
-
-    def open_windows(self) -> int:
-        """Count the sessions."""
-        return self.sessions.open_windows()
-
-    def apply(self, changes: Changes) -> None:
-        """Apply changes to the sessions."""
-        self.sessions.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop the sessions that no row can reach."""
-        self.sessions.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        assert not self.fired, "panes that fired were not published"
-        self.sessions.validate()
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,11 @@ from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END, START
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
-"""Frames of the state's changes, in the order in which they apply."""
+"""Frames of the state's changes, in the order in which they apply; changelogs store the names.
+
+REMOVED and PUBLISHED have the key columns, START and END (Int64, ms).  PUT has the key columns, the
+facts of facts.py and the partials of the aggregates.
+"""
 
 
 class SessionState:
@@ -180,7 +184,7 @@ class SessionState:
         return self.lines.size_bytes()
 
     def open_windows(self) -> int:
-        """Count the sessions."""
+        """Return the number of live sessions."""
         return self.lines.live
 
     def apply(self, changes: Changes) -> None:
