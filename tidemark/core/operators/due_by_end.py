@@ -42,7 +42,7 @@ class DueByEnd(WindowBody):
         return behind
 
     def publish_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> pl.DataFrame:
-        """Return the panes that are due, with the segment after which each was due in SEGMENT.
+        """Return the due panes, with the segment after which each was due in SEGMENT, Int64.
 
         ``clock_ms``: the clock after each segment.  No row of the batch is a correction.
         """

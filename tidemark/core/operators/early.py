@@ -75,25 +75,31 @@ class EarlyWindows(Protocol):
         """Add rows; return the late rows."""
 
     def counts(self, rows: pl.DataFrame, state: Any, wait_ms: int, /) -> pl.DataFrame | None:
-        """Return END, key, ROW, EVENT_TIME, BEHIND, COUNTS and THERE of rows, before ``fold``.
+        """Return the counts of rows before ``fold``: a line for each row and window.
 
-        There is one line for each window that a row counts in or makes, with W < end + wait_ms.
+        The frame has END, ROW and EVENT_TIME (Int64), the key columns, and BEHIND, COUNTS and THERE
+        (Boolean), as firing.py explains.  It holds the windows that a row counts in or makes, with
+        W < end + wait_ms.  Returns None if there is no such window.
         """
 
     def before(self, state: Any, windows: pl.DataFrame, wait_ms: int, /) -> pl.DataFrame | None:
-        """Return END, key, TOTAL, HIGHEST and partials of windows with rows but without tally."""
+        """Return the tallies of windows that have rows, but no tally yet.
+
+        ``windows``: END and the key.  The result also has TOTAL and HIGHEST (Int64) and partials,
+        or is None if no window has rows.
+        """
 
     def counted(self, state: Any, windows: pl.DataFrame, *, behind: bool) -> list[pl.DataFrame]:
-        """Return the partials of windows so far, with REVISION and TIMING.
+        """Return the partials of windows so far, with END, key, REVISION and TIMING.
 
-        ``behind``: whether rows behind count.
+        ``windows``: END and the key.  ``behind``: whether rows behind count.
         """
 
     def due(self, state: Any, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
-        """Return the partials of due panes and corrections, with REVISION and TIMING."""
+        """Return the partials of due panes and corrections, with END, key, REVISION and TIMING."""
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
-        """Return partials as panes, in their order."""
+        """Return partials as panes, in the order of a topic (columns: ``pane_schema``)."""
 
 
 Inner = TypeVar("Inner", bound=EarlyWindows)

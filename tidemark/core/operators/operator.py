@@ -137,11 +137,14 @@ class WindowBody(Body):
 
     @abstractmethod
     def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
-        """Fold rows into the state; return the late rows, with the window that each missed."""
+        """Fold rows into the state; return the late rows, with the columns that ``missed`` adds."""
 
     @abstractmethod
     def publish(self, state: Any, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return the panes that are due in (before_ms, clock_ms], and corrections."""
+        """Return the panes that are due in (before_ms, clock_ms], and corrections.
+
+        The frame has the columns of the pane port, ``pane_schema``.
+        """
 
     def process(self, sides: Frames, state: Any) -> Frames:
         """Fold the rows of the one input."""

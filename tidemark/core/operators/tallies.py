@@ -22,7 +22,11 @@ SHOWN = "@shown"  # rows that a pane has shown
 HIGHEST = "@highest"  # ms: the highest event time, or processing time if panes fire by it
 
 TALLIES = "tallies"
-"""Name of the frame in the state's changes; changelogs store it."""
+"""Name of the frame of tallies in the state's changes; changelogs store it.
+
+The frame has END (Int64, ms), the key columns, TOTAL, SHOWN and HIGHEST (Int64).  With discarding
+panes it also has the partials of unshown rows.
+"""
 
 _PLACE = "@place"
 

@@ -89,14 +89,15 @@ def with_watermarks(
 ) -> list[LogRows]:
     """Return the rows of each input with WATERMARK = W and SOURCE as text, without duplicates.
 
-    SOURCE becomes text, because the number of a source differs between segments.  With several
-    inputs, rows get a column ORDER, Int64: their place in log order among all rows.
+    WATERMARK is Int64 ms.  SOURCE becomes String, because the number of a source differs between
+    segments.  With several inputs, rows get a column ORDER, Int64: their place in log order among
+    the rows of all inputs.
 
     Args:
         found: the rows of each input, from ``rows_in_log_order``.
         segments: the segments of the rows.
         entries: the result of ``ClockTable.enter`` for each segment.
-        by_arrival: whether rows get a column ARRIVAL.
+        by_arrival: whether rows get a column ARRIVAL, Int64: the place of their record in the log.
     """
     ordered = found if len(found) == 1 else _with_order(found)
     return [_with_watermarks(each, segments, entries, by_arrival=by_arrival) for each in ordered]

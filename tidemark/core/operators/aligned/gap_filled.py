@@ -29,7 +29,10 @@ MOST = 1_000
 """A gap of this number of windows or more is not filled."""
 
 EXTENTS = "extents"
-"""Name of the frame of extents in the state's changes."""
+"""Name of the frame of extents in the state's changes; changelogs store it.
+
+The frame has the key columns, and the ends of the first and the last window (Int64, ms).
+"""
 
 _FIRST, _LAST, _BELOW = "@first_end", "@last_end", "@below"
 
@@ -70,7 +73,7 @@ class GapState:
         return pl.concat(blocks).unique(list(self.key), keep="last", maintain_order=True)
 
     def changes(self) -> Changes:
-        """Return what changed since the last call."""
+        """Return the changes of the windows and the extents since the last call."""
         added, self.added = self.added, []
         return {**self.windows.changes(), **({EXTENTS: self._newest(added)} if added else {})}
 

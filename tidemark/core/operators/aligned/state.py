@@ -32,7 +32,11 @@ PASSED = "@passed"  # last window end at or before W; NEVER_MS: W overtook none 
 CLOSED = "@closed"  # last window end at or before W - allowed lateness; NEVER_MS: none
 
 BLOCKS = "blocks"
-"""Name of the only frame in the state's changes; changelogs store it."""
+"""Name of the only frame in the state's changes; changelogs store it.
+
+The frame has SLICE, PASSED and CLOSED (Int64, ms), the key columns, and the partials of the
+aggregates with ROWS.
+"""
 
 _MANY = 32
 """Blocks of a time slice that are merged into fewer, so that their number stays bounded."""
@@ -45,7 +49,7 @@ _PORTION_BYTES = 32 * 2**20
 
 
 @dataclass(slots=True)
-class Slice:
+class TimeSlice:
     """The blocks of one time slice, oldest first."""
 
     ahead: list[Block] = field(default_factory=list)
@@ -69,7 +73,7 @@ class WindowState:
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
         self._store = store
-        self._slices: dict[int, Slice] = {}
+        self._slices: dict[int, TimeSlice] = {}
         self._starts: list[int] = []
         self._ahead, self._behind = SliceBuffer(), SliceBuffer()
         self._added: list[pl.DataFrame] = []
@@ -166,7 +170,7 @@ class WindowState:
         return [*ahead, *(unmarked(block.filter(behind)) for block in marked)]
 
     def _of_windows(
-        self, ends: list[int], blocks_of: Callable[[Slice], list[Block]], buffer: SliceBuffer
+        self, ends: list[int], blocks_of: Callable[[TimeSlice], list[Block]], buffer: SliceBuffer
     ) -> list[pl.DataFrame]:
         """Return blocks of windows as frames with an END column."""
         blocks: list[pl.DataFrame] = []
@@ -195,7 +199,7 @@ class WindowState:
         self,
         blocks: pl.DataFrame,
         buffer: SliceBuffer,
-        kept_in: Callable[[Slice], list[Block]],
+        kept_in: Callable[[TimeSlice], list[Block]],
         by: tuple[str, ...],
     ) -> None:
         """Add blocks to their time slices, or to the buffer; move part of a full buffer."""
@@ -223,10 +227,10 @@ class WindowState:
         parts = blocks.partition_by(SLICE, as_dict=True, include_key=False)
         return ((start, part) for (start,), part in parts.items())
 
-    def _slice(self, start: int) -> Slice:
+    def _slice(self, start: int) -> TimeSlice:
         found = self._slices.get(start)
         if found is None:
-            found = self._slices[start] = Slice()
+            found = self._slices[start] = TimeSlice()
             insort(self._starts, start)
         return found
 
@@ -303,13 +307,15 @@ class WindowState:
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
-        assert self._starts == sorted(self._slices), "slices and their order differ"
+        assert self._starts == sorted(self._slices), "time slices and their order differ"
         waiting = {start for block in self._waiting() for start in block[SLICE].unique()}
-        assert waiting <= self._slices.keys(), "slices that wait are not known"
+        assert waiting <= self._slices.keys(), "time slices that wait are not known"
         for start, part in self._slices.items():
-            assert part.ahead or part.behind or start in waiting, f"slice {start} is empty"
+            assert part.ahead or part.behind or start in waiting, f"time slice {start} is empty"
             for block in frames_of(part.behind):
-                assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
+                assert (block[CLOSED] <= block[PASSED]).all(), (
+                    f"time slice {start}: closed not passed"
+                )
 
 
 def unmarked(block: pl.DataFrame) -> pl.DataFrame:

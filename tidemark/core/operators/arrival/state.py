@@ -29,7 +29,8 @@ COUNT = "@count"
 RUNS = "slices"
 """Name of the only frame in the state's changes: all lines of every changed key.
 
-Changelogs store the name, so its value never changes.
+The frame has the key columns, the facts of a line and the partials of the aggregates.  Changelogs
+store the name, so its value never changes.
 """
 
 

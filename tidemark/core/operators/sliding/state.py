@@ -20,7 +20,11 @@ from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.window import Sliding, floor_to_grid
 
 LINES = "lines"
-"""Name of the only frame in the state's changes."""
+"""Name of the only frame in the state's changes; changelogs store it.
+
+The frame has the key columns, EVENT_TIME and WATERMARK (Int64, ms), and the partials of the
+aggregates with ROWS.
+"""
 
 _MANY = 32
 """Blocks of a time slice that are merged into fewer, so that their number stays bounded."""
@@ -133,14 +137,16 @@ class SlidingState:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert not self._touched, "rows behind were not published"
-        assert self._starts == sorted(self._slices), "slices and their order differ"
+        assert self._starts == sorted(self._slices), "time slices and their order differ"
         for start, blocks in self._slices.items():
-            assert blocks, f"slice {start} is empty"
+            assert blocks, f"time slice {start} is empty"
             for block in frames_of(blocks):
                 at_ms = block[EVENT_TIME]
-                assert (at_ms >= start).all(), f"slice {start}: a line before it"
-                assert (at_ms < start + self._slice_ms).all(), f"slice {start}: a line after it"
-                assert (block[WATERMARK] >= at_ms).all(), f"slice {start}: W before the line"
+                assert (at_ms >= start).all(), f"time slice {start}: a line before it"
+                assert (at_ms < start + self._slice_ms).all(), (
+                    f"time slice {start}: a line after it"
+                )
+                assert (block[WATERMARK] >= at_ms).all(), f"time slice {start}: W before the line"
 
 
 def _framed(blocks: list[pl.DataFrame]) -> Changes:
