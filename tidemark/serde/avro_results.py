@@ -132,7 +132,9 @@ def _fields(
     fields = []
     for name, dtype in columns.items():
         if not _NAME.fullmatch(name):
-            raise PipelineError(f"{record}: column {name!r} is no Avro name; use format='json'")
+            raise PipelineError(
+                f"{record}: column {name!r} is not a valid Avro name; use format='json'"
+            )
         known = _type(dtype, f"{record}_{name}")
         types = ["null", known, *([wide[name]] if name in wide else [])]
         fields.append({"name": name, "type": types, "default": None})
@@ -155,7 +157,7 @@ def _type(dtype: pl.DataType, name: str) -> Any:
     for known, avro in _SCALARS:
         if dtype == known:
             return avro
-    raise PipelineError(f"{name}: Avro results hold no {dtype}; use format='json'")
+    raise PipelineError(f"{name}: Avro results cannot hold {dtype}; use format='json'")
 
 
 _SCALARS: tuple[tuple[type[pl.DataType], str], ...] = (

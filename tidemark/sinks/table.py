@@ -156,7 +156,7 @@ def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
     columns = {column: _type(port, name) for name, column in names.items()}
     if len(columns) < len(names):
         own = next(column for name, column in names.items() if name != column and column in names)
-        raise ConfigurationError(f"{each.topic}: column {own!r} is a sink's; rename it")
+        raise ConfigurationError(f"{each.topic}: column {own!r} is reserved by sinks; rename it")
     # Windows come in order of time: with them first, rows of a batch are neighbours in an index.
     identity = port.window_id + tuple(name for name in port.key if name in port.identity)
     window = tuple(names[name] for name in identity)

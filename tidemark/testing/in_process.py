@@ -90,14 +90,14 @@ class InProcess(Scenario):
         """End a service: it loses its memory and keeps its commits."""
         self._require_service(service)
         if service in self._down:
-            raise ConfigurationError(f"crash({service!r}): it is down already")
+            raise ConfigurationError(f"crash({service!r}): the service is down already")
         self._down.add(service)
 
     def restart(self, service: str) -> None:
         """Start a service: it restores its state and processes the records that it missed."""
         self._require_service(service)
         if service not in self._down:
-            raise ConfigurationError(f"restart({service!r}): it runs")
+            raise ConfigurationError(f"restart({service!r}): the service is running")
         self._down.remove(service)
         for operators in self._operators.values():
             for operator in operators:

@@ -21,7 +21,7 @@ from tidemark.spark.read.ranges import resolve
 
 T = 1_700_000_000_000
 END = T + 3_600_000
-PARTS = "the state of operator 'pops' was made with other parts"
+PARTS = "the state of operator 'pops' has another signature"
 
 
 def await_results(stack: Stack, name: str, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
@@ -139,7 +139,7 @@ def test_offsets_that_are_gone_and_state_that_is_gone_stop_until_a_reset(broker)
         for service in ("windowing", "sessions"):
             assert stack.process(service).wait(30) == 2
         assert "nothing is committed, but gone.pops.changelog/" in stack.log("windowing")
-        assert "operator 'sessions' is empty, but commit" in stack.log("sessions")
+        assert "operator 'sessions' is empty, but its log is at commit" in stack.log("sessions")
         assert all("tidemark reset" in stack.log(name) for name in ("windowing", "sessions"))
         stack.kill()
         reset(stack, service="windowing", delete_results=True)

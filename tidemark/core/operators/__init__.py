@@ -1,6 +1,6 @@
-"""Keyed operators: rows and time in, panes and late rows out, in one verb.
+"""Keyed operators: they take rows and time, and publish panes, rows and late rows.
 
-A folder for each family of windows; what families share lies beside ``operator.py``.
+Each family of windows has a folder.  Files that families share are beside ``operator.py``.
 May import: all of core.
 Start with: operator.py (the contract), then aligned/operator.py (tumbling, hopping, calendar).
 """

@@ -301,12 +301,12 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
             new = new.join(known, on=self._by, how="anti", nulls_equal=True)
         before = None if new.is_empty() else self.inner.before(state.windows, new, self._wait_ms)
         nothing = {TOTAL: 0, SHOWN: 0, HIGHEST: NEVER_MS}
-        told = [part for part in (known, before) if part is not None]
-        if not told:
+        parts = [part for part in (known, before) if part is not None]
+        if not parts:
             return pairs.with_columns(
                 pl.lit(value, pl.Int64).alias(name) for name, value in nothing.items()
             )
-        found = stacked(told)
+        found = stacked(parts)
         if not self.inner.discarding:
             found = found.select(*self._by, *(name for name in nothing if name in found.columns))
         if SHOWN not in found.columns:

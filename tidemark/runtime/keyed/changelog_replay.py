@@ -110,8 +110,8 @@ class ChangelogReplay:
 
     def _two_writers(self, piece: Piece) -> StateError:
         return StateError(
-            f"{self.where}: commit {piece.commit.sequence} was written by two processes, though "
-            f"each had transactions. {self._advice()}"
+            f"{self.where}: commit {piece.commit.sequence} was written by two processes, although "
+            f"both used transactions. {self._advice()}"
         )
 
     def _advanced(self, piece: Piece) -> Piece:
@@ -177,8 +177,8 @@ class ChangelogReplay:
     def _require_operator(self, commit: Commit) -> None:
         if commit.sequence and self.is_empty:
             raise StateError(
-                f"{self.where}: the changelog of operator {self.operator!r} is empty, but commit "
-                f"{commit.sequence} is of its log; it was deleted, or the operator is new. "
+                f"{self.where}: the changelog of operator {self.operator!r} is empty, but its "
+                f"log is at commit {commit.sequence}; it was deleted, or the operator is new. "
                 f"{self._advice()}"
             )
         if self._found is None or self._found == self.signature:
@@ -190,14 +190,14 @@ class ChangelogReplay:
             if found.get(name) != declared.get(name)
         )
         raise StateError(
-            f"{self.where}: the state of operator {self.operator!r} was made with other parts: "
-            f"{changed}. Take that back, give the operator another name, or: {self._advice()}"
+            f"{self.where}: the state of operator {self.operator!r} has another signature: "
+            f"{changed}. Undo the change, give the operator another name, or: {self._advice()}"
         )
 
     def _lacks(self, missing: int, commit: Commit) -> StateError:
         return StateError(
-            f"{self.where}: the changelog lacks commit {missing}, the offset was committed with "
-            f"{commit.sequence}. {self._advice()}"
+            f"{self.where}: the changelog lacks commit {missing}, and the committed offset needs "
+            f"all up to {commit.sequence}. {self._advice()}"
         )
 
     def _advice(self) -> str:

@@ -1,4 +1,7 @@
-"""Encoders for the rows of ports: every writer produces the same bytes."""
+"""Encoders for the rows of ports: every writer produces the same bytes.
+
+See docs/schemas.md.
+"""
 
 from collections.abc import Iterable, Mapping
 

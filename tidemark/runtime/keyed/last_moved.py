@@ -1,4 +1,7 @@
-"""The wall time since which a clock has not moved, as seen by this process."""
+"""The wall time since which a clock has not moved, as seen by this process.
+
+See docs/operations.md, "Stats".
+"""
 
 from collections.abc import Hashable
 

@@ -163,13 +163,13 @@ def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgre
     check_topic(past, topic_id, str(at))
     if past.handing_over:
         raise StateError(
-            f"{at}: a hand-over from Spark is under way; where it has ended without success, "
+            f"{at}: a hand-over from Spark is under way; if it has failed, "
             "'tidemark replay PIPELINE --into-live' completes it, or 'tidemark reset PIPELINE "
             "--service SERVICE --delete-results' starts the service afresh"
         )
     if past.on_spark and not by_spark:
         raise StateError(
-            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or where that was "
-            "killed, give it back with --release"
+            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
+            "killed, release the partition with --release"
         )
     return past

@@ -188,7 +188,7 @@ class Restore:
         except StateError as error:
             if self.mirrors.are_empty:
                 raise
-            raise LocalStoreError(f"a mirror does not join its changelog: {error}") from error
+            raise LocalStoreError(f"a local mirror does not fit its changelog: {error}") from error
         return False
 
     def _walk(self) -> Iterator[None]:

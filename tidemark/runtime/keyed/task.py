@@ -1,4 +1,4 @@
-"""A keyed service on Kafka: segments in, panes and late rows out, state in changelogs.
+"""A keyed service on Kafka: it processes segments, publishes results, keeps state in changelogs.
 
 One commit, in this order and, by default, in one transaction (docs/operations.md, "Guarantees"):
 

@@ -1,4 +1,4 @@
-"""Windows in order of arrival and rolling aggregates: functions of the log, where no row is late.
+"""Windows in order of arrival and rolling aggregates: functions of the log, without late rows.
 
 See docs/semantics.md, "Windows in order of arrival".
 

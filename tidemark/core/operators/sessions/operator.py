@@ -51,10 +51,10 @@ from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 
 AFTER_MERGING = "after_merging"
-"""A row is late when its session, after merging, has ended + allowed lateness by W."""
+"""A row is late when the end of its session after merging + allowed lateness <= W."""
 
 STRICT = "strict"
-"""A row is late when its event time + allowed lateness is before W, whichever sessions exist."""
+"""A row is late when its event time + allowed lateness < W; sessions do not matter."""
 
 _SESSION = "@session"
 
