@@ -287,7 +287,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return made
 
     def _since(self, part: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
-        """Replace the partials of panes by those of unshown rows in tallies, if there are any."""
+        """Replace the partials of panes by those of unshown rows in tallies, or by zero rows."""
         panes = part.select(*self._by, REVISION, TIMING)
         found = self._joined(panes, lines.drop(TOTAL, SHOWN, HIGHEST))
         return self.inner.aggregation.with_empty_groups(found)

@@ -123,7 +123,7 @@ class WindowState:
         return due
 
     def portions(self, ends: list[int], times: Numbers | int = 1) -> list[list[int]]:
-        """Split windows, by their sorted ends, into portions whose blocks fit in memory.
+        """Split windows, by their sorted ends, into portions of about _PORTION_BYTES.
 
         A block is read once for every window that it is in.  If windows overlap and many are due,
         the copies are many times the size of the state.  ``times``: how often each window is read.
