@@ -13,7 +13,7 @@ Records, by key:
 
 Every piece names its writer and that of the commit before, so that what a process wrote and could
 not commit, which only a transaction rules out, is told apart (docs/operations.md, "Guarantees").
-Reading it back: runtime/keyed/journal.py.
+Reading it back: runtime/keyed/changelog_replay.py.
 
 Bounds (docs/operations.md, "Changelogs").  A snapshot begins when what is live in the topic has
 reached one and a half times the size of the state, or a fixed size where the state is small.

@@ -1,7 +1,7 @@
 """Keyed state of windows: runs of partial aggregates, held per slice of time.
 
 A block is a frame of partials of one slice: the key columns, ROWS and the aggregates' parts; blocks
-of rows that were behind have PASSED and CLOSED too (see ``windowed``).  There is no Python object
+of rows that were behind have PASSED and CLOSED too (see operator.py).  There is no Python object
 per key or per row: adding a segment appends one block to each slice it met.  A segment that met
 many slices is kept whole at first (``slice_buffer``), and cut up together with others.
 """

@@ -1,4 +1,4 @@
-"""What operators on windows in order of arrival have in common; ``arrival`` and its siblings fold.
+"""What operators on windows in order of arrival have in common.
 
 Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
 """

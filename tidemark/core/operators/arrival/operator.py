@@ -1,7 +1,7 @@
 """Windows in order of arrival and rolling aggregates: functions of the log, where no row is late.
 
 See docs/semantics.md, "Windows in order of arrival".  A segment's rows are sorted by key, cut into
-slices (``arrival_window``) and merged with the stored slices of their keys (``arrival_state``).
+slices (core/windows/arrival.py) and merged with the stored slices of their keys (state.py).
 Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
 
 Each line of partials is a slice, or a piece of one that ends with a row that publishes.  Panes

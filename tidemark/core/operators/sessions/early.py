@@ -2,7 +2,7 @@
 
 See docs/semantics.md, "Early panes of sessions".  A row may open a session, extend one or join
 several, and a pane shows the session as that row left it.  What sessions were after each row is
-known at once (``session_history``), and so is which of them are shown (``session_firing``).  Then
+known at once (history.py), and so is which of them are shown (firing.py).  Then
 rows belong to *blocks*: each to the first version that is shown, or else is the last, of those that
 it became part of.  A discarding pane holds its block; an accumulating one also those of all panes
 that became part of it, which prefixes along paths add up.

@@ -1,7 +1,7 @@
 """At which rows sessions are published early, and what of them was shown by then.
 
 See docs/semantics.md, "Early panes of sessions".  Sessions are the versions that rows make of them
-(``session_history``).  What stands of a version depends on those that became part of it; ``paths``
+(history.py).  What stands of a version depends on those that became part of it; ``paths``
 through the forest of versions are worked off together, those whose beginnings wait for others
 later:
 

@@ -82,7 +82,7 @@ def merge(
     """Fold rows into sessions; with ``strict`` the rows hold no late one.
 
     ``versions``: where to write which row made what a stored session or a row had made part of a
-    session that it met, or NONE; of stored sessions, then of rows (``session_history``).
+    session that it met, or NONE; of stored sessions, then of rows (history.py).
     """
     laid, laid_end = _on_one_line(rows, stored)
     component, size = _components(laid, laid_end)

@@ -4,7 +4,7 @@ Each row makes a *version* of a session: of itself alone, or of the sessions tha
 are part of it from then on.  So versions are the nodes of a forest.  Stored sessions are nodes too;
 they come first.
 
-Theory of operation, for components whose rows see whatever they overlap (``session_fold``).
+Theory of operation, for components whose rows see whatever they overlap (fold.py).
 Fragments lie in order of start, a *boundary* between neighbours.  Two fragments that overlap bridge
 all boundaries between them, from the later one's turn on, and a version reaches to both sides as
 far as boundaries are bridged by its turn:

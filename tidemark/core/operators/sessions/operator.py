@@ -1,8 +1,8 @@
 """Session windows: one pane per key and burst of events, each before the gaps of earlier ones end.
 
 See docs/semantics.md, "Sessions".  A segment's rows are folded in columns: rows and the stored
-sessions of their keys become sessions (``session_fold``), partial aggregates follow by session
-number, and the results replace the sessions that they grew from (``session_state``).
+sessions of their keys become sessions (fold.py), partial aggregates follow by session
+number, and the results replace the sessions that they grew from (state.py).
 
 Order of one segment's panes: first the withdrawals of panes whose session got another start, then
 the sessions that the clock reached and those published before that got more rows.  A session that

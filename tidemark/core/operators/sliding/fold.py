@@ -1,6 +1,6 @@
 """Which sliding windows there are, and which lines they hold: numbers only, no aggregates.
 
-See docs/semantics.md, "Sliding", and ``sliding``.
+See docs/semantics.md, "Sliding", and operator.py.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The lines that some sliding windows look at, laid out so that each window's are found and merged.
 
-See ``sliding``.  Lines lie in order of key and time; then a window is a stretch of them.  Whole
+See operator.py.  Lines lie in order of key and time; then a window is a stretch of them.  Whole
 stretches are merged from blocks of 1, 2, 4 ... lines, each merged once, where every line counts:
 
 * lines ahead count in every window that has them;

@@ -10,7 +10,7 @@ for it, whoever made it and whenever.  So content and existence follow from the 
 alone, and neither order nor cuts can show.
 
 A segment's publication looks at the keys that have a window due, or rows behind their W: their
-lines near those times are laid out (``sliding_lines``).  Early panes (``early``) ask besides which
+lines near those times are laid out (lines.py).  Early panes (early.py) ask besides which
 windows each row of a segment met.
 """
 

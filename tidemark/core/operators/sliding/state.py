@@ -45,7 +45,7 @@ class SlidingState:
         self.aggregation = aggregation
         self.by = (*key, EVENT_TIME, WATERMARK)
         self._slice_ms = max(windows.longest_ms, allowed_lateness_ms // _SLICES)
-        # A line is looked at until the window after it (see ``sliding``) takes no more rows.
+        # A line is looked at until the window after it (see operator.py) takes no more rows.
         self._kept_ms = windows.longest_ms + 1 + allowed_lateness_ms
         self._store = store
         self._slices: dict[int, list[Block]] = {}
