@@ -1,7 +1,8 @@
 """The rows of segments in log order, each with the watermark W that it is judged by.
 
 Columns, not segments: rows of any number of segments are put end to end and judged at once.
-docs/semantics.md, "Lateness" defines W.
+docs/semantics.md, "Lateness" defines W.  An operator compares W with the ends of a row's windows
+when it folds the row, as ``WindowAggregate.fold`` in core/operators/aligned/operator.py does.
 """
 
 from collections.abc import Mapping, Sequence
