@@ -10,9 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tidemark"
 PAGES = [
-    "CONTRIBUTING.md",
-    "docs/architecture.md",
-    *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/decisions/*.md"))),
+    path.relative_to(ROOT).as_posix()
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
 ]
 PATH = r"`((?:[a-z_0-9]+/)+[a-z_0-9.]+\.(?:py|md|avsc))(?::([A-Za-z_.]+))?`"
 
@@ -45,7 +44,7 @@ def test_files_and_functions_are_where_a_page_says(page):
         assert not name or name in defined(file), f"{path}:{name}"
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", (ROOT / page).read_text()):
         file = (ROOT / page).parent / target if target else ROOT / page
