@@ -17,7 +17,7 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, offsets
 from tidemark.spark.replay.jobs import Span, diff, diff_folders, replay
-from tidemark.spark.work import Period
+from tidemark.spark.work import EventTimeRange
 
 
 @pytest.mark.parametrize("slices", [pytest.param(1, marks=pytest.mark.long), 3])
@@ -85,7 +85,7 @@ def test_a_replay_to_topics_writes_what_live_wrote(game, sessions):
 def test_a_replay_of_a_period_has_its_windows_alone(game, sessions, tmp_path):
     every = game.results("pops-per-minute")
     minute = sorted(pane["start"] for pane in every)[len(every) // 2]
-    span = Span(period=Period(minute, minute + 60_000))
+    span = Span(event_times=EventTimeRange(minute, minute + 60_000))
 
     replay(game.config, game.plan, span, f"parquet:{tmp_path / 'minute'}", sessions, 1)
 

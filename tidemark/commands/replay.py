@@ -103,7 +103,7 @@ def replay(
     from tidemark.commands.replay_view import replay_lines
     from tidemark.spark.replay import jobs as run
     from tidemark.spark.replay.replay import chosen
-    from tidemark.spark.work import Period
+    from tidemark.spark.work import EventTimeRange
 
     if into_live == (output is not None):
         raise ConfigurationError(
@@ -120,11 +120,11 @@ def replay(
             "--to-offsets and --as-of"
         )
     plan = chosen(load_pipeline(pipeline).plan(), operators or [])
-    period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
+    event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
-    span = run.Span(from_offsets, to_offsets, as_of_ms, period, place, from_raw)
+    span = run.Span(from_offsets, to_offsets, as_of_ms, event_times, place, from_raw)
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with _shown(console, "replaying") as told:

@@ -94,7 +94,7 @@ def _difference_lines(difference: Difference, left: str, right: str) -> Iterator
 
 
 def _cause_of_folders(compared: FoldersDiff) -> str:
-    left, right = compared.left.about, compared.right.about
+    left, right = compared.left.info, compared.right.info
     if left.logs != right.logs:
         moved = next(
             at for at in {**left.logs, **right.logs} if left.logs.get(at) != right.logs.get(at)

@@ -16,7 +16,13 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.serde.frames import decode_frame
 from tidemark.serde.segments import decode_segment, encode_segment, segment_at
-from tidemark.spark.read.segment_rows import Batches, Piece, batch_of, pieces_of, segment_batch
+from tidemark.spark.read.segment_rows import (
+    Batches,
+    SegmentRow,
+    batch_of,
+    segment_batch,
+    segment_rows,
+)
 
 BESIDES = pa.schema(
     [
@@ -64,25 +70,25 @@ class Marking:
         """Return a row per mark."""
         sources = {str(source): place for place, source in enumerate(self.sources)}
         logs = {log: place for place, log in enumerate(self.logs)}
-        for piece, segment in _envelopes(batches):
-            log = logs[piece.log]
+        for row, segment in _envelopes(batches):
+            log = logs[row.log]
             rows: list[Row] = []
             for index, mark in enumerate(segment.sources):
                 if mark.source not in sources:
                     raise StateError(
-                        f"{piece.log}, offset {piece.offset}: the log was made of {mark.source}, "
+                        f"{row.log}, offset {row.offset}: the log was made of {mark.source}, "
                         "which the pipeline does not read or which is not there"
                     )
                 to, data = sources[mark.source], msgspec.msgpack.encode(mark)
-                rows.append((to, mark.first_offset, FIRST, index, log, piece.offset, data))
+                rows.append((to, mark.first_offset, FIRST, index, log, row.offset, data))
             if rows:
                 yield row_batch(rows)
 
 
-def _envelopes(batches: Batches) -> Iterator[tuple[Piece, Segment]]:
+def _envelopes(batches: Batches) -> Iterator[tuple[SegmentRow, Segment]]:
     for batch in batches:
-        for piece in pieces_of(batch):
-            yield piece, segment_at(piece.log, piece.offset, piece.value, streams=())
+        for row in segment_rows(batch):
+            yield row, segment_at(row.log, row.offset, row.value, streams=())
 
 
 @dataclass(frozen=True)
@@ -94,9 +100,9 @@ class Enveloping:
     def __call__(self, batches: Batches) -> Batches:
         """Return a row per segment."""
         logs = {log: place for place, log in enumerate(self.logs)}
-        for piece, segment in _envelopes(batches):
-            log, data = logs[piece.log], encode_segment(segment)
-            yield row_batch([(log, piece.offset, FIRST, -1, log, piece.offset, data)])
+        for row, segment in _envelopes(batches):
+            log, data = logs[row.log], encode_segment(segment)
+            yield row_batch([(log, row.offset, FIRST, -1, log, row.offset, data)])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tidemark.spark.replay.matching import (
     windows,
 )
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.targets.files import SUCCESS, About, opened
+from tidemark.spark.targets.files import SUCCESS, FolderInfo, opened
 
 _PLACE = ("log_partition", "log_offset")
 _JSON = {"ignoreNullFields": "false"}
@@ -35,7 +35,7 @@ class Folder:
     """A folder of a replay that has ended."""
 
     path: str
-    about: About
+    info: FolderInfo
 
     @classmethod
     def open(cls, path: str) -> "Folder":
@@ -47,7 +47,7 @@ class Folder:
         system, place = opened(path)
         try:
             with system.open_input_stream(f"{place}/{SUCCESS}") as file:
-                return cls(path, msgspec.json.decode(file.read(), type=About))
+                return cls(path, msgspec.json.decode(file.read(), type=FolderInfo))
         except OSError:
             raise ConfigurationError(
                 f"{path} holds no results of a replay that has ended: no {SUCCESS} in it"
@@ -57,7 +57,7 @@ class Folder:
 
     def read(self, spark: SparkSession, part: str) -> DataFrame | None:
         """Return the rows of ``OPERATOR/PORT``; None where there are none."""
-        if not any(name.startswith(f"{part}/") for name in self.about.files):
+        if not any(name.startswith(f"{part}/") for name in self.info.files):
             return None
         path = self.path if "://" in self.path else Path(self.path).absolute().as_uri()
         return spark.read.parquet(f"{path.rstrip('/')}/{part}")
@@ -84,11 +84,11 @@ class FoldersDiff:
 
 def compare(spark: SparkSession, left: Folder, right: Folder, limit: int = 20) -> FoldersDiff:
     """Compare two folders operator by operator and port by port."""
-    common = [name for name in left.about.operators if name in right.about.operators]
-    only = _only("operator", left, set(left.about.operators) - set(common))
-    only += _only("operator", right, set(right.about.operators) - set(common))
+    common = [name for name in left.info.operators if name in right.info.operators]
+    only = _only("operator", left, set(left.info.operators) - set(common))
+    only += _only("operator", right, set(right.info.operators) - set(common))
     sides: list[DataFrame] = []
-    parts = [(name, port) for name in common for port in left.about.operators[name]]
+    parts = [(name, port) for name in common for port in left.info.operators[name]]
     for name, port in parts:
         both, missing = _sides(spark, left, right, name, port)
         sides += both
@@ -124,7 +124,7 @@ def _sides(
     ]
     columns = [set(frame.columns) for _, _, frame in read]
     shared = set.intersection(*columns) if columns else set()
-    key = left.about.operators[name][port]
+    key = left.info.operators[name][port]
     only = [
         line
         for _, folder, frame in read

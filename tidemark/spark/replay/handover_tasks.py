@@ -33,8 +33,8 @@ from tidemark.serde.changelog import (
 from tidemark.spark.log_replay import LogReplay
 from tidemark.spark.outcome import Outcome, encode_outcome
 from tidemark.spark.read.segment_rows import Batches, batch_of, ddl
-from tidemark.spark.targets.topics import UnitTopics
-from tidemark.spark.work import Writer
+from tidemark.spark.targets.topics import TopicsWriter
+from tidemark.spark.work import ResultWriter
 
 STATE = pa.schema(
     [
@@ -47,7 +47,7 @@ STATE = pa.schema(
         ("data", pa.binary()),
     ]
 )
-"""Pieces of state on the way to the task that stores them; the operator "" tells of a unit."""
+"""Pieces of state on the way to the task that stores them; the operator "" tells of a replay."""
 
 STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
 
@@ -75,28 +75,28 @@ class LiveTopics:
     logs: tuple[Partition, ...]
     ddl: str = ddl(STATE)
 
-    def open(self, unit: LogReplay) -> Writer:
-        """Begin with the messages of a unit."""
-        return _UnitLive(self, unit)
+    def open(self, replay: LogReplay) -> ResultWriter:
+        """Begin with the messages of a replay."""
+        return _LiveWriter(self, replay)
 
 
-class _UnitLive(UnitTopics):
-    """The results of a unit, and then its state."""
+class _LiveWriter(TopicsWriter):
+    """The results of a replay, and then its state."""
 
-    def __init__(self, target: LiveTopics, unit: LogReplay) -> None:
-        group = side_group(target.pipeline, unit.slice)
-        super().__init__(target.config, group, target.run, unit, suffix="")
-        self._place = target.logs.index(unit.log)
+    def __init__(self, target: LiveTopics, replay: LogReplay) -> None:
+        group = side_group(target.pipeline, replay.slice)
+        super().__init__(target.config, group, target.run, replay, suffix="")
+        self._place = target.logs.index(replay.log)
 
-    def finish(self, unit: LogReplay) -> Batches:
-        """Commit the rest of the results; tell of the unit; give its state."""
-        self.close(unit)
-        yield self._row(unit, "", -1, encode_outcome(Outcome.of(unit)))
-        for plan, piece in unit.snapshots():
-            yield self._row(unit, plan.operator.name, piece.chunk, encode(piece))
+    def finish(self, replay: LogReplay) -> Batches:
+        """Commit the rest of the results; tell of the replay; give its state."""
+        self.close(replay)
+        yield self._row(replay, "", -1, encode_outcome(Outcome.of(replay)))
+        for plan, piece in replay.snapshots():
+            yield self._row(replay, plan.operator.name, piece.chunk, encode(piece))
 
-    def _row(self, unit: LogReplay, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
-        values = (self._place, *unit.log, operator, unit.slice, chunk, data)
+    def _row(self, replay: LogReplay, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
+        values = (self._place, *replay.log, operator, replay.slice, chunk, data)
         return batch_of(([value] for value in values), STATE)
 
 

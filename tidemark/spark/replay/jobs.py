@@ -28,7 +28,7 @@ from tidemark.spark.replay.replay import Replay, slices_for, slices_limit
 from tidemark.spark.session import spark_session
 from tidemark.spark.targets.files import Files
 from tidemark.spark.targets.topics import Topics
-from tidemark.spark.work import ALWAYS, Period, Target
+from tidemark.spark.work import ALL_TIMES, EventTimeRange, ReplayTarget
 
 Sessions = Callable[[], AbstractContextManager[SparkSession]]
 """Starts Spark; called only once everything that can be checked without it is."""
@@ -41,7 +41,7 @@ class Span:
     from_offsets: str | None = None
     to_offsets: str | None = None
     as_of_ms: int | None = None
-    period: Period = ALWAYS
+    event_times: EventTimeRange = ALL_TIMES
     archive: str = ""
     from_raw: bool = False
 
@@ -91,7 +91,7 @@ def replay(
     run = secrets.token_hex(4)
     ranges = _ranges(config, plan, span)
     raw = _raw(config, plan, span.from_raw)
-    job = _Job(config, Replay(plan, ranges, slices or 0, span.period, raw), sessions, told)
+    job = _Job(config, Replay(plan, ranges, slices or 0, span.event_times, raw), sessions, told)
     if output.startswith("parquet:"):
         return _to_files(job, Files(output.removeprefix("parquet:"), run))
     if output != "topics":
@@ -134,7 +134,7 @@ class _Job:
     sessions: Sessions
     told: Told
 
-    def run(self, target: Target) -> Done:
+    def run(self, target: ReplayTarget) -> Done:
         with _started(self.sessions) as (spark, startup_s):
             began_s = time.monotonic()
             slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)

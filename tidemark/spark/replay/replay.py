@@ -23,35 +23,45 @@ from tidemark.spark.progress import Address, Progress, Told, listening
 from tidemark.spark.read.archived import archived_segments
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
-from tidemark.spark.read.segment_rows import PIECES, ddl
+from tidemark.spark.read.segment_rows import SLICED_SEGMENTS, ddl
 from tidemark.spark.read.slices import most_slices
 from tidemark.spark.read.source import kafka_records
-from tidemark.spark.work import ALWAYS, Operating, Period, Slicing, Target
+from tidemark.spark.work import (
+    ALL_TIMES,
+    EventTimeRange,
+    OperatorRunner,
+    ReplayTarget,
+    SegmentSlicer,
+)
 
 
 @dataclass(frozen=True)
 class Replay:
     """A plan over ranges of its logs; ``slices`` is how many tasks share a log partition.
 
-    ``period``: the event time whose results are wanted; rows of all times are worked on.
+    ``event_times``: the event time whose results are wanted; rows of all times are worked on.
     ``raw``: raw topics of which the logs are made again, with the envelopes of those there are.
     """
 
     plan: Plan
     ranges: Ranges
     slices: int = 1
-    period: Period = ALWAYS
+    event_times: EventTimeRange = ALL_TIMES
     raw: Raw | None = None
 
     def results(
-        self, spark: SparkSession, config: Config, target: Target, driver: Address | None = None
+        self,
+        spark: SparkSession,
+        config: Config,
+        target: ReplayTarget,
+        driver: Address | None = None,
     ) -> DataFrame:
         """Return what the tasks return, lazily; its rows are the target's."""
         segments = self.segments(spark, config)
         whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
         pieces = segments if whole else self._shuffled(segments, driver)
         timeout_ms = config.transaction_timeout_ms
-        operating = Operating(self.plan, target, timeout_ms, self.period, driver)
+        operating = OperatorRunner(self.plan, target, timeout_ms, self.event_times, driver)
         return pieces.mapInArrow(operating, target.ddl)
 
     def segments(self, spark: SparkSession, config: Config) -> DataFrame:
@@ -67,12 +77,14 @@ class Replay:
 
     def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions
-        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices, driver), ddl(PIECES))
-        gathered = cut.repartitionById(len(logs) * self.slices, f.col("unit"))
-        return gathered.sortWithinPartitions("unit", "offset")
+        cut = segments.mapInArrow(
+            SegmentSlicer(self.plan, logs, self.slices, driver), ddl(SLICED_SEGMENTS)
+        )
+        gathered = cut.repartitionById(len(logs) * self.slices, f.col("task"))
+        return gathered.sortWithinPartitions("task", "offset")
 
     def run(
-        self, spark: SparkSession, config: Config, target: Target, told: Told = lambda _: None
+        self, spark: SparkSession, config: Config, target: ReplayTarget, told: Told = lambda _: None
     ) -> list[Outcome]:
         """Do it; return the outcome of every unit that had something to read.
 

@@ -31,9 +31,9 @@ from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.serde.segments import segment_at
 from tidemark.spark.read.live_position import committed_of
-from tidemark.spark.read.segment_rows import Batches, batch_of, pieces_of
+from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
 from tidemark.spark.services.ingest_batch import task_id
-from tidemark.spark.work import in_portions
+from tidemark.spark.work import in_short_batches
 
 BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
 
@@ -48,10 +48,10 @@ class Batching:
 
     def __call__(self, batches: Batches) -> Batches:
         """Return a row per service and log partition: what was done."""
-        pieces = (piece for batch in batches for piece in pieces_of(batch))
-        for log, found in groupby(pieces, key=attrgetter("log")):
+        rows = (row for batch in batches for row in segment_rows(batch))
+        for log, found in groupby(rows, key=attrgetter("log")):
             owned = [_Owned(self, service, log) for service in self._services(log)]
-            for values in in_portions(found, self.config.transaction_timeout_ms):
+            for values in in_short_batches(found, self.config.transaction_timeout_ms):
                 for each in owned:
                     each.take(values)
             yield from self._finished(owned)
