@@ -82,7 +82,7 @@ class _Owned:
         backend = MemoryBackend()
         self._operators = KeyedOperators(job.config, plans, backend, encoders(job.config, plans))
         topic_id = topic_ids(admin, [at.topic])[at.topic]
-        self._log = LogPartition.begun(start, topic_id, self._operators, by_spark=True)
+        self._log = LogPartition.from_commit(start, topic_id, self._operators, by_spark=True)
         if not self._log.past.on_spark:
             raise StateError(f"{at}: {service} was given back while Spark worked on it")
         self._segments, self._moved = 0, False

@@ -93,7 +93,7 @@ class _Source:
         start = Start(at, committed.offset, committed.metadata or "")
         past = PastMarks(job.config, admin, job.plan)
         topic_id = topic_ids(admin, [at.topic])[at.topic]
-        self._owned = OwnedSource.begun(start, topic_id, past, by_spark=True)
+        self._owned = OwnedSource.from_commit(start, topic_id, past, by_spark=True)
         if not self._owned.on_spark:
             raise StateError(f"{at}: ingest was given back while Spark worked on it")
         self._builder = segment_builder(admin, job.plan)

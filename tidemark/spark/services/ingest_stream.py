@@ -99,7 +99,7 @@ class IngestStream:
                     f"{at}: offset {each.offset} is wanted, the first there is {begins[at]}: "
                     "records were deleted before ingest had read them"
                 )
-            found[at] = OwnedSource.begun(start, ids[at.topic], self._past, by_spark=True)
+            found[at] = OwnedSource.from_commit(start, ids[at.topic], self._past, by_spark=True)
         return found
 
     def marked(self, *, on_spark: bool) -> list[TopicPartition]:
@@ -194,7 +194,7 @@ class IngestStream:
         (plan,) = (source for source in self.plan.sources if source.topic == at.topic)
         silence_ms = asked_ms - each.silent_since_ms
         return silence_ms >= plan.idle_after_ms and plan.reports_silence(
-            each.told_ms, silence_ms, self.plan.horizon_ms
+            each.logged_silence_ms, silence_ms, self.plan.horizon_ms
         )
 
     def _open(self) -> tuple[Transaction, Consumer]:
