@@ -16,7 +16,7 @@ from tidemark.spark.read.live_position import result_topics
 from tidemark.spark.read.ranges import as_json, resolve
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.replay.handover import HandOver
-from tidemark.spark.replay.jobs import Span, diff, into_live
+from tidemark.spark.replay.jobs import ReplayInput, diff, into_live
 
 Published = dict[tuple[str, str], list[bytes | None]]
 
@@ -57,7 +57,7 @@ def pops(begin: int, end: int) -> Iterator[tuple[int, None, bytes]]:
 
 @pytest.mark.long
 def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, sessions):
-    before, span = published(kinds), Span(to_offsets=kinds.first_third)
+    before, span = published(kinds), ReplayInput(to_offsets=kinds.first_third)
     done = into_live(kinds.config, kinds.plan, span, sessions, 3, delete_results=True)
     by_spark = sum(map(len, published(kinds).values()))
 
@@ -101,7 +101,7 @@ def test_a_program_that_parses_otherwise_takes_over_from_raw_topics(broker, sess
         assert set(old.stop().values()) == {0}
 
     with reparsed(broker, "reparsed", "sent") as new, reparsed(broker, "sent", "sent") as twin:
-        span = Span(from_raw=True)
+        span = ReplayInput(from_raw=True)
         into_live(new.config, new.plan, span, sessions, 2, delete_results=True)
         by_spark = len(new.results("moves"))
         new.start()
@@ -125,7 +125,12 @@ def test_a_hand_over_from_raw_topics_waits_for_ingest(played):
     played.await_partitions()
     with pytest.raises(ConfigurationError, match=r"group played\.ingest has members"):
         into_live(
-            played.config, played.plan, Span(from_raw=True), _no_spark, 1, delete_results=True
+            played.config,
+            played.plan,
+            ReplayInput(from_raw=True),
+            _no_spark,
+            1,
+            delete_results=True,
         )
     played.stop("ingest")
 
@@ -144,18 +149,18 @@ def test_services_that_run_are_in_the_way(played):
     played.start("sessions")
     played.await_partitions()
     with pytest.raises(ConfigurationError, match=r"group played\.sessions has members"):
-        into_live(played.config, played.plan, Span(), _no_spark, 1, delete_results=True)
+        into_live(played.config, played.plan, ReplayInput(), _no_spark, 1, delete_results=True)
     played.stop()
 
 
 def test_results_that_are_there_are_not_written_again(played):
     with pytest.raises(ConfigurationError, match="has results: a hand-over would write them"):
-        into_live(played.config, played.plan, Span(), _no_spark, 1)
+        into_live(played.config, played.plan, ReplayInput(), _no_spark, 1)
 
 
 @pytest.mark.long
 def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
-    before, span = published(played), Span(to_offsets=middle(played))
+    before, span = published(played), ReplayInput(to_offsets=middle(played))
 
     def fails(*_: object) -> None:
         raise StateError("the driver was killed")

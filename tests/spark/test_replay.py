@@ -16,7 +16,7 @@ from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, offsets
-from tidemark.spark.replay.jobs import Span, diff, diff_folders, replay
+from tidemark.spark.replay.jobs import ReplayInput, diff, diff_folders, replay
 from tidemark.spark.work import EventTimeRange
 
 
@@ -44,7 +44,7 @@ def test_a_replay_of_the_examples_equals_live(broker, sessions, name):
 def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
     folder = tmp_path / "results"
 
-    done = replay(game.config, game.plan, Span(), f"parquet:{folder}", sessions, 2)
+    done = replay(game.config, game.plan, ReplayInput(), f"parquet:{folder}", sessions, 2)
 
     pops = game.results("pops-per-minute")
     read = pl.read_parquet(folder / "pops-per-minute" / "panes" / "*.parquet")
@@ -68,24 +68,24 @@ def test_a_folder_with_something_in_it_is_left_alone(game, sessions, tmp_path):
     (tmp_path / "mine").write_text("x")
 
     with pytest.raises(ConfigurationError, match="is not empty"):
-        replay(game.config, game.plan, Span(), f"parquet:{tmp_path}", sessions, 1)
+        replay(game.config, game.plan, ReplayInput(), f"parquet:{tmp_path}", sessions, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_a_replay_to_topics_writes_what_live_wrote(game, sessions):
-    replay(game.config, game.plan, Span(), "topics", sessions, 1)
+    replay(game.config, game.plan, ReplayInput(), "topics", sessions, 1)
 
     for each in game.plan.operators:
         for live in each.topics:
             assert sorted(game.committed(f"{live}.replay")) == sorted(game.committed(live))
     with pytest.raises(ConfigurationError, match="holds an earlier replay: delete it first"):
-        replay(game.config, game.plan, Span(), "topics", sessions, 1)
+        replay(game.config, game.plan, ReplayInput(), "topics", sessions, 1)
 
 
 def test_a_replay_of_a_period_has_its_windows_alone(game, sessions, tmp_path):
     every = game.results("pops-per-minute")
     minute = sorted(pane["start"] for pane in every)[len(every) // 2]
-    span = Span(event_times=EventTimeRange(minute, minute + 60_000))
+    span = ReplayInput(event_times=EventTimeRange(minute, minute + 60_000))
 
     replay(game.config, game.plan, span, f"parquet:{tmp_path / 'minute'}", sessions, 1)
 
@@ -129,7 +129,7 @@ def test_a_changed_pipeline_is_caught(game, sessions):
 @pytest.mark.long
 def test_results_of_two_programs_are_compared(game, sessions, tmp_path):
     for name, plan in {"old": game.plan, "same": game.plan, "new": changed().plan()}.items():
-        replay(game.config, plan, Span(), f"parquet:{tmp_path / name}", sessions, 1)
+        replay(game.config, plan, ReplayInput(), f"parquet:{tmp_path / name}", sessions, 1)
     old, same, new = (f"parquet:{tmp_path / name}" for name in ("old", "same", "new"))
 
     equal, different = diff_folders(old, same, sessions), diff_folders(old, new, sessions)
@@ -169,7 +169,9 @@ def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions,
     assert producer.flush(10) == 0
 
     with pytest.raises(StateError, match=rf"^{log}/1, offset \d+: Segment: 10 bytes"):
-        replay(damaged.config, damaged.plan, Span(), f"parquet:{tmp_path / 'new'}", sessions, 1)
+        replay(
+            damaged.config, damaged.plan, ReplayInput(), f"parquet:{tmp_path / 'new'}", sessions, 1
+        )
     assert not list((tmp_path / "new").iterdir())
 
 

@@ -124,7 +124,7 @@ def replay(
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
-    span = run.Span(from_offsets, to_offsets, as_of_ms, event_times, place, from_raw)
+    span = run.ReplayInput(from_offsets, to_offsets, as_of_ms, event_times, place, from_raw)
     sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with _shown(console, "replaying") as told:

@@ -6,13 +6,13 @@ from tidemark.plan.physical import Plan
 from tidemark.spark.log_replay import OperatorCounts
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.replay.folders import FoldersDiff
-from tidemark.spark.replay.jobs import Compared, Done
+from tidemark.spark.replay.jobs import DiffResult, ReplayResult
 from tidemark.spark.replay.matching import Difference, Message, TopicDiff
 
 _LONGEST = 400
 
 
-def replay_lines(plan: Plan, done: Done) -> Iterator[str]:
+def replay_lines(plan: Plan, done: ReplayResult) -> Iterator[str]:
     """Yield a line per operator with its counts, and one with times."""
     for operator in plan.operators:
         tally = _total(done.outcomes, operator.operator.name)
@@ -37,7 +37,7 @@ def _total(outcomes: Sequence[Outcome], operator: str) -> OperatorCounts:
     return total
 
 
-def diff_lines(compared: Compared) -> Iterator[str]:
+def diff_lines(compared: DiffResult) -> Iterator[str]:
     """Yield lines: counts per topic, the verdict, first differences, and the likely cause."""
     yield from (_topic_line(topic, "live", "replay") for topic in compared.topics)
     if compared.behind:
@@ -117,7 +117,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def _cause(compared: Compared) -> str:
+def _cause(compared: DiffResult) -> str:
     """Return the most likely cause of the difference between live and replay."""
     if compared.cut_short:
         return f"live's history is incomplete: {'; '.join(compared.cut_short)}"

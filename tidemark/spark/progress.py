@@ -25,7 +25,7 @@ from tidemark.spark.read.ranges import Ranges
 CUTTING = -1
 """In place of a slice: a task that cuts a log partition into slices."""
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 """Is given a line about the progress, about once a second."""
 
 _EVERY_S = 0.5
@@ -117,7 +117,7 @@ class Progress:
 
 
 @contextmanager
-def listening(spark: SparkSession, progress: Progress, told: Told) -> Iterator[Address]:
+def listening(spark: SparkSession, progress: Progress, told: OnProgress) -> Iterator[Address]:
     """Listen to tasks while they work, and pass on what they say."""
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host") or "127.0.0.1"
@@ -138,7 +138,7 @@ def listening(spark: SparkSession, progress: Progress, told: Told) -> Iterator[A
 
 
 def _listen(
-    ears: socket.socket, token: str, progress: Progress, told: Told, ended: threading.Event
+    ears: socket.socket, token: str, progress: Progress, told: OnProgress, ended: threading.Event
 ) -> None:
     shown_s = time.monotonic()
     while not ended.is_set():

@@ -24,7 +24,7 @@ from tidemark.spark.read.segment_rows import (
     segment_rows,
 )
 
-BESIDES = pa.schema(
+ROUTED_ROWS = pa.schema(
     [
         ("to", pa.int32()),
         ("at", pa.int64()),
@@ -40,13 +40,13 @@ BESIDES = pa.schema(
 ``index``: of a mark in its segment.  ``log``, ``log_offset``: of that segment.
 """
 
-FIRST, SECOND = 0, 1
+HEADER, BODY = 0, 1
 """Kinds: a mark or an envelope; and then records, or what was made of them."""
 
-Row = tuple[int, int, int, int, int, int, bytes]
+RoutedRow = tuple[int, int, int, int, int, int, bytes]
 
 
-class Made(msgspec.Struct, frozen=True, array_like=True):
+class ReplayedRange(msgspec.Struct, frozen=True, array_like=True):
     """What ingest made of the range of a mark, for one log partition."""
 
     watermark_before_ms: int
@@ -54,13 +54,13 @@ class Made(msgspec.Struct, frozen=True, array_like=True):
     streams: dict[str, bytes]
 
 
-def row_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+def routed_batch(rows: Sequence[RoutedRow]) -> pa.RecordBatch:
     """Return rows as a batch."""
-    return batch_of(zip(*rows, strict=True), BESIDES)
+    return batch_of(zip(*rows, strict=True), ROUTED_ROWS)
 
 
 @dataclass(frozen=True)
-class Marking:
+class MarkExtractor:
     """Gives the marks of segments to their sources."""
 
     sources: Sequence[Partition]
@@ -72,7 +72,7 @@ class Marking:
         logs = {log: place for place, log in enumerate(self.logs)}
         for row, segment in _envelopes(batches):
             log = logs[row.log]
-            rows: list[Row] = []
+            rows: list[RoutedRow] = []
             for index, mark in enumerate(segment.sources):
                 if mark.source not in sources:
                     raise StateError(
@@ -80,9 +80,9 @@ class Marking:
                         "which the pipeline does not read or which is not there"
                     )
                 to, data = sources[mark.source], msgspec.msgpack.encode(mark)
-                rows.append((to, mark.first_offset, FIRST, index, log, row.offset, data))
+                rows.append((to, mark.first_offset, HEADER, index, log, row.offset, data))
             if rows:
-                yield row_batch(rows)
+                yield routed_batch(rows)
 
 
 def _envelopes(batches: Batches) -> Iterator[tuple[SegmentRow, Segment]]:
@@ -92,7 +92,7 @@ def _envelopes(batches: Batches) -> Iterator[tuple[SegmentRow, Segment]]:
 
 
 @dataclass(frozen=True)
-class Enveloping:
+class EnvelopeExtractor:
     """Gives the envelopes of segments to their log partitions."""
 
     logs: Sequence[Partition]
@@ -102,11 +102,11 @@ class Enveloping:
         logs = {log: place for place, log in enumerate(self.logs)}
         for row, segment in _envelopes(batches):
             log, data = logs[row.log], encode_segment(segment)
-            yield row_batch([(log, row.offset, FIRST, -1, log, row.offset, data)])
+            yield routed_batch([(log, row.offset, HEADER, -1, log, row.offset, data)])
 
 
 @dataclass(frozen=True)
-class Assembling:
+class SegmentAssembler:
     """Makes segments of envelopes and of what ingest made for their marks."""
 
     plan: Plan
@@ -115,22 +115,22 @@ class Assembling:
     def __call__(self, batches: Batches) -> Batches:
         """Return a row per segment, as the log has them."""
         envelope: Segment | None = None
-        made: dict[int, Made] = {}
+        made: dict[int, ReplayedRange] = {}
         at = (0, 0)
         for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 to, offset, kind, index, _, _, data = row
-                if kind == FIRST:
+                if kind == HEADER:
                     if envelope is not None:
                         yield self._segment(at, envelope, made)
                     envelope, made, at = decode_segment(data), {}, (to, offset)
                 else:
-                    made[index] = msgspec.msgpack.decode(data, type=Made)
+                    made[index] = msgspec.msgpack.decode(data, type=ReplayedRange)
         if envelope is not None:
             yield self._segment(at, envelope, made)
 
     def _segment(
-        self, at: tuple[int, int], envelope: Segment, made: dict[int, Made]
+        self, at: tuple[int, int], envelope: Segment, made: dict[int, ReplayedRange]
     ) -> pa.RecordBatch:
         log, offset = self.logs[at[0]], at[1]
         marks = []
@@ -152,7 +152,7 @@ class Assembling:
         return segment_batch(log, offset, encode_segment(segment))
 
 
-def _rows(stream: str, made: dict[int, Made]) -> pl.DataFrame | None:
+def _rows(stream: str, made: dict[int, ReplayedRange]) -> pl.DataFrame | None:
     """Join what sources gave to a stream, in the order of the sources."""
     frames = [
         decode_frame(of.streams[stream], stream).select(

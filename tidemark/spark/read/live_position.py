@@ -37,7 +37,7 @@ _PATIENCE_S = 60.0  # beyond a transaction's timeout: the broker looks every 10 
 
 
 @dataclass(frozen=True)
-class Cut:
+class LivePosition:
     """Where live stands: per service and log partition, and the results that go with it.
 
     ``begun``: where its state began.
@@ -63,7 +63,7 @@ def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
     return [topic for each in operators for topic in each.topics]
 
 
-def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:
+def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePosition:
     """Return where the services of a plan stand now.
 
     Raises:
@@ -80,7 +80,7 @@ def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:
     ends = offsets(admin, results, LATEST)
     _await_transactions(admin, ends, config.transaction_timeout_ms / 1000 + _PATIENCE_S)
     after, begun = _committed(admin, config, plan)
-    return Cut(begun, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
+    return LivePosition(begun, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
 
 
 def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) -> None:
@@ -105,7 +105,7 @@ def _committed(
     for service in plan.keyed_services():
         logs = {each.log for each in plan.of_service(service)}
         wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
-        found = committed_of(config, plan.group(service), wanted)
+        found = committed_positions(config, plan.group(service), wanted)
         offsets_[service] = _by_partition(found)
         begun[service] = {Partition(tp.topic, tp.partition): _begun(tp) for tp in found}
     return offsets_, begun
@@ -121,13 +121,15 @@ def _begun(committed: TopicPartition) -> int:
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:
     """Return a group's committed offsets, 0 for none."""
-    return _by_partition(committed_of(config, group, wanted))
+    return _by_partition(committed_positions(config, group, wanted))
 
 
 def _by_partition(committed: Iterable[TopicPartition]) -> Offsets:
     return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in committed}
 
 
-def committed_of(config: Config, group: str, wanted: Sequence[Partition]) -> list[TopicPartition]:
+def committed_positions(
+    config: Config, group: str, wanted: Sequence[Partition]
+) -> list[TopicPartition]:
     """Return what a group has committed; waits for commits whose end is not visible yet."""
     return when_known(lambda: offline_group.committed_offsets(config, group, wanted, _ANSWER_S))

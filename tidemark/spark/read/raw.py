@@ -13,9 +13,14 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, offsets
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
-from tidemark.spark.read.envelopes import BESIDES, Assembling, Enveloping, Marking
+from tidemark.spark.read.envelopes import (
+    ROUTED_ROWS,
+    EnvelopeExtractor,
+    MarkExtractor,
+    SegmentAssembler,
+)
 from tidemark.spark.read.ranges import Ranges, committed_ends
-from tidemark.spark.read.reingest import Packing, Reingesting
+from tidemark.spark.read.reingest import IngestReplayer, RecordPacker
 from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.read.source import raw_records
 
@@ -49,16 +54,16 @@ class Raw:
     ) -> DataFrame:
         """Make the segments of log ranges again; each log partition comes whole and in order."""
         sources, logs = self.ranges.partitions, ranges.partitions
-        besides = ddl(BESIDES)
+        besides = ddl(ROUTED_ROWS)
         begins = [self.ranges.begins[at] for at in sources]
         ends = [self.ranges.ends[at] for at in sources]
-        blocks = raw_records(spark, config, self.ranges).mapInArrow(Packing(sources), besides)
-        marks = logged.mapInArrow(Marking(sources, logs), besides)
-        reingesting = Reingesting(plan, sources, logs, begins, ends)
-        made = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(reingesting, besides)
-        envelopes = logged.mapInArrow(Enveloping(logs), besides)
+        blocks = raw_records(spark, config, self.ranges).mapInArrow(RecordPacker(sources), besides)
+        marks = logged.mapInArrow(MarkExtractor(sources, logs), besides)
+        replayer = IngestReplayer(plan, sources, logs, begins, ends)
+        made = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(replayer, besides)
+        envelopes = logged.mapInArrow(EnvelopeExtractor(logs), besides)
         return _gathered(envelopes.unionByName(made), len(logs)).mapInArrow(
-            Assembling(plan, logs), ddl(SEGMENTS)
+            SegmentAssembler(plan, logs), ddl(SEGMENTS)
         )
 
 

@@ -28,7 +28,7 @@ from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.serde.frames import encode_frame
-from tidemark.spark.read.envelopes import SECOND, Made, Row, row_batch
+from tidemark.spark.read.envelopes import BODY, ReplayedRange, RoutedRow, routed_batch
 from tidemark.spark.read.segment_rows import Batches
 from tidemark.spark.read.source import RAW, record_batch
 
@@ -36,7 +36,7 @@ _BLOCK_RECORDS, _BLOCK_BYTES = 4096, 4 * 2**20
 
 
 @dataclass(frozen=True)
-class Packing:
+class RecordPacker:
     """Packs the records of raw partitions, which come in order, into blocks."""
 
     sources: Sequence[Partition]
@@ -68,7 +68,7 @@ class Packing:
             writer.write_table(table)
         data = sink.getvalue().to_pybytes()
         first = table.column("offset")[0].as_py()
-        return row_batch([(places[source], first, SECOND, 0, 0, 0, data)])
+        return routed_batch([(places[source], first, BODY, 0, 0, 0, data)])
 
 
 def _is_block(held: Sequence[pa.RecordBatch]) -> bool:
@@ -85,15 +85,15 @@ class _Open:
     before_ms: int
     frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
-    def made(self, watermark_ms: int) -> Row:
+    def made(self, watermark_ms: int) -> RoutedRow:
         log, log_offset, index = self.place
         streams = {name: encode_frame(pl.concat(each)) for name, each in self.frames.items()}
-        data = msgspec.msgpack.encode(Made(self.before_ms, watermark_ms, streams))
-        return log, log_offset, SECOND, index, log, log_offset, data
+        data = msgspec.msgpack.encode(ReplayedRange(self.before_ms, watermark_ms, streams))
+        return log, log_offset, BODY, index, log, log_offset, data
 
 
 @dataclass(frozen=True)
-class Reingesting:
+class IngestReplayer:
     """Runs ingest over sources; ``begins`` and ``ends`` are what there is of each."""
 
     plan: Plan
@@ -122,7 +122,7 @@ class _Source:
     ``position``: all before it is worked off.  A mark comes before the records of its range.
     """
 
-    def __init__(self, job: Reingesting, place: int) -> None:
+    def __init__(self, job: IngestReplayer, place: int) -> None:
         self.place = place
         self._at = job.sources[place]
         self._begin, self._end = job.begins[place], job.ends[place]
@@ -134,11 +134,11 @@ class _Source:
         self._open: list[_Open] = []
         self._pending: list[pa.Table] = []
 
-    def take(self, row: Row) -> Iterator[pa.RecordBatch]:
+    def take(self, row: RoutedRow) -> Iterator[pa.RecordBatch]:
         """Take a mark or a block; both come in the order of their offsets."""
         _, at, kind, index, log, log_offset, data = row
         yield from self._advance(at)
-        if kind == SECOND:
+        if kind == BODY:
             self._pending.append(pa.ipc.open_stream(data).read_all())
             return
         mark = msgspec.msgpack.decode(data, type=SourceMark)
@@ -174,7 +174,7 @@ class _Source:
         done = [each for each in self._open if each.mark.next_offset <= position]
         if done:
             self._open = [each for each in self._open if each.mark.next_offset > position]
-            yield row_batch([each.made(self._progress.watermark_ms) for each in done])
+            yield routed_batch([each.made(self._progress.watermark_ms) for each in done])
 
     def _work(self, cut: int) -> None:
         """Run ingest over the records before an offset; nobody wants those outside of marks."""

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
-from tidemark.spark.read.live_position import Cut, result_topics
+from tidemark.spark.read.live_position import LivePosition, result_topics
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.source import kafka_records
@@ -37,7 +37,7 @@ class Comparison:
     """A replay, on the right, to where live stood, on the left; the services' operators alone."""
 
     plan: Plan
-    cut: Cut
+    cut: LivePosition
     ranges: Ranges
     slices: int = 1
     raw: Raw | None = None

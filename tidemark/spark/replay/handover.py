@@ -38,12 +38,18 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.serde.changelog import Commit
 from tidemark.spark.outcome import Outcome, read_outcome
-from tidemark.spark.progress import Progress, Told, listening
-from tidemark.spark.read.live_position import committed_of, result_topics
+from tidemark.spark.progress import OnProgress, Progress, listening
+from tidemark.spark.read.live_position import committed_positions, result_topics
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.segment_rows import ddl
-from tidemark.spark.replay.handover_tasks import STORED, LiveTopics, Stored, Storing, side_group
+from tidemark.spark.replay.handover_tasks import (
+    REPORTS,
+    LiveTopics,
+    StateWriter,
+    StoredState,
+    side_group,
+)
 from tidemark.spark.replay.ingest_cut import IngestCut
 from tidemark.spark.replay.replay import Replay, one_line_errors
 
@@ -124,7 +130,7 @@ class HandOver:
 
     def _under_way(self) -> Run | None:
         for group in self.groups.values():
-            for committed in committed_of(self.config, group, self.ranges.partitions):
+            for committed in committed_positions(self.config, group, self.ranges.partitions):
                 at = f"{committed.topic}/{committed.partition}"
                 if committed.offset >= 0 and committed.metadata:
                     past = decode(committed.metadata, LogProgress, at)
@@ -136,7 +142,7 @@ class HandOver:
         """Stop where results beyond the cut are there already, of the run's first attempt."""
         for slice_ in range(run.slices):
             group = side_group(self.plan.pipeline, slice_)
-            for noted in committed_of(self.config, group, self.ranges.partitions):
+            for noted in committed_positions(self.config, group, self.ranges.partitions):
                 at = Partition(noted.topic, noted.partition)
                 if noted.metadata == run.name and noted.offset > self.ranges.ends[at]:
                     raise ConfigurationError(
@@ -171,24 +177,24 @@ class HandOver:
         results = partitions_of(self.admin, result_topics(self.plan.operators))
         delete_records(self.admin, offsets(self.admin, results, LATEST))
 
-    def work(self, spark: SparkSession, run: Run, told: Told) -> list[Outcome]:
+    def work(self, spark: SparkSession, run: Run, told: OnProgress) -> list[Outcome]:
         """Let Spark do the work, and commit it."""
         logs = self.ranges.partitions
         target = LiveTopics(self.config, self.plan.pipeline, run.name, tuple(logs))
-        storing = Storing(self.plan, self.config, run.name, dict(self.ranges.ends))
+        storing = StateWriter(self.plan, self.config, run.name, dict(self.ranges.ends))
         job = Replay(self.plan, self.ranges, run.slices, raw=self.raw)
         progress = Progress(self.ranges, run.slices, time.monotonic())
         with one_line_errors(), listening(spark, progress, told) as driver:
             state = job.results(spark, self.config, target, driver)
             gathered = state.repartitionById(len(logs), f.col("log"))
             ordered = gathered.sortWithinPartitions("log", "operator", "slice", "chunk")
-            rows = ordered.mapInArrow(storing, ddl(STORED)).collect()
+            rows = ordered.mapInArrow(storing, ddl(REPORTS)).collect()
         outcomes = [read_outcome(row.data) for row in rows if not row.stored]
-        stored = [msgspec.msgpack.decode(row.data, type=Stored) for row in rows if row.stored]
+        stored = [msgspec.msgpack.decode(row.data, type=StoredState) for row in rows if row.stored]
         self._commit(stored, outcomes, run)
         return outcomes
 
-    def _commit(self, stored: list[Stored], outcomes: list[Outcome], run: Run) -> None:
+    def _commit(self, stored: list[StoredState], outcomes: list[Outcome], run: Run) -> None:
         """Let the live services go on at the cut."""
         numbers = {Partition(each.topic, each.partition): each.sequence for each in stored}
         self._await_empty()
@@ -220,7 +226,7 @@ class HandOver:
         """Return the offsets of a service; of a log without segments, as they were begun."""
         plans = self.plan.of_service(service)
         wanted = [at for at in self.ranges.partitions if at.topic in {p.log for p in plans}]
-        for begun in committed_of(self.config, group, wanted):
+        for begun in committed_positions(self.config, group, wanted):
             at = Partition(begun.topic, begun.partition)
             past = decode(begun.metadata or "", LogProgress, str(at))
             if not past.handing_over:

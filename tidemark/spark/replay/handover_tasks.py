@@ -49,10 +49,10 @@ STATE = pa.schema(
 )
 """Pieces of state on the way to the task that stores them; the operator "" tells of a replay."""
 
-STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
+REPORTS = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredState(msgspec.Struct, frozen=True):
     """A log partition whose operators' state is in the changelogs, under this commit number."""
 
     topic: str
@@ -101,7 +101,7 @@ class _LiveWriter(TopicsWriter):
 
 
 @dataclass(frozen=True)
-class Storing:
+class StateWriter:
     """Writes the state of log partitions, whose pieces come one after another.
 
     ``ends``: where the live services go on.
@@ -137,7 +137,7 @@ def _rows(batches: Batches) -> Iterator[tuple[Partition, str, bytes]]:
 
 def _batch(data: bytes, *, stored: bool) -> pa.RecordBatch:
     columns = [pa.array([stored]), pa.array([data], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=STORED)
+    return pa.RecordBatch.from_arrays(columns, schema=REPORTS)
 
 
 class _LogStore:
@@ -147,7 +147,7 @@ class _LogStore:
     before anybody looks what is there.
     """
 
-    def __init__(self, job: Storing, log: Partition) -> None:
+    def __init__(self, job: StateWriter, log: Partition) -> None:
         self.log = log
         self._run, self._end = job.run, job.ends[log]
         self._commit_s = commit_after_s(job.config)
@@ -212,4 +212,4 @@ class _LogStore:
         if self._transaction.is_open:
             self._commit()
         self._consumer.close()
-        return msgspec.msgpack.encode(Stored(*self.log, self._number))
+        return msgspec.msgpack.encode(StoredState(*self.log, self._number))

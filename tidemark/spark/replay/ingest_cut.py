@@ -19,7 +19,7 @@ from tidemark.runtime.client.progress import SourceProgress, check_topic, decode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, SourcePosition
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Offsets, Ranges
 
 
@@ -76,7 +76,7 @@ class IngestCut:
     def _sources(self) -> Iterator[tuple[Partition, int, SourceProgress]]:
         """Yield every source that ingest has begun with."""
         ids = topic_ids(self.admin, {at.topic for at in self.begins})
-        for each in committed_of(self.config, self.group, sorted(self.begins)):
+        for each in committed_positions(self.config, self.group, sorted(self.begins)):
             at = Partition(each.topic, each.partition)
             if each.offset >= 0:
                 past = decode(each.metadata or "", SourceProgress, str(at))

@@ -16,8 +16,8 @@ from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome
-from tidemark.spark.progress import Told
-from tidemark.spark.read.live_position import live_cut
+from tidemark.spark.progress import OnProgress
+from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.replay.diff import Comparison
@@ -35,7 +35,7 @@ Sessions = Callable[[], AbstractContextManager[SparkSession]]
 
 
 @dataclass(frozen=True)
-class Span:
+class ReplayInput:
     """What of the logs is read, as the user says it; see ``tidemark replay --help``."""
 
     from_offsets: str | None = None
@@ -47,7 +47,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Done:
+class ReplayResult:
     """What a replay did; ``startup_s`` is Spark's, not in ``took_s``."""
 
     outcomes: Sequence[Outcome]
@@ -56,7 +56,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Compared:
+class DiffResult:
     """What a comparison found; ``behind`` counts what live has not worked on yet."""
 
     topics: Sequence[TopicDiff]
@@ -73,12 +73,12 @@ class Compared:
 def replay(
     config: Config,
     plan: Plan,
-    span: Span,
+    span: ReplayInput,
     output: str,
     sessions: Sessions,
     slices: int | None,
-    told: Told = lambda _: None,
-) -> Done:
+    told: OnProgress = lambda _: None,
+) -> ReplayResult:
     """Replay a plan to ``parquet:DIR`` or ``topics``.
 
     ``slices``: tasks that share a log partition; None for enough to keep all cores busy.
@@ -104,13 +104,13 @@ def replay(
 def into_live(
     config: Config,
     plan: Plan,
-    span: Span,
+    span: ReplayInput,
     sessions: Sessions,
     slices: int | None,
     *,
     delete_results: bool = False,
-    told: Told = lambda _: None,
-) -> Done:
+    told: OnProgress = lambda _: None,
+) -> ReplayResult:
     """Work off the logs and hand over to the live services, which go on at the end of the span.
 
     Raises:
@@ -124,7 +124,7 @@ def into_live(
         began_s = time.monotonic()
         run = under_way or job.begin(_slices(spark, plan, ranges, slices or 0))
         outcomes = job.work(spark, run, told)
-        return Done(outcomes, startup_s, time.monotonic() - began_s)
+        return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
 
 @dataclass(frozen=True)
@@ -132,18 +132,18 @@ class _Job:
     config: Config
     replay: Replay
     sessions: Sessions
-    told: Told
+    told: OnProgress
 
-    def run(self, target: ReplayTarget) -> Done:
+    def run(self, target: ReplayTarget) -> ReplayResult:
         with _started(self.sessions) as (spark, startup_s):
             began_s = time.monotonic()
             slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)
             job = replace(self.replay, slices=slices)
             outcomes = job.run(spark, self.config, target, self.told)
-            return Done(outcomes, startup_s, time.monotonic() - began_s)
+            return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
 
-def _to_files(job: _Job, files: Files) -> Done:
+def _to_files(job: _Job, files: Files) -> ReplayResult:
     files.prepare()
     try:
         done = job.run(files)
@@ -162,7 +162,7 @@ def diff(
     archive: str = "",
     *,
     from_raw: bool = False,
-) -> Compared:
+) -> DiffResult:
     """Compare what the services have published with a replay of what they have read.
 
     ``archive``: where to read what the logs do not hold any more.  ``from_raw``: ingest is run
@@ -172,7 +172,7 @@ def diff(
         StateError: the logs do not hold all of it any more.
     """
     admin = clients.admin(config)
-    cut = live_cut(admin, config, plan)
+    cut = find_live_position(admin, config, plan)
     ranges = resolve(admin, plan, cut.earliest, archive=_archive(archive))
     raw = _raw(config, plan, from_raw)
     with sessions() as spark:
@@ -187,7 +187,7 @@ def diff(
         for offsets in cut.after.values()
         for at, offset in offsets.items()
     )
-    return Compared(topics, found, cut_short, behind)
+    return DiffResult(topics, found, cut_short, behind)
 
 
 def diff_folders(left: str, right: str, sessions: Sessions) -> FoldersDiff:
@@ -207,7 +207,7 @@ def _folder(place: str) -> str:
     return place.removeprefix("parquet:")
 
 
-def _ranges(config: Config, plan: Plan, span: Span) -> Ranges:
+def _ranges(config: Config, plan: Plan, span: ReplayInput) -> Ranges:
     admin = clients.admin(config)
     begins: Offsets | None = None
     ends: Offsets | None = None

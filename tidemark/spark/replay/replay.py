@@ -19,7 +19,7 @@ from tidemark.errors import PipelineError, StateError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, read_outcome
-from tidemark.spark.progress import Address, Progress, Told, listening
+from tidemark.spark.progress import Address, OnProgress, Progress, listening
 from tidemark.spark.read.archived import archived_segments
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
@@ -84,7 +84,11 @@ class Replay:
         return gathered.sortWithinPartitions("task", "offset")
 
     def run(
-        self, spark: SparkSession, config: Config, target: ReplayTarget, told: Told = lambda _: None
+        self,
+        spark: SparkSession,
+        config: Config,
+        target: ReplayTarget,
+        told: OnProgress = lambda _: None,
     ) -> list[Outcome]:
         """Do it; return the outcome of every unit that had something to read.
 

@@ -30,16 +30,16 @@ from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.serde.segments import segment_at
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
 from tidemark.spark.services.ingest_batch import task_id
 from tidemark.spark.work import in_short_batches
 
-BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
+BATCH_COUNTS = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
 
 
 @dataclass(frozen=True)
-class Batching:
+class KeyedBatch:
     """Works on log partitions up to ``ends``, for each service that reads them."""
 
     plan: Plan
@@ -62,13 +62,13 @@ class Batching:
     def _finished(self, owned: Sequence["_Owned"]) -> Iterator[pa.RecordBatch]:
         for each in owned:
             done = each.finish(self.ends[each.at])
-            yield batch_of(([figure] for figure in done), BATCHED)
+            yield batch_of(([figure] for figure in done), BATCH_COUNTS)
 
 
 class _Owned:
     """One log partition of one service, as long as a batch lasts."""
 
-    def __init__(self, job: Batching, service: str, at: Partition) -> None:
+    def __init__(self, job: KeyedBatch, service: str, at: Partition) -> None:
         """Fence an earlier attempt, then go on where the last commit was."""
         self.at = at
         group = job.plan.group(service)
@@ -76,7 +76,7 @@ class _Owned:
         self._consumer = clients.plain_consumer(job.config, group)
         self._commit_s = commit_after_s(job.config)
         admin = clients.admin(job.config)
-        (committed,) = committed_of(job.config, group, [at])
+        (committed,) = committed_positions(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
         backend = MemoryBackend()

@@ -3,7 +3,7 @@
 The driver marks the services' offsets as Spark's, so that no service starts meanwhile.  Then, again
 and again, it gives Spark the next ranges of the logs; tasks do the rest (batch.py).
 Where ingest is Spark's too, each batch takes the next ranges of the raw topics first
-(ingest_stream.py).  Told to stop, it ends the batch and gives the offsets back.
+(ingest_driver.py).  OnProgress to stop, it ends the batch and gives the offsets back.
 After a crash they are still Spark's, for the next driver, or until they are released.
 """
 
@@ -33,15 +33,15 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import live_keys
 from tidemark.runtime.keyed.log_partition import past_of
 from tidemark.spark.progress import event_time
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Ranges, log_partitions, resolve
 from tidemark.spark.read.segment_rows import ddl
 from tidemark.spark.read.source import kafka_records
 from tidemark.spark.replay.jobs import session_for
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.services.batch import BATCHED, Batching, marked
+from tidemark.spark.services.batch import BATCH_COUNTS, KeyedBatch, marked
 from tidemark.spark.services.ingest_batch import task_id
-from tidemark.spark.services.ingest_stream import IngestStream
+from tidemark.spark.services.ingest_driver import IngestDriver
 
 _log = logging.getLogger("tidemark")
 
@@ -50,18 +50,18 @@ _IDLE_S = 0.5
 
 
 @dataclass
-class Stream:
+class MicroBatchDriver:
     """The services of a plan, as Spark runs them; ``with_ingest``: ingest too."""
 
     config: Config
     admin: AdminClient
     plan: Plan
     with_ingest: bool = False
-    _ingest: IngestStream = field(init=False)
+    _ingest: IngestDriver = field(init=False)
 
     def __post_init__(self) -> None:
         """Ask nothing yet."""
-        self._ingest = IngestStream(self.config, self.admin, self.plan, self._name)
+        self._ingest = IngestDriver(self.config, self.admin, self.plan, self._name)
 
     @property
     def _name(self) -> str:
@@ -120,7 +120,7 @@ class Stream:
         logs = self._logs(service)
         ids = topic_ids(self.admin, {at.topic for at in logs})
         begins = offsets(self.admin, logs, EARLIEST)
-        for each in committed_of(self.config, self._groups[service], logs):
+        for each in committed_positions(self.config, self._groups[service], logs):
             at = Partition(each.topic, each.partition)
             if each.offset < 0:
                 self._require_new(service, at)
@@ -152,9 +152,9 @@ class Stream:
         segments = kafka_records(spark, self.config, ranges).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
-        batching = Batching(self.plan, self.config, dict(ranges.ends))
+        batching = KeyedBatch(self.plan, self.config, dict(ranges.ends))
         with one_line_errors():
-            rows = segments.mapInArrow(batching, ddl(BATCHED)).collect()
+            rows = segments.mapInArrow(batching, ddl(BATCH_COUNTS)).collect()
         segments_ = sum(row.segments for row in rows)
         if segments_:
             clock_ms = min(row.clock_ms for row in rows)
@@ -166,7 +166,7 @@ class Stream:
         """Return what was not worked on yet by some service, or a part of it."""
         begins: dict[Partition, int] = {}
         for service, group in self._groups.items():
-            for each in committed_of(self.config, group, self._logs(service)):
+            for each in committed_positions(self.config, group, self._logs(service)):
                 at = Partition(each.topic, each.partition)
                 begins[at] = min(each.offset, begins.get(at, each.offset))
         ends = resolve(self.admin, self.plan, begins).ends
@@ -177,26 +177,26 @@ def run(config: Config, plan: Plan) -> None:
     """Run the keyed services of a pipeline on Spark until told to stop; ingest too, if asked to."""
     admin = clients.admin(config)
     with_ingest = config.spark_from == "raw"
-    stream = Stream(config, admin, plan, with_ingest)
-    stream.claim()
+    driver = MicroBatchDriver(config, admin, plan, with_ingest)
+    driver.claim()
     module = pipeline_module(config.pipeline)
     with session_for(module, config.spark_master, config.spark_memory) as spark:
         stop = _Stop()
         what = "all of it" if with_ingest else "what follows ingest"
         _log.info("%s runs on Spark, %s: %s", plan.pipeline, config.spark_master, what)
         while not stop.asked:
-            if not stream.batch(spark):
+            if not driver.batch(spark):
                 time.sleep(_IDLE_S)
-    stream.release()
+    driver.release()
     _log.info("%s was given back to its services", plan.pipeline)
 
 
 def release(config: Config, plan: Plan) -> None:
     """Give a pipeline back whose driver was killed."""
     admin = clients.admin(config)
-    ingest = IngestStream(config, admin, plan, "")
+    ingest = IngestDriver(config, admin, plan, "")
     with_ingest = any(each.on_spark for each in ingest.sources().values())
-    Stream(config, admin, plan, with_ingest).release()
+    MicroBatchDriver(config, admin, plan, with_ingest).release()
     _log.info("%s was given back to its services", plan.pipeline)
 
 

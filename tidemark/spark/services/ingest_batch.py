@@ -26,11 +26,11 @@ from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, wr
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.segment_rows import Batches, batch_of
 from tidemark.spark.read.source import RAW, record_batch
 
-INGESTED = pa.schema(
+INGEST_COUNTS = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -50,7 +50,7 @@ def task_id(group: str, at: Partition) -> str:
 
 
 @dataclass(frozen=True)
-class Ingesting:
+class IngestBatch:
     """Runs ingest over raw partitions up to ``ends``.
 
     ``partitions``: how many each raw topic has.
@@ -80,7 +80,7 @@ class Ingesting:
 class _Source:
     """One raw partition, as long as a batch lasts."""
 
-    def __init__(self, job: Ingesting, at: Partition) -> None:
+    def __init__(self, job: IngestBatch, at: Partition) -> None:
         """Fence an earlier attempt, then go on where the last commit was."""
         self.at = at
         self._job = job
@@ -89,7 +89,7 @@ class _Source:
         self._consumer = clients.plain_consumer(job.config, group)
         self._commit_s = commit_after_s(job.config)
         admin = clients.admin(job.config)
-        (committed,) = committed_of(job.config, group, [at])
+        (committed,) = committed_positions(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")
         past = PastMarks(job.config, admin, job.plan)
         topic_id = topic_ids(admin, [at.topic])[at.topic]
@@ -142,4 +142,4 @@ class _Source:
         self._consumer.close()
         watermark_ms = self._owned.progress.watermark_ms
         row = (*self.at, self._counts.records, self._counts.dead, watermark_ms)
-        return batch_of(([cell] for cell in row), INGESTED)
+        return batch_of(([cell] for cell in row), INGEST_COUNTS)

@@ -30,12 +30,12 @@ from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segments
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.spark.progress import event_time
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Ranges, committed_ends
 from tidemark.spark.read.segment_rows import ddl
 from tidemark.spark.read.source import raw_records
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.services.ingest_batch import INGESTED, Ingesting
+from tidemark.spark.services.ingest_batch import INGEST_COUNTS, IngestBatch
 
 _log = logging.getLogger("tidemark")
 
@@ -46,7 +46,7 @@ Sources = Mapping[Partition, OwnedSource]
 
 
 @dataclass
-class IngestStream:
+class IngestDriver:
     """The ingest service of a plan, as Spark runs it; ``name``: the driver's transactional id."""
 
     config: Config
@@ -89,7 +89,7 @@ class IngestStream:
         ids = topic_ids(self.admin, {at.topic for at in partitions})
         begins = offsets(self.admin, partitions, EARLIEST)
         found = {}
-        for each in committed_of(self.config, self.group, partitions):
+        for each in committed_positions(self.config, self.group, partitions):
             at = Partition(each.topic, each.partition)
             start = Start(at, each.offset, each.metadata or "")
             if each.offset < 0:
@@ -149,9 +149,9 @@ class IngestStream:
         self, spark: SparkSession, ranges: Ranges, counts: Mapping[str, int]
     ) -> dict[Partition, int]:
         """Let Spark do it; return the records read of each source of which there were some."""
-        ingesting = Ingesting(self.plan, self.config, dict(ranges.ends), counts)
+        batch = IngestBatch(self.plan, self.config, dict(ranges.ends), counts)
         with one_line_errors():
-            done = raw_records(spark, self.config, ranges).mapInArrow(ingesting, ddl(INGESTED))
+            done = raw_records(spark, self.config, ranges).mapInArrow(batch, ddl(INGEST_COUNTS))
             rows = done.collect()
         if rows:
             _log.info(
