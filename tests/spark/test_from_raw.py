@@ -87,10 +87,10 @@ def _rows(log: Log) -> list[pl.DataFrame]:
 
 @pytest.mark.long
 def test_results_made_from_raw_topics_equal_live(game, sessions):
-    compared = diff(game.config, game.plan, sessions, 2, from_raw=True)
+    result = diff(game.config, game.plan, sessions, 2, from_raw=True)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.left for topic in compared.topics) > 20
+    assert result.equal, "\n".join(diff_lines(result))
+    assert sum(topic.left for topic in result.topics) > 20
 
 
 def test_raw_records_that_are_gone_are_named(broker, spark):

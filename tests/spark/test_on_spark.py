@@ -108,8 +108,8 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
             assert set(each.stop().values()) == {0}
 
         for from_raw in (False, True):
-            compared = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
-            assert compared.equal, "\n".join(diff_lines(compared))
+            result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
+            assert result.equal, "\n".join(diff_lines(result))
         dead = [(row["partition"], row["offset"]) for row in stack.results("dead-letters")]
         assert len(dead) == len(set(dead)) == 30
         assert late_rows(stack) == late_rows(twin)
@@ -133,6 +133,6 @@ def test_a_source_that_is_silent_on_spark_lets_windows_close(broker, sessions, s
 
         wait_until(closed, "the last window")
         release(stack.config, stack.plan)
-        compared = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
+        result = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
+    assert result.equal, "\n".join(diff_lines(result))

@@ -22,29 +22,29 @@ from tidemark.spark.work import EventTimeRange
 
 @pytest.mark.parametrize("slices", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
-    compared = diff(kinds.config, kinds.plan, sessions, slices)
+    result = diff(kinds.config, kinds.plan, sessions, slices)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    topics = {topic.topic: topic for topic in compared.topics}
+    assert result.equal, "\n".join(diff_lines(result))
+    topics = {topic.topic: topic for topic in result.topics}
     assert all(topics[each.results.topic].left > 0 for each in kinds.plan.operators)
     assert sum(topics[each.port("late").topic].left for each in kinds.plan.operators) > 100
-    assert all(topic.left == topic.right for topic in compared.topics)
+    assert all(topic.left == topic.right for topic in result.topics)
 
 
 @pytest.mark.parametrize("name", [pytest.param("sensors", marks=pytest.mark.long), "hashtags"])
 def test_a_replay_of_the_examples_equals_live(broker, sessions, name):
     with Example(broker, name) as stack:
         stack.play(RECORDS)
-        compared = diff(stack.config, stack.plan, sessions, None)
+        result = diff(stack.config, stack.plan, sessions, None)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.left for topic in compared.topics) > 20
+    assert result.equal, "\n".join(diff_lines(result))
+    assert sum(topic.left for topic in result.topics) > 20
 
 
 def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
     folder = tmp_path / "results"
 
-    done = replay(game.config, game.plan, ReplayInput(), f"parquet:{folder}", sessions, 2)
+    result = replay(game.config, game.plan, ReplayInput(), f"parquet:{folder}", sessions, 2)
 
     pops = game.results("pops-per-minute")
     read = pl.read_parquet(folder / "pops-per-minute" / "panes" / "*.parquet")
@@ -57,7 +57,7 @@ def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
         sorted(map(_shown, live_late))
     )
     assert json.loads((folder / "_SUCCESS").read_text())["fingerprint"] == game.plan.fingerprint
-    assert f"{len(live_late)} late, {len(pops)} panes" in next(replay_lines(game.plan, done))
+    assert f"{len(live_late)} late, {len(pops)} panes" in next(replay_lines(game.plan, result))
 
 
 def _shown(row: dict[str, Any]) -> str:
@@ -85,9 +85,9 @@ def test_a_replay_to_topics_writes_what_live_wrote(game, sessions):
 def test_a_replay_of_a_period_has_its_windows_alone(game, sessions, tmp_path):
     every = game.results("pops-per-minute")
     minute = sorted(pane["start"] for pane in every)[len(every) // 2]
-    span = ReplayInput(event_times=EventTimeRange(minute, minute + 60_000))
+    replay_input = ReplayInput(event_times=EventTimeRange(minute, minute + 60_000))
 
-    replay(game.config, game.plan, span, f"parquet:{tmp_path / 'minute'}", sessions, 1)
+    replay(game.config, game.plan, replay_input, f"parquet:{tmp_path / 'minute'}", sessions, 1)
 
     read = pl.read_parquet(tmp_path / "minute" / "pops-per-minute" / "panes" / "*.parquet")
     assert set(read["start"]) == {minute}
@@ -111,17 +111,17 @@ def changed() -> Pipeline:
 
 
 def test_a_changed_pipeline_is_caught(game, sessions):
-    compared = diff(game.config, changed().plan(), sessions, 1)
+    result = diff(game.config, changed().plan(), sessions, 1)
 
-    assert not compared.equal
-    differ = {topic.topic for topic in compared.topics if topic.different}
+    assert not result.equal
+    differ = {topic.topic for topic in result.topics if topic.different}
     assert differ == {"game.pops-per-minute"}
-    first = compared.differences[0]
+    first = result.differences[0]
     live, replayed = (json.loads(side[0].value) for side in (first.only_left, first.only_right))
     assert json.loads(first.key) == [live["player"], live["start"]]
     assert live["score"] > replayed["score"]
     assert {**live, "score": 0} == {**replayed, "score": 0}
-    lines = list(diff_lines(compared))
+    lines = list(diff_lines(result))
     assert lines[-1].startswith("likely cause: the pipeline is not the one that made the live")
     assert any(line.startswith("  live    {") for line in lines)
 

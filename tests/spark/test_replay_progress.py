@@ -6,15 +6,24 @@ from typing import cast
 from pyspark.sql import SparkSession
 
 from tidemark.partition import Partition
-from tidemark.spark.progress import CUTTING, Address, Beat, Progress, Pulse, listening
+from tidemark.spark.progress import (
+    CUTTING,
+    Address,
+    Progress,
+    ProgressSender,
+    TaskProgress,
+    progress_listener,
+)
 from tidemark.spark.read.ranges import Ranges
 
 LOGS = Partition("log", 0), Partition("log", 1)
 RANGES = Ranges(dict.fromkeys(LOGS, 0), dict.fromkeys(LOGS, 100))
 
 
-def beat(partition: int, slice_: int, offset: int, rows: int = 0, clock_ms: int = 0) -> Beat:
-    return Beat("", "log", partition, slice_, offset, rows, clock_ms)
+def beat(
+    partition: int, slice_: int, offset: int, rows: int = 0, clock_ms: int = 0
+) -> TaskProgress:
+    return TaskProgress("", "log", partition, slice_, offset, rows, clock_ms)
 
 
 def test_progress_has_share_rate_event_time_and_what_is_left():
@@ -38,7 +47,7 @@ def test_cutting_is_half_of_the_work():
 
 
 class Context:
-    """As much of a session as listening asks for."""
+    """As much of a session as progress_listener asks for."""
 
     sparkContext = property(lambda self: self)  # noqa: N815
 
@@ -49,9 +58,9 @@ class Context:
 def test_a_task_is_heard_and_a_stranger_is_not():
     lines: list[str] = []
     progress = Progress(RANGES, 1, time.monotonic())
-    with listening(cast(SparkSession, Context()), progress, lines.append) as driver:
-        Pulse(Address(driver.host, driver.port, "stranger")).beat(LOGS[0], 0, 99, 7, 0)
-        Pulse(driver).beat(LOGS[1], 0, 49, 7, 0)
+    with progress_listener(cast(SparkSession, Context()), progress, lines.append) as driver:
+        ProgressSender(Address(driver.host, driver.port, "stranger")).send(LOGS[0], 0, 99, 7, 0)
+        ProgressSender(driver).send(LOGS[1], 0, 49, 7, 0)
         deadline_s = time.monotonic() + 30
         while not any(line.startswith("25%") for line in lines):
             assert time.monotonic() < deadline_s, lines

@@ -21,7 +21,7 @@ from tidemark.serde.segments import encode_segment
 from tidemark.spark import work
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import SegmentRow
-from tidemark.spark.read.slices import most_slices, sliced, slices_of
+from tidemark.spark.read.slices import most_slices, slice_segment, slices_of
 
 LOG = "kinds.by-who.log"
 
@@ -79,7 +79,7 @@ def by_key(found: Iterator[tuple[str, bytes, bytes]]) -> dict[tuple[str, str], l
 
 def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segments):
     whole = by_key(messages(plan, segments))
-    cut = [sliced(segment, ["who"], 2, 5) for segment in segments]
+    cut = [slice_segment(segment, ["who"], 2, 5) for segment in segments]
     of_slices = [by_key(messages(plan, [parts[s] for parts in cut])) for s in range(5)]
 
     assert sum(map(len, of_slices)) == len(whole) > 100
@@ -131,7 +131,7 @@ def offsets_of(outputs: Iterable[SegmentOutput]) -> dict[str, tuple[list[int], l
 
 def test_a_slice_has_all_marks_and_its_rows_in_order(segments):
     for segment in segments:
-        parts = sliced(segment, ["who"], 2, 3)
+        parts = slice_segment(segment, ["who"], 2, 3)
 
         assert all(part.sources == segment.sources for part in parts)
         assert sum(part.height for part in parts) == segment.height
@@ -169,7 +169,7 @@ def test_a_damaged_segment_is_named_by_its_offset(plan):
 @pytest.mark.parametrize("together", [False, True])
 def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, together):
     half, slices = len(segments) // 2, 3
-    cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
+    cut = [slice_segment(segment, ["who"], 2, slices) for segment in segments[:half]]
     replays = [LogReplay(plan, Partition(LOG, 0), index) for index in range(slices)]
     whole, joined = LogReplay(plan, Partition(LOG, 0)), LogReplay(plan, Partition(LOG, 0))
     list(whole.take(valued(segments[:half])))

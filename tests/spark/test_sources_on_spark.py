@@ -84,5 +84,5 @@ def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
         first = {m.source: m.first_offset for s in reversed(segments(stack)) for m in s.sources}
         assert first == {f"{stack.raw}/{number}": 0 for number in range(4)}
         for from_raw in (False, True):
-            compared = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
-            assert compared.equal, "\n".join(diff_lines(compared))
+            result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
+            assert result.equal, "\n".join(diff_lines(result))

@@ -1,4 +1,4 @@
-"""How far a replay is: told by its tasks while they work, shown by the driver.
+"""How far a replay is: on_progress by its tasks while they work, shown by the driver.
 
 Spark hears of a task when it ends, which may be hours later.  So each task sends datagrams to the
 driver, whose address it can reach, as Spark itself does: few, small, and for show alone.  One that
@@ -42,7 +42,7 @@ class Address(NamedTuple):
     token: str
 
 
-class Beat(msgspec.Struct, frozen=True, array_like=True):
+class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
     """How far a task is in a log partition, or in a slice of it."""
 
     token: str
@@ -54,7 +54,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
     clock_ms: int
 
 
-class Pulse:
+class ProgressSender:
     """The side of a task."""
 
     def __init__(self, address: Address | None) -> None:
@@ -62,17 +62,17 @@ class Pulse:
         self._address = address
         self._due_s = 0.0
 
-    def beat(self, log: Partition, slice_: int, offset: int, rows: int, clock_ms: int) -> None:
+    def send(self, log: Partition, slice_: int, offset: int, rows: int, clock_ms: int) -> None:
         """Tell how far the task is, unless it has just done so."""
         now_s = time.monotonic()
         if self._address is None or now_s < self._due_s:
             return
         self._due_s = now_s + _EVERY_S
         host, port, token = self._address
-        data = msgspec.msgpack.encode(Beat(token, *log, slice_, offset, rows, clock_ms))
+        data = msgspec.msgpack.encode(TaskProgress(token, *log, slice_, offset, rows, clock_ms))
         try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as voice:
-                voice.sendto(data, (host, port))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as socket_:
+                socket_.sendto(data, (host, port))
         except OSError:
             self._address = None  # no way to the driver: nothing is shown
 
@@ -84,9 +84,9 @@ class Progress:
     ranges: Ranges
     slices: int
     began_s: float
-    _beats: dict[tuple[Partition, int], Beat] = field(default_factory=dict)
+    _beats: dict[tuple[Partition, int], TaskProgress] = field(default_factory=dict)
 
-    def take(self, beat: Beat) -> None:
+    def take(self, beat: TaskProgress) -> None:
         """Note how far a task is; one that runs again starts again."""
         self._beats[Partition(beat.topic, beat.partition), beat.slice] = beat
 
@@ -102,7 +102,7 @@ class Progress:
             parts.append(f"{_duration(took_s / share * (1 - share))} left")
         return ", ".join(parts)
 
-    def _working(self) -> list[Beat]:
+    def _working(self) -> list[TaskProgress]:
         return [beat for (_, slice_), beat in self._beats.items() if slice_ != CUTTING]
 
     def _share(self) -> float:
@@ -117,43 +117,49 @@ class Progress:
 
 
 @contextmanager
-def listening(spark: SparkSession, progress: Progress, told: OnProgress) -> Iterator[Address]:
+def progress_listener(
+    spark: SparkSession, progress: Progress, on_progress: OnProgress
+) -> Iterator[Address]:
     """Listen to tasks while they work, and pass on what they say."""
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host") or "127.0.0.1"
-    ears = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ears.bind((conf.get("spark.driver.bindAddress") or host, 0))
-    ears.settimeout(_SHOWN_EVERY_S)
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind((conf.get("spark.driver.bindAddress") or host, 0))
+    receiver.settimeout(_SHOWN_EVERY_S)
     token, ended = secrets.token_hex(8), threading.Event()
     listener = threading.Thread(
-        target=_listen, args=(ears, token, progress, told, ended), daemon=True
+        target=_listen, args=(receiver, token, progress, on_progress, ended), daemon=True
     )
     listener.start()
     try:
-        yield Address(host, ears.getsockname()[1], token)
+        yield Address(host, receiver.getsockname()[1], token)
     finally:
         ended.set()
         listener.join()
-        ears.close()
+        receiver.close()
 
 
 def _listen(
-    ears: socket.socket, token: str, progress: Progress, told: OnProgress, ended: threading.Event
+    receiver: socket.socket,
+    token: str,
+    progress: Progress,
+    on_progress: OnProgress,
+    ended: threading.Event,
 ) -> None:
     shown_s = time.monotonic()
     while not ended.is_set():
-        beat = _heard(ears, token)
+        beat = _receive(receiver, token)
         if beat is not None:
             progress.take(beat)
         now_s = time.monotonic()
         if now_s - shown_s >= _SHOWN_EVERY_S:
             shown_s = now_s
-            told(progress.line(now_s))
+            on_progress(progress.line(now_s))
 
 
-def _heard(ears: socket.socket, token: str) -> Beat | None:
+def _receive(receiver: socket.socket, token: str) -> TaskProgress | None:
     try:
-        beat = msgspec.msgpack.decode(ears.recv(_DATAGRAM_BYTES), type=Beat)
+        beat = msgspec.msgpack.decode(receiver.recv(_DATAGRAM_BYTES), type=TaskProgress)
     except (TimeoutError, msgspec.DecodeError):
         return None
     return beat if beat.token == token else None

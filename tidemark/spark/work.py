@@ -23,7 +23,7 @@ from tidemark.runtime.service.batch_sizer import BatchSizer
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.serde.segments import MAX_BATCH_SEGMENTS, encode_segment, in_batches, segment_at
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
-from tidemark.spark.progress import CUTTING, Address, Pulse
+from tidemark.spark.progress import CUTTING, Address, ProgressSender
 from tidemark.spark.read.segment_rows import (
     SLICED_SEGMENTS,
     Batches,
@@ -31,7 +31,7 @@ from tidemark.spark.read.segment_rows import (
     batch_of,
     segment_rows,
 )
-from tidemark.spark.read.slices import sliced
+from tidemark.spark.read.slices import slice_segment
 
 
 class ResultWriter(Protocol):
@@ -72,18 +72,18 @@ class SegmentSlicer:
         keep_freed_memory()
         places = {log: place for place, log in enumerate(self.logs)}
         shapes = {log.topic: (list(log.key), log.partitions) for log in self.plan.logs}
-        pulse = Pulse(self.driver)
+        sender = ProgressSender(self.driver)
         for batch in batches:
             for row in segment_rows(batch):
                 values = self._cut(row, *shapes[row.log.topic])
                 yield self._batch(row, places[row.log], values)
-                pulse.beat(row.log, CUTTING, row.offset, 0, NEVER_MS)
+                sender.send(row.log, CUTTING, row.offset, 0, NEVER_MS)
 
     def _cut(self, row: SegmentRow, key: list[str], partitions: int) -> list[bytes]:
         if self.slices == 1:
             return [row.value]
         segment = segment_at(row.log, row.offset, row.value)
-        return list(map(encode_segment, sliced(segment, key, partitions, self.slices)))
+        return list(map(encode_segment, slice_segment(segment, key, partitions, self.slices)))
 
     def _batch(self, row: SegmentRow, place: int, values: Sequence[bytes]) -> pa.RecordBatch:
         slices = range(self.slices)
@@ -150,7 +150,7 @@ class OperatorRunner:
     def __call__(self, batches: Batches) -> Batches:
         """Yield what the target returns for each batch of segments."""
         keep_freed_memory()
-        pulse = Pulse(self.driver)
+        sender = ProgressSender(self.driver)
         rows = (row for batch in batches for row in segment_rows(batch))
         for (log, slice_), found in groupby(rows, key=lambda row: row[:2]):
             replay = LogReplay(self.plan, log, slice_)
@@ -158,7 +158,7 @@ class OperatorRunner:
             for values in in_short_batches(found, self.transaction_timeout_ms):
                 for output in replay.take(values):
                     yield from writer.take(self.event_times.select(output))
-                pulse.beat(log, slice_, replay.offset, replay.rows, replay.clock_ms)
+                sender.send(log, slice_, replay.offset, replay.rows, replay.clock_ms)
             yield from writer.finish(replay)
 
 

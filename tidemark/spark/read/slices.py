@@ -22,7 +22,9 @@ def most_slices(partitions: int) -> int:
     return max(1, KEY_GROUPS // partitions)
 
 
-def sliced(segment: Segment, key: Sequence[str], partitions: int, slices: int) -> list[Segment]:
+def slice_segment(
+    segment: Segment, key: Sequence[str], partitions: int, slices: int
+) -> list[Segment]:
     """Cut a segment of a log of ``partitions`` partitions into one segment per slice."""
     streams: list[dict[str, pl.DataFrame]] = [{} for _ in range(slices)]
     for name, rows in segment.streams.items():

@@ -11,7 +11,7 @@ Order of steps; each may be the last, and a second run completes them:
    snapshots that belong to them.
 
 From raw topics ingest's group takes part in all of it: what it had read stays read, and its
-watermarks become those of ingest run again (tidemark/spark/replay/ingest_cut.py).
+watermarks become those of ingest run again (tidemark/spark/replay/ingest_position.py).
 """
 
 import logging
@@ -38,7 +38,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.serde.changelog import Commit
 from tidemark.spark.outcome import Outcome, read_outcome
-from tidemark.spark.progress import OnProgress, Progress, listening
+from tidemark.spark.progress import OnProgress, Progress, progress_listener
 from tidemark.spark.read.live_position import committed_positions, result_topics
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
@@ -50,7 +50,7 @@ from tidemark.spark.replay.handover_tasks import (
     StoredState,
     side_group,
 )
-from tidemark.spark.replay.ingest_cut import IngestCut
+from tidemark.spark.replay.ingest_position import IngestPosition
 from tidemark.spark.replay.replay import Replay, one_line_errors
 
 _log = logging.getLogger("tidemark")
@@ -88,10 +88,10 @@ class HandOver:
         return {name: self.plan.group(name) for name in self.plan.keyed_services()}
 
     @property
-    def _ingest(self) -> IngestCut | None:
+    def _ingest(self) -> IngestPosition | None:
         if self.raw is None:
             return None
-        return IngestCut(self.config, self.admin, self.plan, self.raw.ranges.begins)
+        return IngestPosition(self.config, self.admin, self.plan, self.raw.ranges.begins)
 
     def _require_empty(self) -> None:
         ingest = [self._ingest.group] if self._ingest is not None else []
@@ -177,14 +177,14 @@ class HandOver:
         results = partitions_of(self.admin, result_topics(self.plan.operators))
         delete_records(self.admin, offsets(self.admin, results, LATEST))
 
-    def work(self, spark: SparkSession, run: Run, told: OnProgress) -> list[Outcome]:
+    def work(self, spark: SparkSession, run: Run, on_progress: OnProgress) -> list[Outcome]:
         """Let Spark do the work, and commit it."""
         logs = self.ranges.partitions
         target = LiveTopics(self.config, self.plan.pipeline, run.name, tuple(logs))
         storing = StateWriter(self.plan, self.config, run.name, dict(self.ranges.ends))
         job = Replay(self.plan, self.ranges, run.slices, raw=self.raw)
         progress = Progress(self.ranges, run.slices, time.monotonic())
-        with one_line_errors(), listening(spark, progress, told) as driver:
+        with one_line_errors(), progress_listener(spark, progress, on_progress) as driver:
             state = job.results(spark, self.config, target, driver)
             gathered = state.repartitionById(len(logs), f.col("log"))
             ordered = gathered.sortWithinPartitions("log", "operator", "slice", "chunk")

@@ -61,7 +61,7 @@ class DiffResult:
 
     topics: Sequence[TopicDiff]
     differences: Sequence[Difference]
-    cut_short: Sequence[str]
+    truncated_topics: Sequence[str]
     behind: int
 
     @property
@@ -73,25 +73,30 @@ class DiffResult:
 def replay(
     config: Config,
     plan: Plan,
-    span: ReplayInput,
+    replay_input: ReplayInput,
     output: str,
     sessions: Sessions,
     slices: int | None,
-    told: OnProgress = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> ReplayResult:
     """Replay a plan to ``parquet:DIR`` or ``topics``.
 
     ``slices``: tasks that share a log partition; None for enough to keep all cores busy.
-    ``told``: is given a line about the progress every second.
+    ``on_progress``: is given a line about the progress every second.
 
     Raises:
         ConfigurationError: the output is none of these, or is not empty.
         StateError: records are missing or damaged.
     """
     run = secrets.token_hex(4)
-    ranges = _ranges(config, plan, span)
-    raw = _raw(config, plan, span.from_raw)
-    job = _Job(config, Replay(plan, ranges, slices or 0, span.event_times, raw), sessions, told)
+    ranges = _ranges(config, plan, replay_input)
+    raw = _raw(config, plan, replay_input.from_raw)
+    job = _Job(
+        config,
+        Replay(plan, ranges, slices or 0, replay_input.event_times, raw),
+        sessions,
+        on_progress,
+    )
     if output.startswith("parquet:"):
         return _to_files(job, Files(output.removeprefix("parquet:"), run))
     if output != "topics":
@@ -104,26 +109,26 @@ def replay(
 def into_live(
     config: Config,
     plan: Plan,
-    span: ReplayInput,
+    replay_input: ReplayInput,
     sessions: Sessions,
     slices: int | None,
     *,
     delete_results: bool = False,
-    told: OnProgress = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> ReplayResult:
-    """Work off the logs and hand over to the live services, which go on at the end of the span.
+    """Work off the logs and hand over to the live services, which go on at the end of the range.
 
     Raises:
         ConfigurationError: a service runs, or there are results and they are not to be deleted.
         StateError: records are missing or damaged.
     """
-    ranges, raw = _ranges(config, plan, span), _raw(config, plan, span.from_raw)
+    ranges, raw = _ranges(config, plan, replay_input), _raw(config, plan, replay_input.from_raw)
     job = HandOver(config, clients.admin(config), plan, ranges, delete_results, raw)
     under_way = job.check()
     with _started(sessions) as (spark, startup_s):
         began_s = time.monotonic()
         run = under_way or job.begin(_slices(spark, plan, ranges, slices or 0))
-        outcomes = job.work(spark, run, told)
+        outcomes = job.work(spark, run, on_progress)
         return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
 
@@ -132,14 +137,14 @@ class _Job:
     config: Config
     replay: Replay
     sessions: Sessions
-    told: OnProgress
+    on_progress: OnProgress
 
     def run(self, target: ReplayTarget) -> ReplayResult:
         with _started(self.sessions) as (spark, startup_s):
             began_s = time.monotonic()
             slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)
             job = replace(self.replay, slices=slices)
-            outcomes = job.run(spark, self.config, target, self.told)
+            outcomes = job.run(spark, self.config, target, self.on_progress)
             return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
 
@@ -181,13 +186,15 @@ def diff(
         topics = comparison.topics(spark, config)
         differing = [topic.topic for topic in topics if topic.different]
         found = comparison.differences(spark, config, differing) if differing else []
-    cut_short = [f"{at} begins at {first}" for at, first in cut.results.begins.items() if first]
+    truncated_topics = [
+        f"{at} begins at {first}" for at, first in cut.results.begins.items() if first
+    ]
     behind = sum(
         max(0, ranges.ends[at] - offset)
         for offsets in cut.after.values()
         for at, offset in offsets.items()
     )
-    return DiffResult(topics, found, cut_short, behind)
+    return DiffResult(topics, found, truncated_topics, behind)
 
 
 def diff_folders(left: str, right: str, sessions: Sessions) -> FoldersDiff:
@@ -207,19 +214,19 @@ def _folder(place: str) -> str:
     return place.removeprefix("parquet:")
 
 
-def _ranges(config: Config, plan: Plan, span: ReplayInput) -> Ranges:
+def _ranges(config: Config, plan: Plan, replay_input: ReplayInput) -> Ranges:
     admin = clients.admin(config)
     begins: Offsets | None = None
     ends: Offsets | None = None
-    if span.from_offsets == "earliest":
+    if replay_input.from_offsets == "earliest":
         begins = earliest(admin, plan)
-    elif span.from_offsets is not None:
-        begins = parse(span.from_offsets)
-    if span.to_offsets is not None:
-        ends = parse(span.to_offsets)
-    elif span.as_of_ms is not None:
-        ends = as_of(admin, plan, span.as_of_ms)
-    return resolve(admin, plan, begins, ends, _archive(span.archive))
+    elif replay_input.from_offsets is not None:
+        begins = parse(replay_input.from_offsets)
+    if replay_input.to_offsets is not None:
+        ends = parse(replay_input.to_offsets)
+    elif replay_input.as_of_ms is not None:
+        ends = as_of(admin, plan, replay_input.as_of_ms)
+    return resolve(admin, plan, begins, ends, _archive(replay_input.archive))
 
 
 def _raw(config: Config, plan: Plan, wanted: bool) -> Raw | None:

@@ -19,7 +19,7 @@ from tidemark.errors import PipelineError, StateError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, read_outcome
-from tidemark.spark.progress import Address, OnProgress, Progress, listening
+from tidemark.spark.progress import Address, OnProgress, Progress, progress_listener
 from tidemark.spark.read.archived import archived_segments
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
@@ -88,22 +88,22 @@ class Replay:
         spark: SparkSession,
         config: Config,
         target: ReplayTarget,
-        told: OnProgress = lambda _: None,
+        on_progress: OnProgress = lambda _: None,
     ) -> list[Outcome]:
         """Do it; return the outcome of every unit that had something to read.
 
-        ``told``: where the progress goes.
+        ``on_progress``: where the progress goes.
 
         Raises:
             StateError: a segment is missing or cannot be read.
         """
         progress = Progress(self.ranges, self.slices, time.monotonic())
-        with one_line_errors(), listening(spark, progress, told) as driver:
+        with one_line_errors(), progress_listener(spark, progress, on_progress) as driver:
             rows = self.results(spark, config, target, driver).collect()
         return [read_outcome(row.outcome) for row in rows]
 
 
-def chosen(plan: Plan, names: list[str]) -> Plan:
+def with_operators(plan: Plan, names: list[str]) -> Plan:
     """Return a plan with only the operators of these names; of all, where none is given.
 
     Raises:

@@ -24,7 +24,7 @@ from tidemark.spark.read.ranges import Offsets, Ranges
 
 
 @dataclass(frozen=True)
-class IngestCut:
+class IngestPosition:
     """The sources of a plan; ``begins``: the first offset that is there of each."""
 
     config: Config
