@@ -102,7 +102,7 @@ def test_raw_records_that_are_gone_are_named(broker, spark):
         raw = stack.raw
         for deleted in stack.admin.delete_records([TopicPartition(raw, 0, 3)]).values():
             deleted.result()
-        wanted = rf"{raw}/0: offset 0 is wanted, the first there is 3"
+        wanted = rf"{raw}/0: offset 0 is gone, the topic begins at 3"
         with pytest.raises(StateError, match=wanted), one_line_errors():
             remade(stack, stack.plan, spark)
 

@@ -183,7 +183,7 @@ def test_deleted_records_stop_a_replay_before_spark_starts(damaged):
         deleted.result()
     assert offsets(damaged.admin, [log], EARLIEST)[log] == 2
 
-    with pytest.raises(StateError, match=rf"^{log}: offset 0 is wanted, the first there is 2"):
+    with pytest.raises(StateError, match=rf"^{log}: offset 0 is gone, the topic begins at 2"):
         diff(damaged.config, damaged.plan, _no_spark, 1)
 
 

@@ -80,7 +80,7 @@ class Comparison:
         logs = {each.log for each in operators}
         after = self.cut.after[service]
         read = [at for at in self.ranges.partitions if at.topic in logs]
-        ranges = self.ranges.to({at: after[at] for at in read}, self.cut.begun[service])
+        ranges = self.ranges.to({at: after[at] for at in read}, self.cut.state_begins[service])
         plan = replace(self.plan, operators=operators)
         job = Replay(plan, ranges, self.slices, raw=self.raw)
         messages = job.results(spark, config, Messages(self.cut.before[service], config))

@@ -73,7 +73,7 @@ class Replay:
             logged = logged.unionByName(archived_segments(spark, self.ranges.archived))
         if self.raw is None:
             return logged
-        return self.raw.remade(spark, config, self.plan, logged, self.ranges)
+        return self.raw.segments(spark, config, self.plan, logged, self.ranges)
 
     def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions
