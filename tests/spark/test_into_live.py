@@ -141,7 +141,7 @@ def test_a_log_that_ingest_never_wrote_cannot_be_made_again(played):
     job = HandOver(
         played.config, played.admin, played.plan, nothing, raw=Raw.of(played.admin, played.plan)
     )
-    with pytest.raises(ConfigurationError, match="so nothing tells how ingest cut"):
+    with pytest.raises(ConfigurationError, match="so the cuts of ingest are unknown"):
         job.check()
 
 

@@ -101,7 +101,7 @@ def replay(
     """
     _require_spark()
     from tidemark.commands.replay_view import replay_lines
-    from tidemark.spark.replay import jobs as run
+    from tidemark.spark.replay import jobs
     from tidemark.spark.replay.replay import with_operators
     from tidemark.spark.work import EventTimeRange
 
@@ -124,12 +124,14 @@ def replay(
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
-    replay_input = run.ReplayInput(from_offsets, to_offsets, as_of_ms, event_times, place, from_raw)
-    sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
+    replay_input = jobs.ReplayInput(
+        from_offsets, to_offsets, as_of_ms, event_times, place, from_raw
+    )
+    sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with _shown(console, "replaying") as on_progress:
         if output is None:
-            result = run.into_live(
+            result = jobs.into_live(
                 config,
                 plan,
                 replay_input,
@@ -139,7 +141,7 @@ def replay(
                 on_progress=on_progress,
             )
         else:
-            result = run.replay(config, plan, replay_input, output, sessions, slices, on_progress)
+            result = jobs.replay(config, plan, replay_input, output, sessions, slices, on_progress)
     for line in replay_lines(plan, result):
         console.print(line, markup=False)
 
@@ -168,17 +170,17 @@ def diff(
     """
     _require_spark()
     from tidemark.commands.replay_view import diff_lines
-    from tidemark.spark.replay import jobs as run
+    from tidemark.spark.replay import jobs
     from tidemark.spark.replay.replay import with_operators
 
     if other is not None:
         return _diff_folders(pipeline, other, master, memory)
     plan = with_operators(load_pipeline(pipeline).plan(), operators or [])
-    sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
+    sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
         config = broker_config(bootstrap_server)
         place, from_raw = archive or config.archive, from_ == "raw"
-        result = run.diff(config, plan, sessions, slices, place, from_raw=from_raw)
+        result = jobs.diff(config, plan, sessions, slices, place, from_raw=from_raw)
     for line in diff_lines(result):
         typer.echo(line)
     return 0 if result.equal else 1

@@ -1,8 +1,8 @@
-"""How far a replay is: on_progress by its tasks while they work, shown by the driver.
+"""The progress of a replay: tasks send it while they run, and the driver shows it.
 
-Spark hears of a task when it ends, which may be hours later.  So each task sends datagrams to the
-driver, whose address it can reach, as Spark itself does: few, small, and for show alone.  One that
-is lost changes nothing.
+Spark reports a task only when it ends, which may be hours later.  So each task sends a few small
+datagrams to the address of the driver, which Spark's own traffic uses too.  They serve only the
+display: a lost datagram changes no result.
 """
 
 import secrets
@@ -23,10 +23,10 @@ from tidemark.partition import Partition
 from tidemark.spark.read.ranges import Ranges
 
 CUTTING = -1
-"""In place of a slice: a task that cuts a log partition into slices."""
+"""The slice number of a task that cuts a log partition into key-group slices."""
 
 OnProgress = Callable[[str], None]
-"""Is given a line about the progress, about once a second."""
+"""Called with a line of text about the progress, about once a second."""
 
 _EVERY_S = 0.5
 _SHOWN_EVERY_S = 1.0
@@ -35,7 +35,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class Address(NamedTuple):
-    """Where the driver listens; ``token`` tells its own tasks from others."""
+    """The address at which the driver listens.  Each datagram of its own tasks has ``token``."""
 
     host: str
     port: int
@@ -43,7 +43,10 @@ class Address(NamedTuple):
 
 
 class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a task is in a log partition, or in a slice of it."""
+    """The progress of a task in a log partition, or in a key-group slice of it.
+
+    ``offset``: of the last segment.  ``rows``: processed so far.  ``clock_ms``: the lowest clock.
+    """
 
     token: str
     topic: str
@@ -55,15 +58,15 @@ class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProgressSender:
-    """The side of a task."""
+    """Sends the progress of a task to the driver."""
 
     def __init__(self, address: Address | None) -> None:
-        """Without an address, say nothing."""
+        """Send nothing if ``address`` is None."""
         self._address = address
         self._due_s = 0.0
 
     def send(self, log: Partition, slice_: int, offset: int, rows: int, clock_ms: int) -> None:
-        """Tell how far the task is, unless it has just done so."""
+        """Send the progress, at most every half second."""
         now_s = time.monotonic()
         if self._address is None or now_s < self._due_s:
             return
@@ -74,12 +77,16 @@ class ProgressSender:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as socket_:
                 socket_.sendto(data, (host, port))
         except OSError:
-            self._address = None  # no way to the driver: nothing is shown
+            self._address = None  # the driver cannot be reached: send nothing more
 
 
 @dataclass
 class Progress:
-    """What the driver knows of tasks that work on ranges, each cut into slices."""
+    """The progress of all tasks of a replay, as the driver knows it.
+
+    ``ranges``: what they read.  ``slices``: key-group slices per log partition.  ``began_s``: start
+    on the monotonic clock.
+    """
 
     ranges: Ranges
     slices: int
@@ -87,11 +94,11 @@ class Progress:
     _beats: dict[tuple[Partition, int], TaskProgress] = field(default_factory=dict)
 
     def take(self, beat: TaskProgress) -> None:
-        """Note how far a task is; one that runs again starts again."""
+        """Store the last progress of a task; a task that runs again starts again."""
         self._beats[Partition(beat.topic, beat.partition), beat.slice] = beat
 
     def line(self, now_s: float) -> str:
-        """Say how much is done, how fast, where in event time, and when it will be over."""
+        """Return a line: share of the offsets, rows per second, event time, and time left."""
         share, working = self._share(), self._working()
         took_s = max(now_s - self.began_s, 1e-3)
         parts = [f"{share:.0%} of {self.ranges.length:,} offsets"]
@@ -106,7 +113,7 @@ class Progress:
         return [beat for (_, slice_), beat in self._beats.items() if slice_ != CUTTING]
 
     def _share(self) -> float:
-        """Return how much of all offsets is done; where slices are cut, that is half of it."""
+        """Return the share of offsets that is done; with key-group slices, cutting counts half."""
         done = {True: 0.0, False: 0.0}
         for (log, slice_), beat in self._beats.items():
             read = beat.offset + 1 - self.ranges.begins.get(log, 0)
@@ -120,7 +127,7 @@ class Progress:
 def progress_listener(
     spark: SparkSession, progress: Progress, on_progress: OnProgress
 ) -> Iterator[Address]:
-    """Listen to tasks while they work, and pass on what they say."""
+    """Receive the progress of tasks and pass it to ``on_progress`` while the context is open."""
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host") or "127.0.0.1"
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -166,7 +173,7 @@ def _receive(receiver: socket.socket, token: str) -> TaskProgress | None:
 
 
 def event_time(at_ms: int) -> str:
-    """Show an event time, or a clock that has none yet."""
+    """Return an event time as ISO text, ``-`` for a clock without one, or the plain number."""
     if not 0 <= at_ms < _YEAR_10000_MS:
         return "-" if at_ms == NEVER_MS else str(at_ms)
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")

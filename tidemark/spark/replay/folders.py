@@ -1,7 +1,7 @@
-"""Two folders of replayed results, compared: of two programs, or of two cuts of the logs.
+"""Compares two folders of replayed results: of two programs, or of two ranges of the logs.
 
-Rows are compared as JSON text, in which every double is written to its last bit.  Columns that
-only one of the programs has are left out of the comparison and named.
+Rows are compared as JSON text, which has every bit of a double.  Columns that only one program has
+are not compared; the result names them.
 """
 
 from dataclasses import dataclass
@@ -32,17 +32,17 @@ _JSON = {"ignoreNullFields": "false"}
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a replay that has ended."""
+    """A folder with the results of a complete replay."""
 
     path: str
     info: FolderInfo
 
     @classmethod
     def open(cls, path: str) -> "Folder":
-        """Read what a folder says of itself.
+        """Read the ``_SUCCESS`` of a folder.
 
         Raises:
-            ConfigurationError: there is no such folder, or its replay has not ended.
+            ConfigurationError: the folder does not exist, or its replay is not complete.
         """
         system, place = opened(path)
         try:
@@ -50,13 +50,13 @@ class Folder:
                 return cls(path, msgspec.json.decode(file.read(), type=FolderInfo))
         except OSError:
             raise ConfigurationError(
-                f"{path} holds no results of a replay that has ended: no {SUCCESS} in it"
+                f"{path} holds no results of a complete replay: no {SUCCESS} in it"
             ) from None
         except msgspec.DecodeError as error:
-            raise ConfigurationError(f"{path}/{SUCCESS} is not of a replay: {error}") from None
+            raise ConfigurationError(f"{path}/{SUCCESS} is not from a replay: {error}") from None
 
     def read(self, spark: SparkSession, part: str) -> DataFrame | None:
-        """Return the rows of ``OPERATOR/PORT``; None where there are none."""
+        """Return the rows of ``OPERATOR/PORT``, with the port's columns; None without files."""
         if not any(name.startswith(f"{part}/") for name in self.info.files):
             return None
         path = self.path if "://" in self.path else Path(self.path).absolute().as_uri()
@@ -65,9 +65,9 @@ class Folder:
 
 @dataclass(frozen=True)
 class FoldersDiff:
-    """What two folders have and have not in common.
+    """The result of a comparison of two folders.
 
-    ``only``: operators and columns that one side alone has, in words.
+    ``only``: a line for each operator and column that only one side has.
     """
 
     left: Folder
@@ -136,7 +136,7 @@ def _sides(
 def _messages(
     rows: DataFrame, part: str, key: tuple[str, ...], shared: set[str], side: str
 ) -> DataFrame:
-    """Return rows as messages of a topic that is named after operator and port."""
+    """Return rows as messages (columns of matching.py) of the topic ``OPERATOR/PORT``."""
     values = [name for name in rows.columns if name in shared and name not in _PLACE]
     revision = f.col(REVISION) if REVISION in values else f.lit(0).cast("long")
     return rows.select(

@@ -1,8 +1,8 @@
-"""The driver's side of a replay: what is read by whom, and what became of it.
+"""The driver's side of a replay: it splits the work between tasks and collects their outcomes.
 
-A log partition is one unit where there are at least as many as Spark has cores, so nothing is
-shuffled.  Where there are fewer, each is cut into slices by key group (spark/read/slices.py).
-Segments of an archive and of the topic are brought together by a shuffle too, whole or cut.
+With at least as many log partitions as cores, one task replays a whole log partition, without a
+shuffle.  With fewer, each log partition is cut into key-group slices (spark/read/slices.py).
+A shuffle also gathers the segments of an archive and of the topic, whole or cut.
 """
 
 import re
@@ -37,10 +37,11 @@ from tidemark.spark.work import (
 
 @dataclass(frozen=True)
 class Replay:
-    """A plan over ranges of its logs; ``slices`` is how many tasks share a log partition.
+    """A replay of a plan over ranges of its logs.
 
-    ``event_times``: the event time whose results are wanted; rows of all times are worked on.
-    ``raw``: raw topics of which the logs are made again, with the envelopes of those there are.
+    ``slices``: key-group slices, and so tasks, per log partition.  ``event_times``: selects
+    results; the operators process rows of all times.  ``raw``: the raw topics, if ingest runs
+    again; the envelopes still come from the logs.
     """
 
     plan: Plan
@@ -56,7 +57,10 @@ class Replay:
         target: ReplayTarget,
         driver: Address | None = None,
     ) -> DataFrame:
-        """Return what the tasks return, lazily; its rows are the target's."""
+        """Return the rows of all tasks, lazily, with the columns of the target.
+
+        ``driver``: where tasks send their progress.
+        """
         segments = self.segments(spark, config)
         whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
         pieces = segments if whole else self._shuffled(segments, driver)
@@ -65,7 +69,11 @@ class Replay:
         return pieces.mapInArrow(operating, target.ddl)
 
     def segments(self, spark: SparkSession, config: Config) -> DataFrame:
-        """Return the segments: as they are logged, or made again."""
+        """Return the segments of the logs, or those of ingest run again.
+
+        Returns:
+            A DataFrame with the columns of ``SEGMENTS``.
+        """
         logged = kafka_records(spark, config, self.ranges.of_topics).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
@@ -90,9 +98,7 @@ class Replay:
         target: ReplayTarget,
         on_progress: OnProgress = lambda _: None,
     ) -> list[Outcome]:
-        """Do it; return the outcome of every unit that had something to read.
-
-        ``on_progress``: where the progress goes.
+        """Run the replay; return the outcome of every log replay that had a segment.
 
         Raises:
             StateError: a segment is missing or cannot be read.
@@ -104,10 +110,10 @@ class Replay:
 
 
 def with_operators(plan: Plan, names: list[str]) -> Plan:
-    """Return a plan with only the operators of these names; of all, where none is given.
+    """Return a plan with only the operators of these names; with all, if ``names`` is empty.
 
     Raises:
-        PipelineError: there is no such operator.
+        PipelineError: the plan has no operator of a name.
     """
     known = [each.operator.name for each in plan.operators]
     for name in names:
@@ -118,32 +124,36 @@ def with_operators(plan: Plan, names: list[str]) -> Plan:
 
 
 def slices_for(plan: Plan, ranges: Ranges, cores: int) -> int:
-    """Return into how many slices each log partition is best cut for so many cores."""
-    units = max(1, len(ranges.partitions))
-    return min(slices_limit(plan), -(-cores // units))
+    """Return the number of key-group slices per log partition that keeps all cores busy."""
+    partitions = max(1, len(ranges.partitions))
+    return min(slices_limit(plan), -(-cores // partitions))
 
 
 def slices_limit(plan: Plan) -> int:
-    """Return into how many slices the partitions of all logs of a plan can be cut."""
+    """Return the largest number of key-group slices that every log of a plan allows."""
     read = {each.log for each in plan.operators}
     return min(most_slices(log.partitions) for log in plan.logs if log.topic in read)
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Raise what a task said in one line, instead of Spark's account of it."""
+    """Raise the error of a task as one line, without Spark's stack trace.
+
+    Raises:
+        StateError: a task, or Spark itself, has failed.
+    """
     try:
         yield
     except PySparkException as error:
         text = str(error)
-        said = re.findall(r"^tidemark\.errors\.\w+: (.+)$", text, re.MULTILINE)
-        if said:
-            raise StateError(said[-1]) from None
+        messages = re.findall(r"^tidemark\.errors\.\w+: (.+)$", text, re.MULTILINE)
+        if messages:
+            raise StateError(messages[-1]) from None
         raise StateError(f"Spark: {_cause(text)}") from error
 
 
 def _cause(text: str) -> str:
-    """Return the line of a stack trace that tells most: the last that names an error."""
+    """Return the most useful line of a stack trace: the last line that names an error."""
     errors = re.findall(r"^(?:Caused by: )?([\w.]+(?:Error|Exception): .+)$", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     found: str = [*lines[:1], *errors][-1]

@@ -1,10 +1,12 @@
-"""A pipeline's services on Spark: micro-batches that never end.
+"""The driver of a pipeline's services on Spark: an endless series of micro-batches.
 
-The driver marks the services' offsets as Spark's, so that no service starts meanwhile.  Then, again
-and again, it gives Spark the next ranges of the logs; tasks do the rest (batch.py).
-Where ingest is Spark's too, each batch takes the next ranges of the raw topics first
-(ingest_driver.py).  OnProgress to stop, it ends the batch and gives the offsets back.
-After a crash they are still Spark's, for the next driver, or until they are released.
+1. The driver marks the offsets of the services as Spark's, so that no service starts meanwhile.
+2. In a loop it gives Spark the next ranges of the logs; tasks process them (batch.py).  If Spark
+   runs ingest too, each micro-batch first takes the next ranges of the raw topics
+   (ingest_driver.py).
+3. After a signal it completes the micro-batch and gives the offsets back.
+
+After a crash the offsets stay Spark's, until the next driver or ``--release`` gives them back.
 """
 
 import logging
@@ -45,13 +47,13 @@ from tidemark.spark.services.ingest_driver import IngestDriver
 
 _log = logging.getLogger("tidemark")
 
-_MOST_OFFSETS = 20_000  # of a log partition in a batch
+_MOST_OFFSETS = 20_000  # of a log partition in a micro-batch
 _IDLE_S = 0.5
 
 
 @dataclass
 class MicroBatchDriver:
-    """The services of a plan, as Spark runs them; ``with_ingest``: ingest too."""
+    """Runs the keyed services of a plan on Spark; ``with_ingest``: ingest too."""
 
     config: Config
     admin: AdminClient
@@ -60,7 +62,7 @@ class MicroBatchDriver:
     _ingest: IngestDriver = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self._ingest = IngestDriver(self.config, self.admin, self.plan, self._name)
 
     @property
@@ -80,7 +82,7 @@ class MicroBatchDriver:
 
         Raises:
             ConfigurationError: a service runs.
-            StateError: what is committed is of no use; says why.
+            StateError: a committed offset is unusable; the message says why.
         """
         groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
         require_empty(self.admin, groups)
@@ -93,7 +95,7 @@ class MicroBatchDriver:
         self._mark(on_spark=False)
 
     def _fence(self) -> None:
-        """End what tasks of a killed driver still do: it must not come after what is looked at."""
+        """Fence the tasks of a killed driver: they must not commit after the offsets are read."""
         ids = [
             task_id(group, at)
             for service, group in self._groups.items()
@@ -130,7 +132,11 @@ class MicroBatchDriver:
                 yield at, each.offset, past_of(start, ids[at.topic], by_spark=True)
 
     def _require_new(self, service: str, at: Partition) -> None:
-        """Stop where state is there of which no offset tells."""
+        """Require that a log partition without a committed offset has no state.
+
+        Raises:
+            StateError: a changelog has state of it.
+        """
         plans = [each for each in self.plan.of_service(service) if each.log == at.topic]
         wanted = [Partition(each.changelog, at.number) for each in plans]
         for changelog, keys in live_keys(self.config, self.admin, wanted).items():
@@ -141,7 +147,7 @@ class MicroBatchDriver:
                 )
 
     def batch(self, spark: SparkSession) -> int:
-        """Work on what has come; return how many records and segments that were."""
+        """Process new records and segments; return how many there were."""
         records = self._ingest.batch(spark) if self.with_ingest else 0
         return records + self._segments(spark)
 
@@ -152,9 +158,9 @@ class MicroBatchDriver:
         segments = kafka_records(spark, self.config, ranges).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
-        batching = KeyedBatch(self.plan, self.config, dict(ranges.ends))
+        batch = KeyedBatch(self.plan, self.config, dict(ranges.ends))
         with one_line_errors():
-            rows = segments.mapInArrow(batching, ddl(BATCH_COUNTS)).collect()
+            rows = segments.mapInArrow(batch, ddl(BATCH_COUNTS)).collect()
         segments_ = sum(row.segments for row in rows)
         if segments_:
             clock_ms = min(row.clock_ms for row in rows)
@@ -163,7 +169,7 @@ class MicroBatchDriver:
         return int(segments_)
 
     def _next(self) -> Ranges:
-        """Return what was not worked on yet by some service, or a part of it."""
+        """Return the segments that some service has not processed, limited to a micro-batch."""
         begins: dict[Partition, int] = {}
         for service, group in self._groups.items():
             for each in committed_positions(self.config, group, self._logs(service)):
@@ -174,7 +180,7 @@ class MicroBatchDriver:
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run the keyed services of a pipeline on Spark until told to stop; ingest too, if asked to."""
+    """Run the keyed services of a pipeline on Spark until a signal; ingest too, if configured."""
     admin = clients.admin(config)
     with_ingest = config.spark_from == "raw"
     driver = MicroBatchDriver(config, admin, plan, with_ingest)
@@ -182,7 +188,7 @@ def run(config: Config, plan: Plan) -> None:
     module = pipeline_module(config.pipeline)
     with session_for(module, config.spark_master, config.spark_memory) as spark:
         stop = _Stop()
-        what = "all of it" if with_ingest else "what follows ingest"
+        what = "with ingest" if with_ingest else "without ingest"
         _log.info("%s runs on Spark, %s: %s", plan.pipeline, config.spark_master, what)
         while not stop.asked:
             if not driver.batch(spark):
@@ -192,7 +198,7 @@ def run(config: Config, plan: Plan) -> None:
 
 
 def release(config: Config, plan: Plan) -> None:
-    """Give a pipeline back whose driver was killed."""
+    """Give a pipeline back to its services after its driver was killed."""
     admin = clients.admin(config)
     ingest = IngestDriver(config, admin, plan, "")
     with_ingest = any(each.on_spark for each in ingest.sources().values())
@@ -201,9 +207,10 @@ def release(config: Config, plan: Plan) -> None:
 
 
 class _Stop:
-    """Whether a signal came; a second one ends the process at once.
+    """Records a stop signal; a second signal ends the process at once.
 
-    A batch may last longer than a service has to stop (runtime/service/stopping.py).
+    A micro-batch may last longer than the time in which a service must stop
+    (runtime/service/stopping.py).
     """
 
     def __init__(self) -> None:

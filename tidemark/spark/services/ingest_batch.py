@@ -1,8 +1,8 @@
-"""A micro-batch of one raw partition: what ingest does between two commits, in a task.
+"""A micro-batch of one raw partition: a task does what ingest does between two commits.
 
-Dead letters, segments and the offset are committed in one transaction, or in several where a batch
-is large: each is a commit as the service makes it.  A task that Spark repeats fences the first and
-does what that has not committed.
+It commits dead letters, segments and the offset in one transaction, or in several if the
+micro-batch is large.  Each is a commit like that of the service.  A task that Spark repeats fences
+the first attempt and reads the records after its last commit.
 """
 
 from collections.abc import Mapping
@@ -39,13 +39,13 @@ INGEST_COUNTS = pa.schema(
         ("watermark_ms", pa.int64()),
     ]
 )
-"""What a task says of a raw partition of which it read something."""
+"""What a task did in a raw partition of which it has read a record."""
 
 _COMMIT_RECORDS, _COMMIT_BYTES = 50_000, 32 * 2**20
 
 
 def task_id(group: str, at: Partition) -> str:
-    """Return the transactional id of whoever works on a partition on Spark."""
+    """Return the transactional id of the Spark tasks of a group and a partition."""
     return f"{group}.spark.{at}"
 
 
@@ -53,7 +53,8 @@ def task_id(group: str, at: Partition) -> str:
 class IngestBatch:
     """Runs ingest over raw partitions up to ``ends``.
 
-    ``partitions``: how many each raw topic has.
+    The batches it takes have the columns of ``raw_records``, the ones it returns ``INGEST_COUNTS``.
+    ``partitions``: the number of partitions, by raw topic.
     """
 
     plan: Plan
@@ -62,7 +63,7 @@ class IngestBatch:
     partitions: Mapping[str, int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per raw partition: what was done."""
+        """Yield a row per raw partition."""
         source: _Source | None = None
         for batch in batches:
             if not batch.num_rows:
@@ -78,10 +79,14 @@ class IngestBatch:
 
 
 class _Source:
-    """One raw partition, as long as a batch lasts."""
+    """One raw partition, for the time of a micro-batch."""
 
     def __init__(self, job: IngestBatch, at: Partition) -> None:
-        """Fence an earlier attempt, then go on where the last commit was."""
+        """Fence an earlier attempt, then continue from the last commit.
+
+        Raises:
+            StateError: the raw partition was given back to the ingest service.
+        """
         self.at = at
         self._job = job
         group = job.plan.group("ingest")
@@ -106,7 +111,7 @@ class _Source:
         self._due_s = monotonic() + self._commit_s
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Turn records into rows, but for those that an earlier attempt has committed."""
+        """Run ingest over records, except those below the last commit; commit if it is time."""
         table = pa.Table.from_batches([batch.select(RAW)])
         known = self._owned.progress.next_offset
         table = table.slice(int((table.column("offset").to_numpy() < known).sum()))
@@ -135,7 +140,7 @@ class _Source:
         self._begin()
 
     def finish(self) -> pa.RecordBatch:
-        """Commit the rest, up to what only the broker sees; tell of the source."""
+        """Commit up to the end, past control records; return a row of ``INGEST_COUNTS``."""
         end = self._job.ends[self.at]
         if end > self._owned.committed:
             self._commit(end)
