@@ -200,7 +200,7 @@ def _diff_folders(left: str, right: str, master: str, memory: str) -> int:
 
 @contextmanager
 def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
-    """Return a context that shows progress: one changing line, or lines if not in a terminal."""
+    """Yield a function that shows a line of progress: in place on a terminal, else every 10 s."""
     printed_s = time.monotonic()
     with console.status(f"{verb} ...") as status:
 

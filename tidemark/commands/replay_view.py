@@ -41,7 +41,7 @@ def diff_lines(result: DiffResult) -> Iterator[str]:
     """Yield lines: counts per topic, the verdict, first differences, and the likely cause."""
     yield from (_topic_line(topic, "live", "replay") for topic in result.topics)
     if result.behind:
-        yield f"live is {result.behind:,} offsets behind its logs; these are not compared"
+        yield f"live is {result.behind:,} offsets behind its logs; these offsets are not compared"
     yield from _verdict(result.topics, equal=result.equal)
     if not result.equal:
         for difference in result.differences:
@@ -100,12 +100,12 @@ def _cause_of_folders(result: FoldersDiff) -> str:
             at for at in {**left.logs, **right.logs} if left.logs.get(at) != right.logs.get(at)
         )
         return (
-            f"they are of different ranges of the logs: {moved} {left.logs.get(moved, 'none')} "
-            f"and {right.logs.get(moved, 'none')}"
+            f"they are of different ranges of the logs: {moved} {left.logs.get(moved, 'absent')} "
+            f"and {right.logs.get(moved, 'absent')}"
         )
     if left.fingerprint != right.fingerprint:
         return f"they are of two programs: {left.fingerprint} and {right.fingerprint}"
-    return "one is of other times or operators, or its files were changed"
+    return "one is of other event times or operators, or its files were changed"
 
 
 def _shown(message: Message) -> str:
@@ -124,7 +124,7 @@ def _cause(result: DiffResult) -> str:
     only_live = [d for d in result.differences if d.only_left and not d.only_right]
     if len(only_live) == len(result.differences):
         return (
-            "live published more than the log gives: without exactly-once some results came twice, "
-            "or its topics still hold results of an earlier start or program"
+            "live has published results that the log does not give: without exactly-once some "
+            "results came twice, or its topics still hold results of an earlier start or program"
         )
     return "the pipeline is not the one that made the live results: its logic has changed"

@@ -91,11 +91,11 @@ class Progress:
     ranges: Ranges
     slices: int
     began_s: float
-    _beats: dict[tuple[Partition, int], TaskProgress] = field(default_factory=dict)
+    _tasks: dict[tuple[Partition, int], TaskProgress] = field(default_factory=dict)
 
-    def take(self, beat: TaskProgress) -> None:
+    def take(self, task: TaskProgress) -> None:
         """Store the last progress of a task; a task that runs again starts again."""
-        self._beats[Partition(beat.topic, beat.partition), beat.slice] = beat
+        self._tasks[Partition(task.topic, task.partition), task.slice] = task
 
     def line(self, now_s: float) -> str:
         """Return a line: share of the offsets, rows per second, event time, and time left."""
@@ -103,22 +103,22 @@ class Progress:
         took_s = max(now_s - self.began_s, 1e-3)
         parts = [f"{share:.0%} of {self.ranges.length:,} offsets"]
         if working:
-            parts.append(f"{sum(beat.rows for beat in working) / took_s:,.0f} rows/s")
-            parts.append(f"event time {event_time(min(beat.clock_ms for beat in working))}")
+            parts.append(f"{sum(task.rows for task in working) / took_s:,.0f} rows/s")
+            parts.append(f"event time {event_time(min(task.clock_ms for task in working))}")
         if share > 0:
             parts.append(f"{_duration(took_s / share * (1 - share))} left")
         return ", ".join(parts)
 
     def _working(self) -> list[TaskProgress]:
-        return [beat for (_, slice_), beat in self._beats.items() if slice_ != CUTTING]
+        return [task for (_, slice_), task in self._tasks.items() if slice_ != CUTTING]
 
     def _share(self) -> float:
         """Return the share of offsets that is done; with key-group slices, cutting counts half."""
         done = {True: 0.0, False: 0.0}
-        for (log, slice_), beat in self._beats.items():
-            read = beat.offset + 1 - self.ranges.begins.get(log, 0)
+        for (log, slice_), task in self._tasks.items():
+            read = task.offset + 1 - self.ranges.begins.get(log, 0)
             done[slice_ == CUTTING] += read if slice_ == CUTTING else read / self.slices
-        cuts = any(slice_ == CUTTING for _, slice_ in self._beats)
+        cuts = any(slice_ == CUTTING for _, slice_ in self._tasks)
         total = max(1, self.ranges.length) * (2 if cuts else 1)
         return min(1.0, sum(done.values()) / total)
 
@@ -155,9 +155,9 @@ def _listen(
 ) -> None:
     shown_s = time.monotonic()
     while not ended.is_set():
-        beat = _receive(receiver, token)
-        if beat is not None:
-            progress.take(beat)
+        task = _receive(receiver, token)
+        if task is not None:
+            progress.take(task)
         now_s = time.monotonic()
         if now_s - shown_s >= _SHOWN_EVERY_S:
             shown_s = now_s
@@ -166,10 +166,10 @@ def _listen(
 
 def _receive(receiver: socket.socket, token: str) -> TaskProgress | None:
     try:
-        beat = msgspec.msgpack.decode(receiver.recv(_DATAGRAM_BYTES), type=TaskProgress)
+        task = msgspec.msgpack.decode(receiver.recv(_DATAGRAM_BYTES), type=TaskProgress)
     except (TimeoutError, msgspec.DecodeError):
         return None
-    return beat if beat.token == token else None
+    return task if task.token == token else None
 
 
 def event_time(at_ms: int) -> str:

@@ -164,20 +164,19 @@ class _Source:
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Run ingest to the end of the open marks; yield their ranges."""
-        upto = max((each.mark.next_offset for each in self._open), default=0)
-        if upto > self._end:
+        to = max((each.mark.next_offset for each in self._open), default=0)
+        if to > self._end:
             raise StateError(
-                f"{self._at}: the log has records up to offset {upto}, the topic ends at "
-                f"{self._end}"
+                f"{self._at}: the log has records up to offset {to}, the topic ends at {self._end}"
             )
-        yield from self._advance(upto)
+        yield from self._advance(to)
 
     def _advance(self, to: int) -> Iterator[pa.RecordBatch]:
         if self._position is None:
             self._position = to
         while self._position < to:
             cut = min([to, *(each.mark.next_offset for each in self._open)])
-            self._work(cut)
+            self._run(cut)
             self._position = cut
             yield from self._closed()
 
@@ -188,14 +187,14 @@ class _Source:
             self._open = [each for each in self._open if each.mark.next_offset > position]
             yield routed_batch([each.closed(self._progress.watermark_ms) for each in ended])
 
-    def _work(self, cut: int) -> None:
+    def _run(self, cut: int) -> None:
         """Run ingest over the pending records below an offset, if they are in a mark's range."""
         progress = replace(self._progress, next_offset=self._position or 0)
         for records in self._cut(cut):
             if self._open:
-                taken = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)
-                progress = taken.progress
-                self._give(taken)
+                output = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)
+                progress = output.progress
+                self._add_rows(output)
         self._progress = progress
 
     def _cut(self, cut: int) -> list[pa.Table]:
@@ -210,22 +209,22 @@ class _Source:
         self._pending = left
         return taken
 
-    def _give(self, taken: IngestOutput) -> None:
+    def _add_rows(self, output: IngestOutput) -> None:
         """Add to every open mark the rows of its log partition."""
         split: dict[str, list[dict[str, pl.DataFrame]]] = {}
         for each in self._open:
             log = self._logs[each.place[0]]
             if log.topic not in split:
-                split[log.topic] = _by_partition(taken, self._plans[log.topic])
+                split[log.topic] = _by_partition(output, self._plans[log.topic])
             for name, rows in split[log.topic][log.number].items():
                 each.frames.setdefault(name, []).append(rows)
 
 
-def _by_partition(taken: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
+def _by_partition(output: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
     """Split the rows of streams by log partition; return a frame per stream for each."""
     split: list[dict[str, pl.DataFrame]] = [{} for _ in range(log.partitions)]
     for stream in log.streams:
-        rows = taken.streams.get(stream.name)
+        rows = output.streams.get(stream.name)
         if rows is None or rows.is_empty():
             continue
         columns = [name for name in ROW_COLUMNS if name != SOURCE]

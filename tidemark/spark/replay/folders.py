@@ -110,7 +110,7 @@ def _matched(
 
 
 def _only(what: str, folder: Folder, names: set[str]) -> list[str]:
-    return [f"{what} {name} is in {folder.path} alone" for name in sorted(names)]
+    return [f"{what} {name} is only in {folder.path}" for name in sorted(names)]
 
 
 def _sides(

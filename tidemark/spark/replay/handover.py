@@ -50,7 +50,7 @@ from tidemark.spark.replay.handover_tasks import (
     LiveTopics,
     StateWriter,
     StoredState,
-    side_group,
+    progress_group,
 )
 from tidemark.spark.replay.ingest_position import IngestPosition
 from tidemark.spark.replay.replay import Replay, one_line_errors
@@ -152,7 +152,7 @@ class HandOver:
             ConfigurationError: it did.
         """
         for slice_ in range(run.slices):
-            group = side_group(self.plan.pipeline, slice_)
+            group = progress_group(self.plan.pipeline, slice_)
             for noted in committed_positions(self.config, group, self.ranges.partitions):
                 at = Partition(noted.topic, noted.partition)
                 if noted.metadata == run.name and noted.offset > self.ranges.ends[at]:

@@ -63,7 +63,7 @@ class StoredState(msgspec.Struct, frozen=True):
     sequence: int
 
 
-def side_group(pipeline: str, slice_: int | str) -> str:
+def progress_group(pipeline: str, slice_: int | str) -> str:
     """Return the consumer group in which a task commits its progress."""
     return f"{pipeline}.hand-over.{slice_}"
 
@@ -90,7 +90,7 @@ class _LiveWriter(TopicsWriter):
     """Writes the results of a log replay, then yields its state."""
 
     def __init__(self, target: LiveTopics, replay: LogReplay) -> None:
-        group = side_group(target.pipeline, replay.slice)
+        group = progress_group(target.pipeline, replay.slice)
         super().__init__(target.config, group, target.run, replay, suffix="")
         self._place = target.logs.index(replay.log)
 
@@ -158,7 +158,7 @@ class _LogStore:
         self.log = log
         self._run, self._end = job.run, job.ends[log]
         self._commit_s = commit_after_s(job.config)
-        group = side_group(job.plan.pipeline, "state")
+        group = progress_group(job.plan.pipeline, "state")
         self._transaction = transaction(job.config, f"{group}.{log}")
         self._consumer = clients.plain_consumer(job.config, group)
         self._plans = {p.operator.name: p for p in job.plan.operators if p.log == log.topic}

@@ -118,18 +118,18 @@ class _Source:
         if not table.num_rows:
             return
         at_ms = now_ms()
-        taken = self._ingest.take(record_batch(self.at, table, at_ms), self._owned.progress)
-        self._builder.add(taken)
-        self._counts += taken.counts
-        if taken.dead_letters:
-            letters = encode_dead_letters(taken.dead_letters)
+        output = self._ingest.take(record_batch(self.at, table, at_ms), self._owned.progress)
+        self._builder.add(output)
+        self._counts += output.counts
+        if output.dead_letters:
+            letters = encode_dead_letters(output.dead_letters)
             self._transaction.write(self._job.plan.dead_letters, 0, *letters)
-        self._owned.took(taken.progress, at_ms)
+        self._owned.took(output.progress, at_ms)
         self._records += table.num_rows
         self._bytes += int(table.nbytes)
         large = self._records >= _COMMIT_RECORDS or self._bytes >= _COMMIT_BYTES
         if large or monotonic() > self._due_s:
-            self._commit(taken.progress.next_offset)
+            self._commit(output.progress.next_offset)
 
     def _commit(self, position: int) -> None:
         write_segments(self._transaction, self._job.plan, self._builder, self._job.partitions)
