@@ -135,7 +135,7 @@ def test_a_hand_over_from_raw_topics_waits_for_ingest(played):
     played.stop("ingest")
 
 
-def test_a_log_that_ingest_never_wrote_cannot_be_made_again(played):
+def test_a_log_that_ingest_never_wrote_cannot_be_built_again(played):
     ranges = resolve(played.admin, played.plan)
     nothing = ranges.to(ranges.begins)
     job = HandOver(
@@ -145,7 +145,7 @@ def test_a_log_that_ingest_never_wrote_cannot_be_made_again(played):
         job.check()
 
 
-def test_services_that_run_are_in_the_way(played):
+def test_a_hand_over_is_refused_while_services_run(played):
     played.start("sessions")
     played.await_partitions()
     with pytest.raises(ConfigurationError, match=r"group played\.sessions has members"):
@@ -153,7 +153,7 @@ def test_services_that_run_are_in_the_way(played):
     played.stop()
 
 
-def test_results_that_are_there_are_not_written_again(played):
+def test_a_hand_over_is_refused_while_results_exist(played):
     with pytest.raises(ConfigurationError, match="has results: a hand-over would write them"):
         into_live(played.config, played.plan, ReplayInput(), _no_spark, 1)
 

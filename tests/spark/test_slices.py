@@ -1,4 +1,4 @@
-"""Slices of a log partition: whoever shares it, the results are those of the whole."""
+"""Key-group slices of a log partition: together they have the results of the whole."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -77,7 +77,7 @@ def by_key(found: Iterator[tuple[str, bytes, bytes]]) -> dict[tuple[str, str], l
     return keyed
 
 
-def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segments):
+def test_every_operator_publishes_for_slices_what_it_publishes_for_the_whole(plan, segments):
     whole = by_key(messages(plan, segments))
     cut = [slice_segment(segment, ["who"], 2, 5) for segment in segments]
     of_slices = [by_key(messages(plan, [parts[s] for parts in cut])) for s in range(5)]
@@ -87,7 +87,9 @@ def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segment
 
 
 @pytest.mark.parametrize("at_once", [3, 1_000])
-def test_every_operator_gives_of_segments_together_what_it_gives_of_each(plan, segments, at_once):
+def test_every_operator_publishes_for_a_batch_what_it_publishes_for_each_segment(
+    plan, segments, at_once
+):
     alone = by_key(messages(plan, segments))
     together = by_key(messages(plan, segments, at_once))
     assert len(together) == len(alone) > 100
@@ -105,7 +107,7 @@ def test_the_work_on_a_batch_takes_a_small_part_of_the_timeout(monkeypatch, each
         sizes.append(len(values))
         offsets += [offset for offset, _ in values]
     assert offsets == list(range(5_000))
-    # The first are few, and until it is known what they take each is at most twice the last.
+    # The first batches are small; until their duration is known, each is at most twice the last.
     assert sizes[0] == 16
     assert all(later <= 2 * size for size, later in pairwise(sizes))
     assert most <= max(sizes[2:]) <= 2 * most
@@ -167,7 +169,7 @@ def test_a_damaged_segment_is_named_by_its_offset(plan):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, together):
+def test_snapshots_of_slices_restore_the_state_of_the_whole(plan, segments, together):
     half, slices = len(segments) // 2, 3
     cut = [slice_segment(segment, ["who"], 2, slices) for segment in segments[:half]]
     replays = [LogReplay(plan, Partition(LOG, 0), index) for index in range(slices)]
