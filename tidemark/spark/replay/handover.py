@@ -64,8 +64,8 @@ _PAUSE_S = 1.0
 class HandOverRun(msgspec.Struct, frozen=True, array_like=True):
     """The run of a hand-over that is under way.
 
-    Only the same program (``fingerprint``) can complete it, with the same number of key-group
-    slices.
+    Only the same program (``fingerprint``) can complete it.  A second run uses the key-group slices
+    of the first.
     """
 
     name: str
