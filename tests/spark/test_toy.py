@@ -7,7 +7,7 @@ from tests.kafka.support.stack import Stack, wait_until
 from tests.kafka.support.toys import finals, in_process, records
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
-from tidemark.spark.replay.jobs import Span, diff, replay
+from tidemark.spark.replay.jobs import ReplayInput, diff, replay
 
 
 def test_a_replay_of_the_toy_and_of_what_it_feeds_equals_live(broker, sessions, tmp_path):
@@ -27,11 +27,11 @@ def test_a_replay_of_the_toy_and_of_what_it_feeds_equals_live(broker, sessions, 
         for stack in (first, second):
             assert set(stack.stop().values()) == {0}
         for stack, slices in ((first, 3), (second, None)):
-            compared = diff(stack.config, stack.plan, sessions, slices)
-            assert compared.equal, "\n".join(diff_lines(compared))
-            assert sum(topic.left for topic in compared.topics) > 20
+            result = diff(stack.config, stack.plan, sessions, slices)
+            assert result.equal, "\n".join(diff_lines(result))
+            assert sum(topic.left for topic in result.topics) > 20
         folder = tmp_path / "results"
-        replay(first.config, first.plan, Span(), f"parquet:{folder}", sessions, 2)
+        replay(first.config, first.plan, ReplayInput(), f"parquet:{folder}", sessions, 2)
     read = pl.read_parquet(folder / "accounts" / "balances" / "*.parquet")
     assert finals(read.to_dicts()) == wanted
     assert {path.name for path in (folder / "accounts").iterdir()} == {

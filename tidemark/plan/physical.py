@@ -39,19 +39,24 @@ class SourcePlan:
     max_drift_ms: int | None = None
     recorded: bool = False
 
-    def reports_silence(self, told_ms: int, silence_ms: int, horizon_ms: int) -> bool:
-        """Whether the log must be told of a longer silence than it knows, 0 being none.
+    def reports_silence(self, logged_silence_ms: int, silence_ms: int, horizon_ms: int) -> bool:
+        """Return whether ingest must write a mark of ``silence_ms`` to the log.
 
-        Silence moves the clock, and each word of it processing time, until no window can be open.
-        A watermark that is not bounded may be any time behind the rows, so it is told for ever,
-        each time after twice as long.
+        Silence moves the clock.  Each mark moves processing time, until no window can be open.
+        An unbounded watermark may be any time behind the rows.  So its marks never end: past the
+        horizon, each follows at twice the silence of the last.
+
+        Args:
+            logged_silence_ms: the silence in the last mark, 0 without one.
+            silence_ms: how long the source has been silent.
+            horizon_ms: the horizon of the plan.
         """
-        if told_ms == 0:
+        if logged_silence_ms == 0:
             return True
         if self.waits and not self.recorded:
             return False
         unbounded = not isinstance(self.watermark, Bounded)
-        return told_ms < horizon_ms or (unbounded and silence_ms >= 2 * told_ms)
+        return logged_silence_ms < horizon_ms or (unbounded and silence_ms >= 2 * logged_silence_ms)
 
 
 @dataclass(frozen=True)
