@@ -43,24 +43,24 @@ class SourcePlan:
     max_drift_ms: int | None = None
     recorded: bool = False
 
-    def reports_silence(self, reported_ms: int, silence_ms: int, horizon_ms: int) -> bool:
-        """Whether ingest must write a silence to the log again, because it has grown.
+    def reports_silence(self, logged_silence_ms: int, silence_ms: int, horizon_ms: int) -> bool:
+        """Return whether ingest must write a mark of ``silence_ms`` to the log.
 
-        Silence moves the clock until no window can be open.  Each segment that reports it also
-        moves processing time.  A watermark that is not bounded may be any time behind the rows.  So
-        its silence is reported forever, each time when it has doubled.
+        Silence moves the clock.  Each mark moves processing time, until no window can be open.
+        An unbounded watermark may be any time behind the rows.  So its marks never end: past the
+        horizon, each follows at twice the silence of the last.
 
         Args:
-            reported_ms: the silence in the log, 0 if the source is awake there.
-            silence_ms: the silence now.
-            horizon_ms: ``Plan.horizon_ms``.
+            logged_silence_ms: the silence in the last mark, 0 without one.
+            silence_ms: how long the source has been silent.
+            horizon_ms: the horizon of the plan.
         """
-        if reported_ms == 0:
+        if logged_silence_ms == 0:
             return True
         if self.waits and not self.recorded:
             return False
         unbounded = not isinstance(self.watermark, Bounded)
-        return reported_ms < horizon_ms or (unbounded and silence_ms >= 2 * reported_ms)
+        return logged_silence_ms < horizon_ms or (unbounded and silence_ms >= 2 * logged_silence_ms)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tidemark.runtime.client.consumer import EARLIEST, offsets
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
-from tidemark.spark.read.live_position import live_cut
+from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import resolve
 
 T = 1_700_000_000_000
@@ -61,7 +61,7 @@ def finish(stack: Stack) -> None:
 
 def assert_begun_where_logs_begin(stack: Stack) -> None:
     """Assert that a comparison with a replay takes what is left of the logs for all there was."""
-    begun = live_cut(stack.admin, stack.config, stack.plan).earliest
+    begun = find_live_position(stack.admin, stack.config, stack.plan).earliest
     ranges = resolve(stack.admin, stack.plan, begun)
     assert sum(ranges.begins.values()) > 0
     assert dict(ranges.begins) == offsets(stack.admin, list(begun), EARLIEST)

@@ -117,7 +117,9 @@ class ClockTable:
         """
         self.topics = frozenset(topics)
         self.advances = advances
-        self.sources = {name: SourceClock() for name in sorted(filter(is_operator_source, topics))}
+        self.sources = {
+            name: SourceClock() for name in sorted(filter(is_operator_source, self.topics))
+        }
         self.clock_ms = NEVER_MS
 
     def enter(self, segment: Segment) -> Entry:

@@ -1,7 +1,9 @@
 """Row watermarks: the rows of segments in log order, each with its watermark W.
 
 See docs/semantics.md, "Lateness", which defines W.  Rows of any number of segments are put into one
-frame, and W is computed for all of them at once.
+frame, and W is computed for all of them at once.  An operator compares W with the ends of a row's
+windows when it folds the row, as ``WindowAggregate.fold`` in core/operators/aligned/operator.py
+does.
 """
 
 from collections.abc import Mapping, Sequence

@@ -74,10 +74,10 @@ class LogPartition:
     operators: Sequence[KeyedOperator]
 
     @classmethod
-    def begun(
+    def from_commit(
         cls, start: Start, topic_id: str, operators: KeyedOperators, *, by_spark: bool = False
     ) -> "LogPartition":
-        """Return a log partition as its last owner left it, before its state is restored.
+        """Return a log partition at the commit of its last owner, before its state is restored.
 
         Raises:
             StateError: the committed offset names no state, or others work on the partition.

@@ -69,7 +69,9 @@ class KeyedTask:
         """Begin to restore new log partitions; they are paused until that is done."""
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         logs = {
-            start.partition: LogPartition.begun(start, ids[start.partition.topic], self.operators)
+            start.partition: LogPartition.from_commit(
+                start, ids[start.partition.topic], self.operators
+            )
             for start in starts
         }
         self._logs |= logs
