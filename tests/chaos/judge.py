@@ -255,7 +255,7 @@ def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
 
 
 def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pane]:
-    """Return the last pane of each window but those left open; ``final`` hangs on cuts."""
+    """Return the last pane of each window but those left open; ``final`` depends on the cuts."""
     held: dict[tuple[Any, ...], Pane] = {}
     for pane in panes:
         window = tuple(pane[name] for name in _window(plan))

@@ -19,7 +19,7 @@ SESSION_TIMEOUT_S = 6.0
 FEED_S = 16.0
 FIRST_S, LAST_S = 1.0, 17.0
 CALM_EVERY = 10
-"""One seed in so many has no faults at all, and one has a broker that stands still for a minute."""
+"""One seed in this many has no faults, and one has a broker that stands still for a minute."""
 
 _OF_SERVICES = {
     "kill": 6, "stop": 3, "freeze": 3, "long freeze": 2, "scale in": 2, "scale out": 3, "twin": 1

@@ -1,4 +1,4 @@
-"""The checker can fail: wrong expectations are reported, and files that are none are refused."""
+"""The checker can fail: it reports wrong expectations and refuses files without cases."""
 
 import json
 import subprocess

@@ -41,7 +41,7 @@ ALLOWED = {
     (
         "operators/sessions/fold.py",
         "_fold",
-    ): "rows of those components: each hangs on the one before",
+    ): "rows of those components: each depends on the one before",
     ("aggregates/custom.py", "_states"): "calls a user's Aggregate, by panes and rows",
     ("aggregates/custom.py", "_fold"): "calls a user's Aggregate for each of a pane's rows",
     ("aggregates/custom.py", "_good"): "probes a user's Aggregate when it is planned",

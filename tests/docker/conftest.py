@@ -1,4 +1,4 @@
-"""A Docker engine is needed, and no test of this folder is left out where there is none."""
+"""These tests need a Docker engine.  Without one they fail; none is skipped."""
 
 import subprocess
 from collections.abc import Callable, Iterator

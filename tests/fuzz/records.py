@@ -28,7 +28,7 @@ from tests.fuzz.oddities import (
 BEGIN_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 HUGE_EACH = 20_000
-"""One record in so many is a megabyte or more."""
+"""One record in this many is a megabyte or more."""
 
 
 class Raw(NamedTuple):

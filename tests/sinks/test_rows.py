@@ -1,4 +1,4 @@
-"""Records that are none of their table: found, told with the reason, the others taken."""
+"""Records that are not of their table: reported with the reason; the others are taken."""
 
 import polars as pl
 import pytest

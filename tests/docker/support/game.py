@@ -28,7 +28,7 @@ Found = Counter[tuple[Any, ...]]
 
 
 def round_of(number: int) -> Iterator[bytes]:
-    """Yield the events of a round; a line that is none is among them."""
+    """Yield the events of a round, with one line that is not an event."""
     shift_ms = number * 90 * _MINUTE_MS
     for move in islice(moves(random.Random(number)), MOVES):
         yield json.dumps({**move, "at": int(str(move["at"])) + shift_ms}).encode()

@@ -42,7 +42,7 @@ def test_a_zombie_whose_output_is_only_of_silence_is_fenced(broker, service):
         assert set(stack.stop().values()) == {0}
         assert [pane["pops"] for pane in stack.results("pops")] == [5]
         assert [pane["moves"] for pane in stack.results("sessions")] == [5]
-        if service == "ingest":  # the zombie's own mark told of a silence of two seconds
+        if service == "ingest":  # the zombie's own mark reported a silence of two seconds
             assert min(silences(stack)) >= IDLE_MS + SESSION_MS // 2
 
 

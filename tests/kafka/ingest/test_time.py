@@ -12,7 +12,7 @@ from tests.kafka.support.ticks import T0, panes, segments, tick, ticks
 
 
 def test_b03_b05_silence_closes_windows_unless_the_source_is_to_wait(broker):
-    """Both pipelines fall silent: one has two empty partitions besides, the other one event."""
+    """Both pipelines fall silent: one also has two empty partitions, the other has one event."""
     waiting = ticks(broker, "waiting", 3, idle_after="2s", when_silent="wait")
     advancing = ticks(broker, "advancing", idle_after="2s")
     with waiting, advancing:

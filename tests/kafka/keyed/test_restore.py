@@ -279,7 +279,7 @@ def test_what_goes_away_between_two_pieces_is_left_out_of_the_rest(stack, monkey
 
 
 def test_what_the_log_knows_of_a_source_is_found_however_far_back(stack, monkeypatch):
-    """One segment has its mark; so many others follow that it takes several steps back."""
+    """One segment has its mark; the search takes several steps back over those that follow."""
     monkeypatch.setattr(past_marks, "_STEP", 3)
     marks = [SourceMark(f"{stack.raw}/0", 0, 7, NEVER_MS, 5, idle=False, silence_ms=0)]
     marks += [SourceMark("others/0", n, n + 1, 0, 0, idle=False, silence_ms=0) for n in range(19)]

@@ -123,7 +123,7 @@ def _window(plan: OperatorPlan) -> tuple[str, ...]:
 def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pane]:
     """Return what a sink holds of each window: the last pane, or the sum of what is discarded.
 
-    Left out is what hangs on cuts or on the wall clock.
+    Fields that depend on cuts or on the wall clock are left out.
     """
     held: dict[tuple[Any, ...], Pane] = {}
     by_clock = plan.operator.name in BY_CLOCK

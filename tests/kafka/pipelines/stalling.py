@@ -1,7 +1,7 @@
 """The pipeline of pops in a process that stands still, where TEST_STALL is set, within a commit.
 
 It stops itself when all output of a commit is on the broker and its offsets are not: ingest in the
-first commit that tells of silence, another service in the first that publishes a pane.
+first commit that reports silence, another service in the first that publishes a pane.
 """
 
 import json

@@ -78,7 +78,7 @@ def test_segments_are_split_to_fit_a_log_with_the_brokers_default_size(broker):
 
 
 def limit(stack: Stack, topic: str, most_bytes: int) -> None:
-    """Let a topic take messages of so many bytes at most."""
+    """Set the largest message that a topic takes, in bytes."""
     size = ConfigEntry(
         "max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET
     )

@@ -1,4 +1,4 @@
-"""Results in a database: killed, locked out, fed what is none of the table."""
+"""Results in a database: killed, locked out, fed records that are not of the table."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""A mirror gives back what was written, or says that it is of no use; never anything else."""
+"""A mirror returns what was written, or reports that it cannot be used; nothing else."""
 
 import os
 import subprocess
