@@ -1,4 +1,4 @@
-"""The core is pure: no clock, I/O, randomness or logging; and no sum whose bits depend on the order.
+"""The core is pure: no clock, I/O, randomness or logging; no sum whose bits depend on the order.
 
 Reads the code of ``tidemark/core`` as trees, so that a comment or a string is never a finding.
 """
@@ -108,7 +108,7 @@ def keeps_any(call: ast.Call) -> bool:
 
 
 def float_sums(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (function, what) of each columnar sum: of floats, its bits would depend on the order."""
+    """Yield (function, what) of each columnar sum: bits of floats depend on the order."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Attribute) and node.attr in FLOAT_SUMS:
             yield function, node.attr
