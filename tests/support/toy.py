@@ -183,7 +183,7 @@ class Balances(Body):
                 pl.Series("start", start_ms), (value * sign).alias("balance"), side=pl.lit(side)
             )
             good.append(kept.filter(pl.Series(~late & ~dead)))
-        frames[self.name] = pl.concat(refused, how="vertical_relaxed")
+        frames[self.name] = pl.concat(refused, how="vertical_relaxed").sort(ORDER)
         return {BALANCES: self._early(pl.concat(good).sort(ORDER), state), **frames}
 
     def _early(self, rows: pl.DataFrame, state: BalanceState) -> pl.DataFrame:

@@ -5,12 +5,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.support.logs import EventLog, event_logs
-from tests.support.operators.families import FAMILIES
+from tests.support.operators.families import FAMILIES, FEWER
 from tests.support.stores import stores
 from tidemark.core.operators.operator import Changes
 from tidemark.core.operators.task import OperatorTask, Output
@@ -45,18 +45,17 @@ def assert_equal(got: Output, wanted: Output) -> None:
         assert got[port].equals(frame), port
 
 
-@pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def small_pieces() -> Iterator[None]:
     """Make snapshots of many pieces, although states are small."""
-    monkeypatch.setattr(blocks, "PIECE_BYTES", 300)
-    monkeypatch.setattr(line_table, "PIECE_LINES", 3)
-
-
-SMALL = settings(suppress_health_check=list(HealthCheck))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "PIECE_BYTES", 300)
+        patch.setattr(line_table, "PIECE_LINES", 3)
+        yield
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@SMALL
+@FEWER
 @given(data=st.data(), log=event_logs())
 def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)
@@ -82,7 +81,7 @@ def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@SMALL
+@FEWER
 @given(data=st.data(), log=event_logs(), store=stores())
 def test_a_snapshot_is_the_state_of_its_moment_and_purges_show_nowhere(
     family: str, data: Any, log: EventLog, store: BlockStore

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.support import toy
@@ -30,7 +31,7 @@ from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, WATERMARK, Segment
 from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.trigger import Trigger, on_close, on_final
 
 _HOUR_MS = 3_600_000
 EARLY = ("rows", "rows", "event_time", "processing_time")
@@ -50,11 +51,14 @@ class Case:
     repeats: bool = False
 
 
+FEWER = settings(max_examples=settings().max_examples // 3)
+"""A third of the examples that a property draws: enough of each of many families."""
+
 Family = Callable[[st.DrawFn, EventLog], Case]
 
 
 def _family(
-    operator: Callable[[Any, tuple[str, ...]], Operator],
+    operator: Callable[[Any, Any], Operator],
     specs: st.SearchStrategy[Any],
     *,
     forgets: bool = True,
@@ -66,14 +70,17 @@ def _family(
 
 
 def _arrival(specs: st.SearchStrategy[Any]) -> Family:
-    return _family(lambda spec, topics: arrival.operator(*spec, topics), specs, forgets=False)
+    def operator(spec: tuple[Any, Any], topics: tuple[str, ...]) -> Any:
+        return arrival.operator(*spec, topics)
+
+    return _family(operator, specs, forgets=False)
 
 
 def _calendar(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw days and weeks over a log whose milliseconds are hours."""
     windows = Calendar(draw(st.sampled_from(("day", "week"))), "Europe/Berlin")
     lateness_ms = draw(st.sampled_from((0, 3, 40))) * _HOUR_MS
-    trigger = draw(st.sampled_from((on_close(), on_final())))
+    trigger: Trigger = on_final() if draw(st.booleans()) else on_close()
     body = WindowAggregate(windows, AGGREGATION, ("key",), COLUMNS, lateness_ms, trigger)
     side = Input(log.topics, ("key",), COLUMNS, frozenset(log.topics))
     return Case(Operator("w", (side,), body), tuple(map(_in_hours, log.segments)))
@@ -130,7 +137,8 @@ def _toy(_draw: st.DrawFn, log: EventLog) -> Case:
 STREAMS = {toy.ORDERS: "t", toy.PAYMENTS: "u"}
 """Of each side of the toy, the topic of a drawn log that it reads."""
 
-TOY = toy.balances(STREAMS, 10)
+TOY_SIZE_MS = 10
+TOY = toy.balances(STREAMS, TOY_SIZE_MS)
 
 
 def toy_segment(segment: Segment) -> Segment:
