@@ -5,6 +5,7 @@ task (task.py) runs it on one log partition, and nothing else does: Kafka servic
 ``tidemark try``, tests and conformance cases share that one way, so their results cannot differ.
 
 A new operator subclasses ``Body``; one on windows of a single input subclasses ``WindowBody``.
+Tests check the contract for every operator in tests/support/operators/families.py.
 See docs/semantics.md, "A segment acts" and "Batches of segments".
 """
 
