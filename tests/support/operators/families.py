@@ -1,7 +1,7 @@
-"""Every family of operators with drawn settings, for what all of them promise.
+"""Every family of operators with drawn settings, for tests of the operator contract.
 
-``FAMILIES`` has of each a function that draws a ``Case`` for a log.  A new kind of operator gets a
-line here, and with it all tests of the operator contract.
+``FAMILIES`` maps the name of a family to a function that draws a ``Case`` for a log.  Add a new
+kind of operator here: all tests of the contract then run it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,18 +41,23 @@ EARLY = ("rows", "rows", "event_time", "processing_time")
 class Case:
     """An operator and a log for it.
 
-    ``forgets``: whether time closes all windows and nothing is kept of them.  ``repeats``: whether
-    a window may come again once the one of the same identity is forgotten.
+    Args:
+        operator: with drawn settings.
+        segments: of the log, with the columns of the operator's inputs.
+        closes: whether time closes all windows.
+        forgets: whether the state is empty once time has closed all windows.
+        repeats: whether a new window may have the identity of one that the state has forgotten.
     """
 
     operator: Operator
     segments: tuple[Segment, ...]
+    closes: bool = True
     forgets: bool = True
     repeats: bool = False
 
 
 FEWER = settings(max_examples=settings().max_examples // 3)
-"""A third of the examples that a property draws: enough of each of many families."""
+"""A third of the usual examples: there are many families, and they share most of their code."""
 
 Family = Callable[[st.DrawFn, EventLog], Case]
 
@@ -61,10 +66,10 @@ def _family(
     operator: Callable[[Any, Any], Operator],
     specs: st.SearchStrategy[Any],
     *,
-    forgets: bool = True,
+    closes: bool = True,
 ) -> Family:
     def case(draw: st.DrawFn, log: EventLog) -> Case:
-        return Case(operator(draw(specs), log.topics), log.segments, forgets)
+        return Case(operator(draw(specs), log.topics), log.segments, closes, forgets=closes)
 
     return case
 
@@ -73,7 +78,7 @@ def _arrival(specs: st.SearchStrategy[Any]) -> Family:
     def operator(spec: tuple[Any, Any], topics: tuple[str, ...]) -> Any:
         return arrival.operator(*spec, topics)
 
-    return _family(operator, specs, forgets=False)
+    return _family(operator, specs, closes=False)
 
 
 def _calendar(draw: st.DrawFn, log: EventLog) -> Case:
