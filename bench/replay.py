@@ -38,7 +38,7 @@ from tidemark.runtime.config import Config
 from tidemark.spark.read.live_position import committed_offsets
 from tidemark.spark.read.ranges import Ranges, resolve
 from tidemark.spark.read.source import kafka_records
-from tidemark.spark.replay.replay import Replay, chosen, slices_for
+from tidemark.spark.replay.replay import Replay, slices_for, with_operators
 from tidemark.spark.session import spark_session
 from tidemark.spark.targets.files import Files
 
@@ -184,7 +184,7 @@ def _tree_cpu_s(root: int) -> float:
 
 
 def _replay(spark: SparkSession, config: Config, plan: Plan, job: str, place: Path) -> None:
-    part = chosen(plan, [job])
+    part = with_operators(plan, [job])
     ranges = resolve(clients.admin(config), part)
     files = Files(str(place / "tidemark"), "bench")
     files.prepare()

@@ -30,7 +30,7 @@ TOGETHER = (
 FIRST = ("test_window_kinds.py", "test_on_spark.py")
 """Modules with a test so long that all other processes would wait for it at the end."""
 
-LONG_IN = {"integration", "replay"}
+LONG_IN = {"kafka", "spark"}
 """Folders with long tests: those of which `make rest` runs what `make test` leaves out."""
 
 

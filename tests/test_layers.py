@@ -5,12 +5,15 @@ other.  Imports inside functions count too: a lazy import is still a dependency.
 """
 
 import ast
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "tidemark"
+PAGE = PACKAGE.parent / "docs/architecture.md"
 
 LAYERS = (
     ("errors", "partition", "schemas"),
@@ -110,3 +113,15 @@ def test_each_folder_says_what_it_is_for(folder):
     assert text
     assert "May import:" in text
     assert "Start with:" in text
+
+
+def test_the_architecture_page_lists_the_layers_and_where_to_start():
+    layers = defaultdict(list)
+    for number, name, start in re.findall(
+        r"^\| (\d+) \| `([a-z.]+)` \|.*\| `([a-zA-Z_./]+)` \|$", PAGE.read_text(), re.MULTILINE
+    ):
+        layers[int(number)].append(name)
+        assert (PACKAGE / start).is_file(), start
+        assert start.startswith(name.replace(".", "/")), f"{name} starts with {start}"
+    assert tuple(map(tuple, layers.values())) == LAYERS
+    assert [*layers] == [*range(1, len(LAYERS) + 1)]

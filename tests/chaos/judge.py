@@ -25,7 +25,7 @@ from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
 from tidemark.ingest.ingest import Counts, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
-from tidemark.local.run import Published
+from tidemark.local.run import OperatorResults
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
 from tidemark.runtime.keyed.encoders import encoder_of
@@ -236,7 +236,7 @@ def _results(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
 
 def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
     """Compare what a sink holds at the end, and the late rows, with those of the raw records."""
-    published = Published(plan)
+    published = OperatorResults(plan)
     for segments in log.values():
         task = OperatorTask(plan.operator)
         for segment in segments:

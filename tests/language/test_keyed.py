@@ -116,8 +116,8 @@ def test_an_output_whose_topics_are_taken_is_refused(name):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"so far": col("at")}, "column 'so far' is no Avro name; use format='json'"),
-        ({"day": col("at").cast(pl.Date)}, "Avro results hold no Date; use format='json'"),
+        ({"so far": col("at")}, "column 'so far' is not a valid Avro name; use format='json'"),
+        ({"day": col("at").cast(pl.Date)}, "Avro results cannot hold Date; use format='json'"),
     ],
 )
 def test_what_avro_cannot_hold_is_refused_for_avro_alone(columns, message):

@@ -138,5 +138,5 @@ def test_avro_refuses_lists_of_what_it_does_not_know():
     columns = {"at": pl.Datetime("ms")}
     aggregation = Aggregation({"all": aggregates.collect("at")}, columns)
 
-    with pytest.raises(PipelineError, match="Avro results hold no Datetime"):
+    with pytest.raises(PipelineError, match="Avro results cannot hold Datetime"):
         record_schema("t", pane_port((), {}, aggregation.types))

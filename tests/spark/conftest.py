@@ -42,7 +42,7 @@ def spark():
 
 @pytest.fixture
 def sessions(spark):
-    """What starts Spark, for those who ask for it."""
+    """A function that yields the session of the folder, in place of a new one."""
 
     @contextmanager
     def started():

@@ -89,15 +89,15 @@ def test_archive_and_topic_are_one_history(archived, sessions, slices):
     ).values():
         deleted.result()
 
-    with pytest.raises(StateError, match="offset 0 is wanted, the first there is"):
+    with pytest.raises(StateError, match="offset 0 is gone, the topic begins at"):
         diff(stack.config, stack.plan, _no_spark, slices)
-    compared = diff(stack.config, stack.plan, sessions, slices, archive=place)
+    result = diff(stack.config, stack.plan, sessions, slices, archive=place)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.left for topic in compared.topics) > 20
+    assert result.equal, "\n".join(diff_lines(result))
+    assert sum(topic.left for topic in result.topics) > 20
 
     _remove_one(Archive(place), stack.plan.logs[0].topic)
-    with pytest.raises(StateError, match=r"offset \d+ is wanted, .* The archive .* has \d+ to \d+"):
+    with pytest.raises(StateError, match=r"offset \d+ is gone, .* The archive .* has \d+ to \d+"):
         diff(stack.config, stack.plan, _no_spark, slices, archive=place)
 
 

@@ -25,28 +25,28 @@ from tidemark.spark.replay.replay import Replay, one_line_errors
 Log = dict[tuple[Partition, int], Segment]
 
 
-def remade(stack: Stack, plan: Plan, spark) -> tuple[Log, Log]:
-    """Return the log as it is, and as ingest makes it of the raw topics, by place."""
+def logs_of(stack: Stack, plan: Plan, spark) -> tuple[Log, Log]:
+    """Return the log as it is, and as ingest builds it from the raw topics again."""
     ranges = resolve(stack.admin, plan)
     replays = (Replay(plan, ranges), Replay(plan, ranges, raw=Raw.of(stack.admin, plan)))
-    there, made = (
+    logged, built = (
         {
             (Partition(row.topic, row.partition), row.offset): decode_segment(bytes(row.value))
             for row in replay.segments(spark, stack.config).collect()
         }
         for replay in replays
     )
-    return there, made
+    return logged, built
 
 
 def test_an_unchanged_program_gives_the_identical_log(kinds, spark):
-    there, made = remade(kinds, kinds.plan, spark)
+    logged, built = logs_of(kinds, kinds.plan, spark)
 
-    assert len(there) > 10
-    assert any(mark.idle for segment in there.values() for mark in segment.sources)
-    assert made.keys() == there.keys()
-    for place, segment in there.items():
-        again = made[place]
+    assert len(logged) > 10
+    assert any(mark.idle for segment in logged.values() for mark in segment.sources)
+    assert built.keys() == logged.keys()
+    for place, segment in logged.items():
+        again = built[place]
         assert replace(again, streams={}) == replace(segment, streams={}), place
         assert again.streams.keys() == segment.streams.keys(), place
         for name, rows in segment.streams.items():
@@ -59,21 +59,21 @@ def test_a_changed_program_gets_the_same_cuts_and_silences(kinds, spark):
     (source,) = slower.sources
     assert isinstance(source.watermark, Bounded)
     later = replace(source, watermark=replace(source.watermark, delay_ms=60_000))
-    there, made = remade(kinds, replace(slower, sources=(later,)), spark)
+    logged, built = logs_of(kinds, replace(slower, sources=(later,)), spark)
 
-    assert made.keys() == there.keys()
-    assert _said(made) == _said(there)
-    rows = [pl.concat(_rows(log)) for log in (there, made)]
+    assert built.keys() == logged.keys()
+    assert _marks(built) == _marks(logged)
+    rows = [pl.concat(_rows(log)) for log in (logged, built)]
     assert rows[0].height == rows[1].height > 1000
     assert not rows[0]["@watermark"].equals(rows[1]["@watermark"])
 
 
-def _said(log: Log) -> dict[tuple[Partition, int], list[object]]:
-    """Return what sources say in each segment, but for their watermarks."""
+def _marks(log: Log) -> dict[tuple[Partition, int], list[object]]:
+    """Return the marks of sources in each segment, without their watermarks."""
     marks = {place: segment.sources for place, segment in log.items()}
     return {
-        place: [replace(m, watermark_before_ms=0, watermark_ms=0) for m in said]
-        for place, said in marks.items()
+        place: [replace(m, watermark_before_ms=0, watermark_ms=0) for m in of_segment]
+        for place, of_segment in marks.items()
     }
 
 
@@ -87,13 +87,13 @@ def _rows(log: Log) -> list[pl.DataFrame]:
 
 @pytest.mark.long
 def test_results_made_from_raw_topics_equal_live(game, sessions):
-    compared = diff(game.config, game.plan, sessions, 2, from_raw=True)
+    result = diff(game.config, game.plan, sessions, 2, from_raw=True)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.left for topic in compared.topics) > 20
+    assert result.equal, "\n".join(diff_lines(result))
+    assert sum(topic.left for topic in result.topics) > 20
 
 
-def test_raw_records_that_are_gone_are_named(broker, spark):
+def test_the_error_names_raw_records_that_are_gone(broker, spark):
     with Stack(broker, "gone") as stack:
         stack.start("ingest")
         stack.produce((0, None, move("ada", at)) for at in range(0, 60_000, 10_000))
@@ -102,15 +102,15 @@ def test_raw_records_that_are_gone_are_named(broker, spark):
         raw = stack.raw
         for deleted in stack.admin.delete_records([TopicPartition(raw, 0, 3)]).values():
             deleted.result()
-        wanted = rf"{raw}/0: offset 0 is wanted, the first there is 3"
+        wanted = rf"{raw}/0: offset 0 is gone, the topic begins at 3"
         with pytest.raises(StateError, match=wanted), one_line_errors():
-            remade(stack, stack.plan, spark)
+            logs_of(stack, stack.plan, spark)
 
 
-def test_what_raw_topics_do_not_tell_is_refused(game):
+def test_raw_topics_that_cannot_rebuild_the_log_are_refused(game):
     (source,) = game.plan.sources
-    unknown = replace(source, topic="nobody-made-it")
-    with pytest.raises(ConfigurationError, match="topic nobody-made-it does not exist"):
+    unknown = replace(source, topic="absent")
+    with pytest.raises(ConfigurationError, match="topic absent does not exist"):
         Raw.of(game.admin, replace(game.plan, sources=(unknown,)))
 
     clocked = replace(source, event_time=INGEST_TIME)

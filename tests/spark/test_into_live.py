@@ -16,7 +16,7 @@ from tidemark.spark.read.live_position import result_topics
 from tidemark.spark.read.ranges import as_json, resolve
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.replay.handover import HandOver
-from tidemark.spark.replay.jobs import Span, diff, into_live
+from tidemark.spark.replay.jobs import ReplayInput, diff, into_live
 
 Published = dict[tuple[str, str], list[bytes | None]]
 
@@ -57,8 +57,8 @@ def pops(begin: int, end: int) -> Iterator[tuple[int, None, bytes]]:
 
 @pytest.mark.long
 def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, sessions):
-    before, span = published(kinds), Span(to_offsets=kinds.first_third)
-    done = into_live(kinds.config, kinds.plan, span, sessions, 3, delete_results=True)
+    before, replay_input = published(kinds), ReplayInput(to_offsets=kinds.first_third)
+    result = into_live(kinds.config, kinds.plan, replay_input, sessions, 3, delete_results=True)
     by_spark = sum(map(len, published(kinds).values()))
 
     kinds.start("windowing", "sessions")
@@ -68,7 +68,7 @@ def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, se
     after = published(kinds)
     assert after.keys() == before.keys()
     assert [name for name in before if after[name] != before[name]] == []
-    assert len(done.outcomes) == 6
+    assert len(result.outcomes) == 6
     assert 100 < by_spark < sum(map(len, before.values())) - 100
 
 
@@ -101,8 +101,8 @@ def test_a_program_that_parses_otherwise_takes_over_from_raw_topics(broker, sess
         assert set(old.stop().values()) == {0}
 
     with reparsed(broker, "reparsed", "sent") as new, reparsed(broker, "sent", "sent") as twin:
-        span = Span(from_raw=True)
-        into_live(new.config, new.plan, span, sessions, 2, delete_results=True)
+        replay_input = ReplayInput(from_raw=True)
+        into_live(new.config, new.plan, replay_input, sessions, 2, delete_results=True)
         by_spark = len(new.results("moves"))
         new.start()
         new.produce(moves(200, 300))
@@ -115,8 +115,8 @@ def test_a_program_that_parses_otherwise_takes_over_from_raw_topics(broker, sess
         assert 20 < by_spark < len(new.results("moves"))
         assert final(new) == final(twin)
         assert len(final(new)[1]) > 20
-        compared = diff(new.config, new.plan, sessions, 1, from_raw=True)
-        assert compared.equal, "\n".join(diff_lines(compared))
+        result = diff(new.config, new.plan, sessions, 1, from_raw=True)
+        assert result.equal, "\n".join(diff_lines(result))
         assert not diff(new.config, new.plan, sessions, 1).equal
 
 
@@ -125,37 +125,42 @@ def test_a_hand_over_from_raw_topics_waits_for_ingest(played):
     played.await_partitions()
     with pytest.raises(ConfigurationError, match=r"group played\.ingest has members"):
         into_live(
-            played.config, played.plan, Span(from_raw=True), _no_spark, 1, delete_results=True
+            played.config,
+            played.plan,
+            ReplayInput(from_raw=True),
+            _no_spark,
+            1,
+            delete_results=True,
         )
     played.stop("ingest")
 
 
-def test_a_log_that_ingest_never_wrote_cannot_be_made_again(played):
+def test_a_log_that_ingest_never_wrote_cannot_be_built_again(played):
     ranges = resolve(played.admin, played.plan)
     nothing = ranges.to(ranges.begins)
     job = HandOver(
         played.config, played.admin, played.plan, nothing, raw=Raw.of(played.admin, played.plan)
     )
-    with pytest.raises(ConfigurationError, match="so nothing tells how ingest cut"):
+    with pytest.raises(ConfigurationError, match="so the cuts of ingest are unknown"):
         job.check()
 
 
-def test_services_that_run_are_in_the_way(played):
+def test_a_hand_over_is_refused_while_services_run(played):
     played.start("sessions")
     played.await_partitions()
     with pytest.raises(ConfigurationError, match=r"group played\.sessions has members"):
-        into_live(played.config, played.plan, Span(), _no_spark, 1, delete_results=True)
+        into_live(played.config, played.plan, ReplayInput(), _no_spark, 1, delete_results=True)
     played.stop()
 
 
-def test_results_that_are_there_are_not_written_again(played):
+def test_a_hand_over_is_refused_while_results_exist(played):
     with pytest.raises(ConfigurationError, match="has results: a hand-over would write them"):
-        into_live(played.config, played.plan, Span(), _no_spark, 1)
+        into_live(played.config, played.plan, ReplayInput(), _no_spark, 1)
 
 
 @pytest.mark.long
 def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
-    before, span = published(played), Span(to_offsets=middle(played))
+    before, replay_input = published(played), ReplayInput(to_offsets=middle(played))
 
     def fails(*_: object) -> None:
         raise StateError("the driver was killed")
@@ -163,7 +168,7 @@ def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(HandOver, "_commit", fails)
         with pytest.raises(StateError, match="driver was killed"):
-            into_live(played.config, played.plan, span, sessions, 2, delete_results=True)
+            into_live(played.config, played.plan, replay_input, sessions, 2, delete_results=True)
     by_spark = published(played)
     played.start("windowing")
     refused = "a hand-over from Spark is under way"
@@ -172,16 +177,16 @@ def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
     played.kill("windowing")
     assert published(played) == by_spark
 
-    done = into_live(played.config, played.plan, span, sessions, 1)
-    assert len(done.outcomes) == 2 * len({at.log for at in done.outcomes})
+    outcomes = into_live(played.config, played.plan, replay_input, sessions, 1).outcomes
+    assert len(outcomes) == 2 * len({outcome.log for outcome in outcomes})
     assert published(played) == by_spark
     played.start("windowing", "sessions")
     caught_up(played)
     assert set(played.stop().values()) == {0}
 
     assert published(played) == before
-    compared = diff(played.config, played.plan, sessions, 1)
-    assert compared.equal, "\n".join(diff_lines(compared))
+    result = diff(played.config, played.plan, sessions, 1)
+    assert result.equal, "\n".join(diff_lines(result))
 
 
 def _no_spark():

@@ -9,7 +9,7 @@ from tests.kafka.support.stack import Replica, Stack, last_panes, move, wait_unt
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
 from tidemark.spark.replay.jobs import diff
-from tidemark.spark.services.driver import Stream, release
+from tidemark.spark.services.driver import MicroBatchDriver, release
 
 SPARK = {"TIDEMARK_SPARK_MASTER": "local[2]", "TIDEMARK_SPARK_MEMORY": "512m"}
 
@@ -96,7 +96,7 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
         both(stacks, 23, 3)
         refused(stack, "ingest", "windowing")
 
-        second = Stream(stack.config, stack.admin, stack.plan, with_ingest=True)
+        second = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
         second.claim()
         await_more(stack, "results of the second driver", lambda: second.batch(spark))
         release(stack.config, stack.plan)
@@ -108,8 +108,8 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
             assert set(each.stop().values()) == {0}
 
         for from_raw in (False, True):
-            compared = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
-            assert compared.equal, "\n".join(diff_lines(compared))
+            result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
+            assert result.equal, "\n".join(diff_lines(result))
         dead = [(row["partition"], row["offset"]) for row in stack.results("dead-letters")]
         assert len(dead) == len(set(dead)) == 30
         assert late_rows(stack) == late_rows(twin)
@@ -123,16 +123,16 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
 def test_a_source_that_is_silent_on_spark_lets_windows_close(broker, sessions, spark, monkeypatch):
     monkeypatch.setenv("TEST_IDLE_AFTER", "1s")
     with Stack(broker, "silent", 2) as stack:
-        stream = Stream(stack.config, stack.admin, stack.plan, with_ingest=True)
-        stream.claim()
+        driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
+        driver.claim()
         stack.produce((0, None, move("ada", at)) for at in range(0, 60_000, 2_000))
 
         def closed() -> bool:
-            stream.batch(spark)
+            driver.batch(spark)
             return len(stack.results("pops")) == 6
 
         wait_until(closed, "the last window")
         release(stack.config, stack.plan)
-        compared = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
+        result = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
+    assert result.equal, "\n".join(diff_lines(result))

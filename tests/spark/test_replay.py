@@ -16,35 +16,35 @@ from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, offsets
-from tidemark.spark.replay.jobs import Span, diff, diff_folders, replay
-from tidemark.spark.work import Period
+from tidemark.spark.replay.jobs import ReplayInput, diff, diff_folders, replay
+from tidemark.spark.work import EventTimeRange
 
 
 @pytest.mark.parametrize("slices", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
-    compared = diff(kinds.config, kinds.plan, sessions, slices)
+    result = diff(kinds.config, kinds.plan, sessions, slices)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    topics = {topic.topic: topic for topic in compared.topics}
+    assert result.equal, "\n".join(diff_lines(result))
+    topics = {topic.topic: topic for topic in result.topics}
     assert all(topics[each.results.topic].left > 0 for each in kinds.plan.operators)
     assert sum(topics[each.port("late").topic].left for each in kinds.plan.operators) > 100
-    assert all(topic.left == topic.right for topic in compared.topics)
+    assert all(topic.left == topic.right for topic in result.topics)
 
 
 @pytest.mark.parametrize("name", [pytest.param("sensors", marks=pytest.mark.long), "hashtags"])
 def test_a_replay_of_the_examples_equals_live(broker, sessions, name):
     with Example(broker, name) as stack:
         stack.play(RECORDS)
-        compared = diff(stack.config, stack.plan, sessions, None)
+        result = diff(stack.config, stack.plan, sessions, None)
 
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert sum(topic.left for topic in compared.topics) > 20
+    assert result.equal, "\n".join(diff_lines(result))
+    assert sum(topic.left for topic in result.topics) > 20
 
 
 def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
     folder = tmp_path / "results"
 
-    done = replay(game.config, game.plan, Span(), f"parquet:{folder}", sessions, 2)
+    result = replay(game.config, game.plan, ReplayInput(), f"parquet:{folder}", sessions, 2)
 
     pops = game.results("pops-per-minute")
     read = pl.read_parquet(folder / "pops-per-minute" / "panes" / "*.parquet")
@@ -57,7 +57,7 @@ def test_a_replay_to_files_has_every_column_of_live(game, sessions, tmp_path):
         sorted(map(_shown, live_late))
     )
     assert json.loads((folder / "_SUCCESS").read_text())["fingerprint"] == game.plan.fingerprint
-    assert f"{len(live_late)} late, {len(pops)} panes" in next(replay_lines(game.plan, done))
+    assert f"{len(live_late)} late, {len(pops)} panes" in next(replay_lines(game.plan, result))
 
 
 def _shown(row: dict[str, Any]) -> str:
@@ -68,26 +68,26 @@ def test_a_folder_with_something_in_it_is_left_alone(game, sessions, tmp_path):
     (tmp_path / "mine").write_text("x")
 
     with pytest.raises(ConfigurationError, match="is not empty"):
-        replay(game.config, game.plan, Span(), f"parquet:{tmp_path}", sessions, 1)
+        replay(game.config, game.plan, ReplayInput(), f"parquet:{tmp_path}", sessions, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_a_replay_to_topics_writes_what_live_wrote(game, sessions):
-    replay(game.config, game.plan, Span(), "topics", sessions, 1)
+    replay(game.config, game.plan, ReplayInput(), "topics", sessions, 1)
 
     for each in game.plan.operators:
         for live in each.topics:
             assert sorted(game.committed(f"{live}.replay")) == sorted(game.committed(live))
     with pytest.raises(ConfigurationError, match="holds an earlier replay: delete it first"):
-        replay(game.config, game.plan, Span(), "topics", sessions, 1)
+        replay(game.config, game.plan, ReplayInput(), "topics", sessions, 1)
 
 
 def test_a_replay_of_a_period_has_its_windows_alone(game, sessions, tmp_path):
     every = game.results("pops-per-minute")
     minute = sorted(pane["start"] for pane in every)[len(every) // 2]
-    span = Span(period=Period(minute, minute + 60_000))
+    replay_input = ReplayInput(event_times=EventTimeRange(minute, minute + 60_000))
 
-    replay(game.config, game.plan, span, f"parquet:{tmp_path / 'minute'}", sessions, 1)
+    replay(game.config, game.plan, replay_input, f"parquet:{tmp_path / 'minute'}", sessions, 1)
 
     read = pl.read_parquet(tmp_path / "minute" / "pops-per-minute" / "panes" / "*.parquet")
     assert set(read["start"]) == {minute}
@@ -111,17 +111,17 @@ def changed() -> Pipeline:
 
 
 def test_a_changed_pipeline_is_caught(game, sessions):
-    compared = diff(game.config, changed().plan(), sessions, 1)
+    result = diff(game.config, changed().plan(), sessions, 1)
 
-    assert not compared.equal
-    differ = {topic.topic for topic in compared.topics if topic.different}
+    assert not result.equal
+    differ = {topic.topic for topic in result.topics if topic.different}
     assert differ == {"game.pops-per-minute"}
-    first = compared.differences[0]
+    first = result.differences[0]
     live, replayed = (json.loads(side[0].value) for side in (first.only_left, first.only_right))
     assert json.loads(first.key) == [live["player"], live["start"]]
     assert live["score"] > replayed["score"]
     assert {**live, "score": 0} == {**replayed, "score": 0}
-    lines = list(diff_lines(compared))
+    lines = list(diff_lines(result))
     assert lines[-1].startswith("likely cause: the pipeline is not the one that made the live")
     assert any(line.startswith("  live    {") for line in lines)
 
@@ -129,7 +129,7 @@ def test_a_changed_pipeline_is_caught(game, sessions):
 @pytest.mark.long
 def test_results_of_two_programs_are_compared(game, sessions, tmp_path):
     for name, plan in {"old": game.plan, "same": game.plan, "new": changed().plan()}.items():
-        replay(game.config, plan, Span(), f"parquet:{tmp_path / name}", sessions, 1)
+        replay(game.config, plan, ReplayInput(), f"parquet:{tmp_path / name}", sessions, 1)
     old, same, new = (f"parquet:{tmp_path / name}" for name in ("old", "same", "new"))
 
     equal, different = diff_folders(old, same, sessions), diff_folders(old, new, sessions)
@@ -169,7 +169,9 @@ def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions,
     assert producer.flush(10) == 0
 
     with pytest.raises(StateError, match=rf"^{log}/1, offset \d+: Segment: 10 bytes"):
-        replay(damaged.config, damaged.plan, Span(), f"parquet:{tmp_path / 'new'}", sessions, 1)
+        replay(
+            damaged.config, damaged.plan, ReplayInput(), f"parquet:{tmp_path / 'new'}", sessions, 1
+        )
     assert not list((tmp_path / "new").iterdir())
 
 
@@ -181,7 +183,7 @@ def test_deleted_records_stop_a_replay_before_spark_starts(damaged):
         deleted.result()
     assert offsets(damaged.admin, [log], EARLIEST)[log] == 2
 
-    with pytest.raises(StateError, match=rf"^{log}: offset 0 is wanted, the first there is 2"):
+    with pytest.raises(StateError, match=rf"^{log}: offset 0 is gone, the topic begins at 2"):
         diff(damaged.config, damaged.plan, _no_spark, 1)
 
 

@@ -1,4 +1,4 @@
-"""Slices of a log partition: whoever shares it, the results are those of the whole."""
+"""Key-group slices of a log partition: together they have the results of the whole."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -20,8 +20,8 @@ from tidemark.runtime.keyed.restore import _joined as joined_pieces
 from tidemark.serde.segments import encode_segment
 from tidemark.spark import work
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
-from tidemark.spark.read.segment_rows import Piece
-from tidemark.spark.read.slices import most_slices, sliced, slices_of
+from tidemark.spark.read.segment_rows import SegmentRow
+from tidemark.spark.read.slices import most_slices, slice_segment, slices_of
 
 LOG = "kinds.by-who.log"
 
@@ -57,13 +57,13 @@ def valued(segments: list[Segment], first: int = 0) -> list[tuple[int, bytes]]:
 
 
 def messages(plan, segments: list[Segment], at_once: int = 1) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield topic, key and value of all that a unit publishes, of so many segments at once."""
-    unit = LogReplay(plan, Partition(LOG, 0))
+    """Yield topic, key and value of all results; a batch has ``at_once`` segments."""
+    replay = LogReplay(plan, Partition(LOG, 0))
     log = valued(segments)
     for first in range(0, len(log), at_once):
-        for given in unit.take(log[first : first + at_once]):
-            for each in given.plan.published:
-                rows = given.output.frames[each.port.name]
+        for output in replay.take(log[first : first + at_once]):
+            for each in output.plan.published:
+                rows = output.frames[each.port.name]
                 encoder: Any = encoder_of(each)
                 keys, values = encoder.encode(rows)
                 yield from ((each.topic, *pair) for pair in zip(keys, values, strict=True))
@@ -77,9 +77,9 @@ def by_key(found: Iterator[tuple[str, bytes, bytes]]) -> dict[tuple[str, str], l
     return keyed
 
 
-def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segments):
+def test_every_operator_publishes_for_slices_what_it_publishes_for_the_whole(plan, segments):
     whole = by_key(messages(plan, segments))
-    cut = [sliced(segment, ["who"], 2, 5) for segment in segments]
+    cut = [slice_segment(segment, ["who"], 2, 5) for segment in segments]
     of_slices = [by_key(messages(plan, [parts[s] for parts in cut])) for s in range(5)]
 
     assert sum(map(len, of_slices)) == len(whole) > 100
@@ -87,7 +87,9 @@ def test_every_operator_gives_of_slices_what_it_gives_of_the_whole(plan, segment
 
 
 @pytest.mark.parametrize("at_once", [3, 1_000])
-def test_every_operator_gives_of_segments_together_what_it_gives_of_each(plan, segments, at_once):
+def test_every_operator_publishes_for_a_batch_what_it_publishes_for_each_segment(
+    plan, segments, at_once
+):
     alone = by_key(messages(plan, segments))
     together = by_key(messages(plan, segments, at_once))
     assert len(together) == len(alone) > 100
@@ -95,36 +97,34 @@ def test_every_operator_gives_of_segments_together_what_it_gives_of_each(plan, s
 
 
 @pytest.mark.parametrize(("each_s", "most"), [(0.0, 1024), (0.125, 24), (40.0, 1)])
-def test_portions_are_so_few_segments_that_their_work_is_a_small_part_of_the_timeout(
-    monkeypatch, each_s, most
-):
+def test_the_work_on_a_batch_takes_a_small_part_of_the_timeout(monkeypatch, each_s, most):
     now_s = 0.0
     monkeypatch.setattr(work, "monotonic", lambda: now_s)
-    pieces = (Piece(Partition(LOG, 0), 0, offset, b"value") for offset in range(5_000))
+    rows = (SegmentRow(Partition(LOG, 0), 0, offset, b"value") for offset in range(5_000))
     sizes, offsets = [], []
-    for values in work.in_portions(pieces, 30_000):
+    for values in work.in_short_batches(rows, 30_000):
         now_s += each_s * len(values)
         sizes.append(len(values))
         offsets += [offset for offset, _ in values]
     assert offsets == list(range(5_000))
-    # The first are few, and until it is known what they take each is at most twice the last.
+    # The first batches are small; until their duration is known, each is at most twice the last.
     assert sizes[0] == 16
     assert all(later <= 2 * size for size, later in pairwise(sizes))
     assert most <= max(sizes[2:]) <= 2 * most
 
 
-def test_what_is_given_names_the_segment_that_gave_it(plan, segments):
+def test_output_names_the_segment_that_published_it(plan, segments):
     alone, together = LogReplay(plan, Partition(LOG, 0)), LogReplay(plan, Partition(LOG, 0))
     values = valued(segments)
-    wanted = offsets_of(given for value in values for given in alone.take([value]))
+    wanted = offsets_of(output for value in values for output in alone.take([value]))
     assert offsets_of(together.take(values)) == wanted
     assert together.counts() == alone.counts()
 
 
-def offsets_of(given: Iterable[SegmentOutput]) -> dict[str, tuple[list[int], list[int]]]:
+def offsets_of(outputs: Iterable[SegmentOutput]) -> dict[str, tuple[list[int], list[int]]]:
     """Gather the offsets of panes and of late rows by operator."""
     found: dict[str, tuple[list[int], list[int]]] = {}
-    for each in given:
+    for each in outputs:
         panes, late = found.setdefault(each.plan.operator.name, ([], []))
         panes += each.offsets["panes"].tolist()
         late += each.offsets["late"].tolist()
@@ -133,7 +133,7 @@ def offsets_of(given: Iterable[SegmentOutput]) -> dict[str, tuple[list[int], lis
 
 def test_a_slice_has_all_marks_and_its_rows_in_order(segments):
     for segment in segments:
-        parts = sliced(segment, ["who"], 2, 3)
+        parts = slice_segment(segment, ["who"], 2, 3)
 
         assert all(part.sources == segment.sources for part in parts)
         assert sum(part.height for part in parts) == segment.height
@@ -169,25 +169,25 @@ def test_a_damaged_segment_is_named_by_its_offset(plan):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_snapshots_of_slices_go_on_together_as_the_whole(plan, segments, together):
+def test_snapshots_of_slices_restore_the_state_of_the_whole(plan, segments, together):
     half, slices = len(segments) // 2, 3
-    cut = [sliced(segment, ["who"], 2, slices) for segment in segments[:half]]
-    units = [LogReplay(plan, Partition(LOG, 0), index) for index in range(slices)]
+    cut = [slice_segment(segment, ["who"], 2, slices) for segment in segments[:half]]
+    replays = [LogReplay(plan, Partition(LOG, 0), index) for index in range(slices)]
     whole, joined = LogReplay(plan, Partition(LOG, 0)), LogReplay(plan, Partition(LOG, 0))
     list(whole.take(valued(segments[:half])))
-    for unit in units:
-        list(unit.take(valued([parts[unit.slice] for parts in cut])))
+    for replay in replays:
+        list(replay.take(valued([parts[replay.slice] for parts in cut])))
 
     for index, task in enumerate(joined._task.tasks):
-        parts = [unit._task.tasks[index] for unit in units]
+        parts = [replay._task.tasks[index] for replay in replays]
         pieces = [piece for part in parts for piece in part.snapshot()]
         merged = [joined_pieces(pieces)] if together else pieces
         task.restore(merged, parts[0].clocks.state(), 0)
         task.state.validate()
 
     for value in valued(segments[half:], half):
-        wanted = {given.plan.operator.name: given.output for given in whole.take([value])}
-        for given in joined.take([value]):
-            name = given.plan.operator.name
-            assert given.output["panes"].equals(wanted[name]["panes"]), name
-            assert given.output["late"].equals(wanted[name]["late"])
+        wanted = {output.plan.operator.name: output.frames for output in whole.take([value])}
+        for output in joined.take([value]):
+            name = output.plan.operator.name
+            assert output.frames["panes"].equals(wanted[name]["panes"]), name
+            assert output.frames["late"].equals(wanted[name]["late"])

@@ -12,19 +12,19 @@ from tidemark.commands.replay_view import diff_lines
 from tidemark.partition import Partition
 from tidemark.spark.read.live_position import committed_offsets
 from tidemark.spark.replay.jobs import diff
-from tidemark.spark.services.driver import Stream, release
+from tidemark.spark.services.driver import MicroBatchDriver, release
 
 
-def claimed(stack: Stack) -> Stream:
+def claimed(stack: Stack) -> MicroBatchDriver:
     """Return a driver, of ingest too, that the pipeline's offsets are given to."""
-    stream = Stream(stack.config, stack.admin, stack.plan, with_ingest=True)
-    stream.claim()
-    return stream
+    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
+    driver.claim()
+    return driver
 
 
-def work_until(stream: Stream, spark, happened: Callable[[], bool], what: str) -> None:
+def work_until(driver: MicroBatchDriver, spark, happened: Callable[[], bool], what: str) -> None:
     def there() -> bool:
-        stream.batch(spark)
+        driver.batch(spark)
         return happened()
 
     wait_until(there, what, 120)
@@ -34,21 +34,21 @@ def work_until(stream: Stream, spark, happened: Callable[[], bool], what: str) -
 def test_a_partition_far_ahead_waits_for_the_slowest_on_spark_too(broker, spark, monkeypatch):
     """As tests/kafka/ingest/test_time.py has it with services; a batch is what it may overshoot."""
     count, step_ms, most = 6_000, 1_000, 2_000
-    monkeypatch.setattr("tidemark.spark.services.ingest_stream._MOST_ALIGNED", most)
+    monkeypatch.setattr("tidemark.spark.services.ingest_driver._MOST_ALIGNED", most)
     with ticks(broker, "together", 2, size="10m", idle_after="1h", max_drift="5m") as stack:
-        stream = claimed(stack)
+        driver = claimed(stack)
         stack.produce((0, None, tick(T0 + step_ms * i)) for i in range(count))
         stack.produce([(1, None, tick(T0, k="b"))])
-        work_until(stream, spark, lambda: len(segments(stack)) > 0, "the first segments")
+        work_until(driver, spark, lambda: len(segments(stack)) > 0, "the first segments")
         for _ in range(3):
-            stream.batch(spark)
+            driver.batch(spark)
         ahead, slow = (Partition(stack.raw, number) for number in (0, 1))
         read = committed_offsets(stack.config, stack.plan.group("ingest"), [ahead, slow])
         assert read == {ahead: most, slow: 1}
 
         stack.produce((1, None, tick(T0 + 60_000 * i, k="b")) for i in range(1, 101))
         stack.produce((p, None, tick(T0 + 6_600_000, k="_flush")) for p in (0, 1))
-        work_until(stream, spark, lambda: len(panes(stack)) >= 21, "all windows")
+        work_until(driver, spark, lambda: len(panes(stack)) >= 21, "all windows")
         of_ahead = [("a", start, 600, 600) for start in range(0, 6_000, 600)]
         of_slow = [("b", start, 10, 10) for start in range(0, 6_000, 600)]
         assert sorted(panes(stack)) == [*of_ahead, *of_slow, ("b", 6_000, 1, 1)]
@@ -59,14 +59,14 @@ def test_a_partition_far_ahead_waits_for_the_slowest_on_spark_too(broker, spark,
 def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
     """One with records, an old one among them, and one with none; then it goes to services."""
     with ticks(broker, "grown", idle_after="2s", when_silent="wait") as stack:
-        stream = claimed(stack)
+        driver = claimed(stack)
         stack.produce((0, None, tick(T0 + at)) for at in (1_000, 32_000))
-        work_until(stream, spark, lambda: panes(stack) == [("a", 0, 1, 1)], "the first window")
+        work_until(driver, spark, lambda: panes(stack) == [("a", 0, 1, 1)], "the first window")
         stack.admin.create_partitions([NewPartitions(stack.raw, 3)])[stack.raw].result()
         stack.produce((1, None, tick(T0 + at, v=10)) for at in (5_000, 35_000))
-        work_until(stream, spark, lambda: len(stack.results("out.late")) == 1, "the late row")
+        work_until(driver, spark, lambda: len(stack.results("out.late")) == 1, "the late row")
         stack.produce((p, None, tick(T0 + 50_000)) for p in (0, 1))
-        work_until(stream, spark, lambda: len(panes(stack)) == 2, "the window of both")
+        work_until(driver, spark, lambda: len(panes(stack)) == 2, "the window of both")
         assert panes(stack)[1] == ("a", 30, 2, 11)
         (late,) = stack.results("out.late")
         assert (late["partition"], late["offset"]) == (1, 0)
@@ -84,5 +84,5 @@ def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
         first = {m.source: m.first_offset for s in reversed(segments(stack)) for m in s.sources}
         assert first == {f"{stack.raw}/{number}": 0 for number in range(4)}
         for from_raw in (False, True):
-            compared = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
-            assert compared.equal, "\n".join(diff_lines(compared))
+            result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
+            assert result.equal, "\n".join(diff_lines(result))

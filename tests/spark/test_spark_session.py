@@ -12,7 +12,7 @@ with spark_session("local[1]", memory="512m"):
 """
 
 
-def test_a_jvm_that_does_not_start_is_told_of_in_its_own_words():
+def test_the_error_of_a_jvm_that_does_not_start_is_its_own():
     refused = subprocess.run(
         [sys.executable, "-c", START],
         env={**os.environ, "SPARK_SUBMIT_OPTS": "--add-modules=there.is.none"},

@@ -60,8 +60,8 @@ def test_live_gives_what_a_trial_expects(trials, trial):
 
 
 def test_a_replay_of_the_trials_from_their_raw_topics_equals_live(trials, sessions):
-    compared = diff(trials.config, trials.plan, sessions, 1, from_raw=True)
-    assert compared.equal, "\n".join(diff_lines(compared))
-    assert {t.topic.rpartition(".")[2] for t in compared.topics if t.left} > {
+    result = diff(trials.config, trials.plan, sessions, 1, from_raw=True)
+    assert result.equal, "\n".join(diff_lines(result))
+    assert {t.topic.rpartition(".")[2] for t in result.topics if t.left} > {
         trial.lower() for trial in NAMES
     }

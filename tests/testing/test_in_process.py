@@ -66,7 +66,7 @@ def test_a_lost_state_is_noticed(run):
         (lambda run: run.send("steps-moves", move("a", 1), partition=1), "has no partition 1"),
         (lambda run: run.expect_panes("pop"), "no output 'pop': steps has pops"),
         (lambda run: run.crash("sessions"), "no service 'sessions': steps needs ingest, windowing"),
-        (lambda run: run.restart("ingest"), r"restart\('ingest'\): it runs"),
+        (lambda run: run.restart("ingest"), r"restart\('ingest'\): the service is running"),
         (lambda run: run.idle("steps-moves", "1s"), "a source is idle after 3000 ms"),
         (
             lambda run: (run.crash("ingest"), run.expect_panes("pops")),

@@ -101,9 +101,9 @@ def replay(
     """
     _require_spark()
     from tidemark.commands.replay_view import replay_lines
-    from tidemark.spark.replay import jobs as run
-    from tidemark.spark.replay.replay import chosen
-    from tidemark.spark.work import Period
+    from tidemark.spark.replay import jobs
+    from tidemark.spark.replay.replay import with_operators
+    from tidemark.spark.work import EventTimeRange
 
     if into_live == (output is not None):
         raise ConfigurationError(
@@ -119,22 +119,30 @@ def replay(
             "--into-live --from raw replays to the end of the logs, where ingest is: leave out "
             "--to-offsets and --as-of"
         )
-    plan = chosen(load_pipeline(pipeline).plan(), operators or [])
-    period = Period(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
+    plan = with_operators(load_pipeline(pipeline).plan(), operators or [])
+    event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
-    span = run.Span(from_offsets, to_offsets, as_of_ms, period, place, from_raw)
-    sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
+    replay_input = jobs.ReplayInput(
+        from_offsets, to_offsets, as_of_ms, event_times, place, from_raw
+    )
+    sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with _shown(console, "replaying") as told:
+    with _shown(console, "replaying") as on_progress:
         if output is None:
-            done = run.into_live(
-                config, plan, span, sessions, slices, delete_results=delete_results, told=told
+            result = jobs.into_live(
+                config,
+                plan,
+                replay_input,
+                sessions,
+                slices,
+                delete_results=delete_results,
+                on_progress=on_progress,
             )
         else:
-            done = run.replay(config, plan, span, output, sessions, slices, told)
-    for line in replay_lines(plan, done):
+            result = jobs.replay(config, plan, replay_input, output, sessions, slices, on_progress)
+    for line in replay_lines(plan, result):
         console.print(line, markup=False)
 
 
@@ -162,20 +170,20 @@ def diff(
     """
     _require_spark()
     from tidemark.commands.replay_view import diff_lines
-    from tidemark.spark.replay import jobs as run
-    from tidemark.spark.replay.replay import chosen
+    from tidemark.spark.replay import jobs
+    from tidemark.spark.replay.replay import with_operators
 
     if other is not None:
         return _diff_folders(pipeline, other, master, memory)
-    plan = chosen(load_pipeline(pipeline).plan(), operators or [])
-    sessions = partial(run.session_for, pipeline_module(pipeline), master, memory)
+    plan = with_operators(load_pipeline(pipeline).plan(), operators or [])
+    sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
         config = broker_config(bootstrap_server)
         place, from_raw = archive or config.archive, from_ == "raw"
-        compared = run.diff(config, plan, sessions, slices, place, from_raw=from_raw)
-    for line in diff_lines(compared):
+        result = jobs.diff(config, plan, sessions, slices, place, from_raw=from_raw)
+    for line in diff_lines(result):
         typer.echo(line)
-    return 0 if compared.equal else 1
+    return 0 if result.equal else 1
 
 
 def _diff_folders(left: str, right: str, master: str, memory: str) -> int:
@@ -184,19 +192,19 @@ def _diff_folders(left: str, right: str, master: str, memory: str) -> int:
     from tidemark.spark.session import spark_session
 
     with Console(stderr=True, highlight=False).status("comparing ..."):
-        compared = diff_folders(left, right, partial(spark_session, master, memory))
-    for line in folders_lines(compared):
+        result = diff_folders(left, right, partial(spark_session, master, memory))
+    for line in folders_lines(result):
         typer.echo(line)
-    return 0 if compared.equal else 1
+    return 0 if result.equal else 1
 
 
 @contextmanager
 def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
-    """Return a context that shows progress: one changing line, or lines if not in a terminal."""
+    """Yield a function that shows a line of progress: in place on a terminal, else every 10 s."""
     printed_s = time.monotonic()
     with console.status(f"{verb} ...") as status:
 
-        def told(line: str) -> None:
+        def on_progress(line: str) -> None:
             nonlocal printed_s
             if console.is_terminal:
                 status.update(f"{verb}: {line}")
@@ -204,7 +212,7 @@ def _shown(console: Console, verb: str) -> Iterator[Callable[[str], None]]:
                 printed_s = time.monotonic()
                 console.print(f"{verb}: {line}", markup=False)
 
-        yield told
+        yield on_progress
 
 
 def _require_spark() -> None:

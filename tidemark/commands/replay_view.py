@@ -6,24 +6,24 @@ from tidemark.plan.physical import Plan
 from tidemark.spark.log_replay import OperatorCounts
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.replay.folders import FoldersDiff
-from tidemark.spark.replay.jobs import Compared, Done
+from tidemark.spark.replay.jobs import DiffResult, ReplayResult
 from tidemark.spark.replay.matching import Difference, Message, TopicDiff
 
 _LONGEST = 400
 
 
-def replay_lines(plan: Plan, done: Done) -> Iterator[str]:
+def replay_lines(plan: Plan, result: ReplayResult) -> Iterator[str]:
     """Yield a line per operator with its counts, and one with times."""
     for operator in plan.operators:
-        tally = _total(done.outcomes, operator.operator.name)
+        tally = _total(result.outcomes, operator.operator.name)
         yield (
             f"{operator.operator.name}: {tally.rows:,} rows = {tally.rows - tally.late:,} accepted "
             f"+ {tally.late:,} late, {tally.results:,} panes"
         )
-    logs = {outcome.log: outcome.segments for outcome in done.outcomes}
+    logs = {outcome.log: outcome.segments for outcome in result.outcomes}
     yield (
-        f"{sum(logs.values()):,} segments of {len(logs)} log partitions by {len(done.outcomes)} "
-        f"tasks in {done.took_s:.1f} s; Spark started in {done.startup_s:.1f} s"
+        f"{sum(logs.values()):,} segments of {len(logs)} log partitions by {len(result.outcomes)} "
+        f"tasks in {result.took_s:.1f} s; Spark started in {result.startup_s:.1f} s"
     )
 
 
@@ -37,27 +37,27 @@ def _total(outcomes: Sequence[Outcome], operator: str) -> OperatorCounts:
     return total
 
 
-def diff_lines(compared: Compared) -> Iterator[str]:
+def diff_lines(result: DiffResult) -> Iterator[str]:
     """Yield lines: counts per topic, the verdict, first differences, and the likely cause."""
-    yield from (_topic_line(topic, "live", "replay") for topic in compared.topics)
-    if compared.behind:
-        yield f"live is {compared.behind:,} offsets behind its logs; these are not compared"
-    yield from _verdict(compared.topics, equal=compared.equal)
-    if not compared.equal:
-        for difference in compared.differences:
+    yield from (_topic_line(topic, "live", "replay") for topic in result.topics)
+    if result.behind:
+        yield f"live is {result.behind:,} offsets behind its logs; these offsets are not compared"
+    yield from _verdict(result.topics, equal=result.equal)
+    if not result.equal:
+        for difference in result.differences:
             yield from _difference_lines(difference, *_LIVE_PLACES)
-        yield f"likely cause: {_cause(compared)}"
+        yield f"likely cause: {_cause(result)}"
 
 
-def folders_lines(compared: FoldersDiff) -> Iterator[str]:
+def folders_lines(result: FoldersDiff) -> Iterator[str]:
     """Yield the same lines for two folders of results."""
-    yield from (_topic_line(topic, "A", "B") for topic in compared.topics)
-    yield from compared.only
-    yield from _verdict(compared.topics, equal=compared.equal)
-    if not compared.equal:
-        for difference in compared.differences:
+    yield from (_topic_line(topic, "A", "B") for topic in result.topics)
+    yield from result.only
+    yield from _verdict(result.topics, equal=result.equal)
+    if not result.equal:
+        for difference in result.differences:
             yield from _difference_lines(difference, *_FOLDER_PLACES)
-        yield f"likely cause: {_cause_of_folders(compared)}"
+        yield f"likely cause: {_cause_of_folders(result)}"
 
 
 _SEGMENT = "of the segment at offset {} of the log"
@@ -93,19 +93,19 @@ def _difference_lines(difference: Difference, left: str, right: str) -> Iterator
         yield "  the same messages, in another order"
 
 
-def _cause_of_folders(compared: FoldersDiff) -> str:
-    left, right = compared.left.about, compared.right.about
+def _cause_of_folders(result: FoldersDiff) -> str:
+    left, right = result.left.info, result.right.info
     if left.logs != right.logs:
         moved = next(
             at for at in {**left.logs, **right.logs} if left.logs.get(at) != right.logs.get(at)
         )
         return (
-            f"they are of different ranges of the logs: {moved} {left.logs.get(moved, 'none')} "
-            f"and {right.logs.get(moved, 'none')}"
+            f"they are of different ranges of the logs: {moved} {left.logs.get(moved, 'absent')} "
+            f"and {right.logs.get(moved, 'absent')}"
         )
     if left.fingerprint != right.fingerprint:
         return f"they are of two programs: {left.fingerprint} and {right.fingerprint}"
-    return "one is of other times or operators, or its files were changed"
+    return "one is of other event times or operators, or its files were changed"
 
 
 def _shown(message: Message) -> str:
@@ -117,14 +117,14 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def _cause(compared: Compared) -> str:
+def _cause(result: DiffResult) -> str:
     """Return the most likely cause of the difference between live and replay."""
-    if compared.cut_short:
-        return f"live's history is incomplete: {'; '.join(compared.cut_short)}"
-    only_live = [d for d in compared.differences if d.only_left and not d.only_right]
-    if len(only_live) == len(compared.differences):
+    if result.truncated_topics:
+        return f"live's history is incomplete: {'; '.join(result.truncated_topics)}"
+    only_live = [d for d in result.differences if d.only_left and not d.only_right]
+    if len(only_live) == len(result.differences):
         return (
-            "live published more than the log gives: without exactly-once some results came twice, "
-            "or its topics still hold results of an earlier start or program"
+            "live has published results that the log does not give: without exactly-once some "
+            "results came twice, or its topics still hold results of an earlier start or program"
         )
     return "the pipeline is not the one that made the live results: its logic has changed"

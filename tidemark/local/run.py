@@ -1,8 +1,8 @@
 """The in-process runner: a whole pipeline in one process, without Kafka, by the bounded rule.
 
-Records take the way they take in the services, through the same ingest and the same operators,
-segment by segment.  There is no idleness and no wall clock, and the end of input moves every clock
-past all event times (docs/semantics.md, "Promises", 3).
+Records pass the same ingest and the same operators as in the services, segment by segment.  There
+is no idleness and no wall clock.  The end of input moves every clock past all event times
+(docs/semantics.md, "Promises", 3).
 """
 
 import random
@@ -21,12 +21,12 @@ from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
 
 BATCH = 20_000
-"""Records a segment takes at most, unless cuts are drawn."""
+"""The largest number of records of a segment."""
 
 
 @dataclass
 class Cuts:
-    """How many records the next segment takes: a full batch, or what the seed draws."""
+    """The number of records of each segment: ``BATCH``, or random numbers from a seed."""
 
     seed: int | None = None
 
@@ -34,17 +34,18 @@ class Cuts:
         self._draw = None if self.seed is None else random.Random(self.seed)
 
     def next(self) -> int:
-        """Return the size of the next batch; small ones are as likely as large ones."""
+        """Return the next number of records; random numbers have a uniform logarithm."""
         if self._draw is None:
             return BATCH
         return int(BATCH ** self._draw.random())
 
 
 @dataclass
-class Published:
-    """What one operator published, in order, over all partitions; rows = accepted + late + dead.
+class OperatorResults:
+    """The output of one operator over all partitions, in order of publication.
 
-    ``frames``: by port, the rows of each step.
+    ``tally``: counts, with rows = accepted + late + dead.  ``frames``: by port, the rows of each
+    step.
     """
 
     plan: OperatorPlan
@@ -52,7 +53,7 @@ class Published:
     frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
     def add(self, output: Output) -> None:
-        """Take what a step published; results say whether only the end of input published them."""
+        """Add the output of a step; results get the column END_OF_INPUT if they lack it."""
         self.tally.add(output)
         for each in self.plan.ports:
             rows = output.frames.get(each.port.name)
@@ -60,7 +61,7 @@ class Published:
                 self.frames.setdefault(each.port.name, []).append(_marked(each.port, rows))
 
     def every(self, name: str) -> pl.DataFrame:
-        """Return the rows of a port as they were published; late rows in order of their records."""
+        """Return the rows of a port in order of publication; late rows in order of records."""
         frames = self.frames.get(name)
         if not frames:
             return pl.DataFrame()
@@ -69,14 +70,14 @@ class Published:
         return rows.sort(SOURCE, OFFSET, SUB_ROW) if late else rows
 
     def last(self, name: str) -> pl.DataFrame:
-        """Return what a sink holds of a port at the end.
+        """Return the rows of a port that a sink holds at the end.
 
-        In mode ``UPSERT`` that is the last row of each identity, unless it is withdrawn.  In mode
-        ``APPEND`` it is every row.  Panes are sorted by (end, key, start or number).
+        In mode ``UPSERT`` these are the last rows of each identity, except withdrawn ones.  In mode
+        ``APPEND`` these are all rows.  Panes are sorted by (end, key, start or number).
 
-        The result is a function of the records alone, however they were cut: at the end of input
-        each last pane is final, whenever it was published.  The end of input does not close windows
-        that rows close.
+        The result depends on the records alone, and not on how they were cut.  So FINAL is true for
+        each last pane, because no row can follow the end of input.  The exception is windows in
+        order of arrival, which the end of input does not close.
         """
         rows, port = self.every(name), self.plan.operator.port(name)
         if rows.is_empty() or port.kind in (LATE, DEAD):
@@ -101,11 +102,11 @@ class LocalRun:
     """One run of a plan over lines of raw topics, each topic with one partition."""
 
     def __init__(self, plan: Plan, cuts: Cuts | None = None, now_ms: int = 0) -> None:
-        """Start with nothing read; ``now_ms`` stands for the wall clock all along."""
+        """Start before the first record; ``now_ms``: the wall clock, which does not move."""
         self.plan = plan
         self.counts: dict[str, Counts] = {source.topic: Counts() for source in plan.sources}
         self.dead_letters: list[DeadLetter] = []
-        self.published = {each.name: Published(each) for each in plan.operators}
+        self.published = {each.name: OperatorResults(each) for each in plan.operators}
         self._cuts = cuts or Cuts()
         self._now_ms = now_ms
         self._ingest = Ingest(plan)
@@ -119,7 +120,7 @@ class LocalRun:
         }
 
     def run(self, inputs: Mapping[str, Iterable[bytes]]) -> Iterator[int]:
-        """Read all topics in turns to their end, yielding the number of records of each batch."""
+        """Read all topics in turn to their end; yield the number of records of each batch."""
         readers = {topic: iter(lines) for topic, lines in inputs.items()}
         while readers:
             for topic in list(readers):

@@ -1,7 +1,8 @@
-"""From the logical graph to the physical plan: topics, graphs of stateless operators, operators.
+"""The compiler from the logical graph to the physical plan: topics, stateless graphs, operators.
 
-Names are made of what the user wrote, in the order in which it was written, so that every process
-makes the same plan, and an output added at the end renames nothing.
+Names come from the user's names, in the order of the pipeline's text.  So every process compiles
+the same plan, and an output that is added at the end changes no existing name.  docs/semantics.md
+specifies the operators that the compiler chooses ("Windows", "Sessions", "Panes").
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,9 +30,10 @@ from tidemark.plan.names import require_topic, topic_part
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 
 _RECORDED_WITHIN_MS = 60_000
-"""A row's processing time is that of its commit: at most this long after ingest read it.
+"""The longest time between the reading of a row and its commit, which is its processing time.
 
-Silence is counted from the reading, so it is told for so much longer than windows are open.
+Silence is counted from the reading.  So silence is reported for this much longer than windows are
+open.
 """
 
 KeyedNode = tuple[Node, tuple[str, ...]]
@@ -58,7 +60,7 @@ def compile_plan(dataflow: Dataflow) -> Plan:
 
 
 def _streams(outputs: Sequence[Output]) -> dict[KeyedNode, StreamPlan]:
-    """Name the keyed streams by their topics; the second of the same topics is numbered 2."""
+    """Return the keyed streams, named by their topics; a second one of the topics ends in #2."""
     streams: dict[KeyedNode, StreamPlan] = {}
     counts: dict[str, int] = {}
     for output in outputs:
@@ -76,7 +78,7 @@ def _streams(outputs: Sequence[Output]) -> dict[KeyedNode, StreamPlan]:
 def _logs(
     dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]
 ) -> tuple[tuple[LogPlan, ...], dict[str, str]]:
-    """Give each key domain a log; return them, and the topic of each stream's."""
+    """Return a log for each key domain (names and types), and the log topic of each stream."""
     domains: dict[tuple[tuple[str, pl.DataType], ...], list[StreamPlan]] = {}
     for stream in streams.values():
         domain = tuple((name, stream.columns[name]) for name in stream.key)
@@ -89,7 +91,7 @@ def _logs(
 
 
 def _log_topic(pipeline: str, domain: Sequence[tuple[str, pl.DataType]], taken: set[str]) -> str:
-    """Name a log by its key; where another key is spelt alike, by its types and a number too."""
+    """Return the log topic of a key; types and a number make it different from taken names."""
     name = f"{pipeline}.by-{topic_part('-'.join(column for column, _ in domain))}"
     if f"{name}.log" in taken:
         name = f"{name}.{topic_part('-'.join(str(dtype).lower() for _, dtype in domain))}"
@@ -136,7 +138,7 @@ def _source(
 
 
 def _recorded(plan: OperatorPlan) -> frozenset[str]:
-    """Return the streams of an operator that goes by processing time."""
+    """Return the streams of an operator on processing time; of others, none."""
     return plan.operator.streams if plan.operator.by_processing_time else frozenset()
 
 
@@ -226,7 +228,7 @@ def _arrival_body(output: Output, windows: ArrivalWindow) -> Body:
     trigger = windowed.trigger
     every = trigger.early if isinstance(trigger, OnClose) else trigger
     if isinstance(every, OnFinal):
-        every = None  # a window that is closed is final
+        every = None  # on_final is on_close: a closed window is final
     discards = windowed.accumulation == "discarding" and every is not None
     body = DiscardingArrival if discards else ArrivalAggregate
     return body(windows, output.aggregation, windowed.key, windowed.node.columns, every)
@@ -237,7 +239,7 @@ def _described(output: Output) -> str:
 
 
 def _state_signature(output: Output, stream: StreamPlan) -> dict[str, str]:
-    """Return what state depends on: not other columns of the stream, which may come and go."""
+    """Return the properties that state depends on; other columns of the stream may change."""
     return {
         "stream": stream.name,
         "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),

@@ -83,7 +83,8 @@ def _logical(plan: Plan) -> _Graph:
         graph.add(f"k{index}", f"key_by({', '.join(stream.key)})", ends[stream.name])
     number = {stream.name: index for index, stream in enumerate(streams)}
     for index, operator in enumerate(plan.operators):
-        keyed_by = [f"k{number[name]}" for name in operator.operator.streams]
+        read = [name for each in operator.operator.inputs for name in each.streams]
+        keyed_by = [f"k{number[name]}" for name in read]
         graph.add(f"o{index}", operator.description, keyed_by)
         graph.add(f"t{index}", f"to {operator.name} ({operator.results.format})", [f"o{index}"])
     return graph

@@ -1,4 +1,7 @@
-"""The physical plan: what a pipeline becomes as topics, services, tasks.  Frozen values only."""
+"""The physical plan: the sources, logs, operators and topics of a pipeline, as frozen values.
+
+docs/semantics.md specifies the results; docs/architecture.md shows the services that run a plan.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,15 +19,16 @@ from tidemark.core.time.watermark import Bounded, Watermark, delay_ms
 from tidemark.plan.names import stats_topic
 
 SERVICES = ("ingest", "windowing", "sessions")
-"""Every service a plan may need, in the order in which records pass them."""
+"""All services that a plan may need, in the order in which records pass them."""
 
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """One raw topic: how its records become rows with time, and the rows of keyed streams.
+    """One raw topic: how its records become rows with event time, and rows of keyed streams.
 
-    ``waits``: the clock stands still while all sources are silent.  ``max_drift_ms``: how far ahead
-    of the slowest a partition may read.  ``recorded``: some operator goes by processing time.
+    ``waits``: whether the clock stops while all sources are silent.  ``max_drift_ms``: how far, in
+    event time, a partition may read ahead of the slowest one.  ``recorded``: whether an operator on
+    the topic uses processing time.  See ``Pipeline.source`` for the others.
     """
 
     topic: str
@@ -39,24 +43,29 @@ class SourcePlan:
     max_drift_ms: int | None = None
     recorded: bool = False
 
-    def reports_silence(self, told_ms: int, silence_ms: int, horizon_ms: int) -> bool:
-        """Whether the log must be told of a longer silence than it knows, 0 being none.
+    def reports_silence(self, logged_silence_ms: int, silence_ms: int, horizon_ms: int) -> bool:
+        """Return whether ingest must write a mark of ``silence_ms`` to the log.
 
-        Silence moves the clock, and each word of it processing time, until no window can be open.
-        A watermark that is not bounded may be any time behind the rows, so it is told for ever,
-        each time after twice as long.
+        Silence moves the clock.  Each mark moves processing time, until no window can be open.
+        An unbounded watermark may be any time behind the rows.  So its marks never end: past the
+        horizon, each follows at twice the silence of the last.
+
+        Args:
+            logged_silence_ms: the silence in the last mark, 0 without one.
+            silence_ms: how long the source has been silent.
+            horizon_ms: the horizon of the plan.
         """
-        if told_ms == 0:
+        if logged_silence_ms == 0:
             return True
         if self.waits and not self.recorded:
             return False
         unbounded = not isinstance(self.watermark, Bounded)
-        return told_ms < horizon_ms or (unbounded and silence_ms >= 2 * told_ms)
+        return logged_silence_ms < horizon_ms or (unbounded and silence_ms >= 2 * logged_silence_ms)
 
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """A keyed stream as it stands in a log: its key, columns, and the raw topics it comes from."""
+    """A keyed stream in a log: its key, its columns, and the raw topics that it comes from."""
 
     name: str
     key: tuple[str, ...]
@@ -66,7 +75,7 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class LogPlan:
-    """One log topic: the streams that share a key domain, that is its names and types."""
+    """One log topic, with all streams that have the same key columns and types."""
 
     topic: str
     partitions: int
@@ -86,9 +95,9 @@ class LogPlan:
 
 @dataclass(frozen=True)
 class PortPlan:
-    """A port of an operator and the topic that it is published to.
+    """A port of an operator, and the topic of its rows.
 
-    ``format``: of the topic's records, ``"json"`` or ``"avro"``.
+    ``format``: the format of the records, ``"json"`` or ``"avro"``.
     """
 
     port: Port
@@ -103,13 +112,13 @@ class OperatorPlan:
     Args:
         service: ``"windowing"`` or ``"sessions"``.
         log: topic of the log that the operator reads.
-        operator: what it does.
-        ports: what it publishes, the main port first.
+        operator: the operator itself.
+        ports: its ports with their topics, the main port first.
         changelog: topic of its keyed state.
-        dead_letters: topic for what it refuses, and for results that fit no message.
-        description: the operator in words.
-        state_signature: by name, what its state depends on.  State of another signature does not
-            fit.
+        dead_letters: topic for rows that it refuses, and for results that fit no message.
+        description: its aggregates and windows as text.
+        state_signature: by name, the properties that its state depends on.  The operator cannot
+            restore state with another signature.
     """
 
     service: str
@@ -133,7 +142,7 @@ class OperatorPlan:
 
     @property
     def published(self) -> tuple[PortPlan, ...]:
-        """The ports with a topic of their own: all but those of refused rows."""
+        """The ports with a topic of their own: all except those of refused rows."""
         return tuple(each for each in self.ports if each.port.kind != DEAD)
 
     @property
@@ -148,7 +157,7 @@ class OperatorPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything services, Spark and the in-process runner need to know of a pipeline."""
+    """A compiled pipeline, as services, Spark and the in-process runner use it."""
 
     pipeline: str
     sources: tuple[SourcePlan, ...]
@@ -158,7 +167,7 @@ class Plan:
 
     @property
     def stats(self) -> str:
-        """The topic of what services say of themselves once a second."""
+        """The topic to which services publish their stats once a second."""
         return stats_topic(self.pipeline)
 
     def services(self) -> tuple[str, ...]:
@@ -180,14 +189,15 @@ class Plan:
 
     @property
     def horizon_ms(self) -> int:
-        """How long a silent source must be reported as silent, so that every window closes."""
+        """The silence, ms, up to which ingest must report a source, so that every window closes."""
         delays_ms = (delay_ms(source.watermark) for source in self.sources)
         return max(delays_ms) + max(map(self.path_horizon_ms, self.operators))
 
     def path_horizon_ms(self, plan: OperatorPlan) -> int:
-        """Return how long after a raw row the operator's last result may still be due.
+        """Return the time, ms, after a raw row in which a result of the operator may be due.
 
-        The horizons of the operators on the way add up: a result of one is a row of the next.
+        The horizons of upstream operators are added, because their results are the rows of the
+        operator.
         """
         upstream = (
             self.path_horizon_ms(each)
@@ -197,7 +207,7 @@ class Plan:
         return plan.operator.horizon_ms + max(upstream, default=0)
 
     def description(self) -> str:
-        """Return the plan as text, the same in every process: what ``fingerprint`` is taken of."""
+        """Return the plan as text, the same in every process; ``fingerprint`` is its hash."""
         lines = [f"pipeline {self.pipeline}, dead letters {self.dead_letters}"]
         for source in self.sources:
             lines.append(
@@ -229,7 +239,7 @@ class Plan:
 
 
 def _time_options(source: SourcePlan) -> str:
-    """Return the options that change what the log holds; alignment does not."""
+    """Return the time options that change the content of the log; alignment does not."""
     parts = [f" min {source.min_time_ms}"] if source.min_time_ms is not None else []
     return "".join([*parts, " waits" if source.waits else ""])
 

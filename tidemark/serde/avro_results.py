@@ -1,7 +1,8 @@
-"""Rows of ports as Avro, for pipelines that ask for it: ``to(name, format="avro")``.
+"""Rows of ports as Avro messages, for outputs with ``to(name, format="avro")``.
 
-The schemas of panes and late rows are ``schemas/pane.avsc`` and ``schemas/late_row.avsc`` with the
-port's own columns added.  Message keys are JSON, so that compaction and consumers work alike.
+See docs/schemas.md.  The schemas of panes and late rows are ``schemas/pane.avsc`` and
+``schemas/late_row.avsc``, with the port's own columns added.  Message keys are JSON in both
+formats, so compaction and consumers need not know the format.
 """
 
 import re
@@ -23,8 +24,8 @@ Columns = Mapping[str, pl.DataType]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 2**63
-# Sums are exact; one of integers beyond 64 bits is written as a decimal, one of decimals beyond
-# their digits as text.
+# Sums are exact.  A sum of integers beyond 64 bits is written as a decimal, and a sum of decimals
+# beyond their digits as text.
 _WIDE: dict[str, Any] = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0}
 
 _RETRACTED = {
@@ -40,10 +41,10 @@ class AvroEncoder:
     """Encodes the rows of one port as Avro."""
 
     def __init__(self, topic: str, port: Port) -> None:
-        """``topic``: of the port; it names the record.
+        """``topic``: the topic of the port, which names the Avro record.
 
         Raises:
-            PipelineError: a column has a name or a type that Avro does not know.
+            PipelineError: a column has a name or a type that Avro does not have.
         """
         self._port = port
         values = {name: port.columns[name] for name in port.values}
@@ -51,7 +52,7 @@ class AvroEncoder:
         self.avro = AvroType(record_schema(topic, port))
 
     def encode(self, rows: pl.DataFrame) -> Messages:
-        """Return an operator's rows as messages, in order."""
+        """Return an operator's rows as keys (JSON) and values (Avro), in the same order."""
         port = self._port
         keys = json_arrays(rows.select(port.message_key))
         published = port.published(rows)
@@ -64,11 +65,11 @@ class AvroEncoder:
 def record_schema(topic: str, port: Port) -> dict[str, Any]:
     """Return the Avro schema of a port's records.
 
-    Panes and late rows have the fields of ``pane.avsc`` and ``late_row.avsc``; the port's own
-    columns stand around them.
+    Panes and late rows have the fields of ``pane.avsc`` and ``late_row.avsc``, with the port's own
+    columns before and after them.
 
     Raises:
-        PipelineError: a column has a name or a type that Avro does not know.
+        PipelineError: a column has a name or a type that Avro does not have.
     """
     name = re.sub(r"\W", "_", topic, flags=re.ASCII)
     if port.kind == PANES:
@@ -90,14 +91,14 @@ def record_schema(topic: str, port: Port) -> dict[str, Any]:
 
 
 def _wide(port: Port) -> dict[str, Any]:
-    """Return, by name, what else the values of a port's columns are written as."""
+    """Return, by name, the second Avro type of columns whose sums may not fit the first."""
     values = {name: port.columns[name] for name in port.values}
     wide: dict[str, Any] = {n: _WIDE for n, dtype in values.items() if dtype.is_integer()}
     return wide | {n: "string" for n, dtype in values.items() if isinstance(dtype, pl.Decimal)}
 
 
 def _decimals(panes: pl.DataFrame) -> pl.DataFrame:
-    """Make decimals of integers too long for Avro's ``long``; the others stay integers."""
+    """Return rows in which integers too long for Avro's ``long`` are decimals."""
     long = [name for name, dtype in panes.schema.items() if dtype == pl.Int128]
     return panes.with_columns(
         pl.Series(
@@ -110,7 +111,7 @@ def _decimals(panes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exact(panes: pl.DataFrame, decimals: Mapping[str, pl.Decimal]) -> pl.DataFrame:
-    """Make decimals again of texts, where one beyond all digits made texts of its column."""
+    """Return rows with decimals, in columns that are text because a value has too many digits."""
 
     def fitting(text: str | None, digits: int) -> Decimal | str | None:
         if text is None or len(text.strip("-").replace(".", "").lstrip("0")) > digits:
@@ -127,11 +128,13 @@ def _exact(panes: pl.DataFrame, decimals: Mapping[str, pl.Decimal]) -> pl.DataFr
 def _fields(
     columns: Columns, record: str, wide: Mapping[str, Any] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
-    """Return the fields of columns; ``wide``: by name, as what else values are written."""
+    """Return the Avro fields of columns; ``wide``: second types of columns, by name."""
     fields = []
     for name, dtype in columns.items():
         if not _NAME.fullmatch(name):
-            raise PipelineError(f"{record}: column {name!r} is no Avro name; use format='json'")
+            raise PipelineError(
+                f"{record}: column {name!r} is not a valid Avro name; use format='json'"
+            )
         known = _type(dtype, f"{record}_{name}")
         types = ["null", known, *([wide[name]] if name in wide else [])]
         fields.append({"name": name, "type": types, "default": None})
@@ -154,7 +157,7 @@ def _type(dtype: pl.DataType, name: str) -> Any:
     for known, avro in _SCALARS:
         if dtype == known:
             return avro
-    raise PipelineError(f"{name}: Avro results hold no {dtype}; use format='json'")
+    raise PipelineError(f"{name}: Avro results cannot hold {dtype}; use format='json'")
 
 
 _SCALARS: tuple[tuple[type[pl.DataType], str], ...] = (

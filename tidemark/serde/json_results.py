@@ -1,7 +1,7 @@
-"""Rows of ports as JSON messages: one record a row, readable by any consumer.
+"""Rows of ports as JSON messages, one record per row.
 
-Columns become text as a whole, never value by value.  Floats are written so that they read back to
-the same bits, integers in full however large; NaN and infinity, which JSON lacks, are null.
+See docs/schemas.md.  Whole columns are converted to text, never single values.  Floats read back to
+the same bits, and integers have all their digits.  NaN and infinity, which JSON lacks, are null.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from tidemark.core.state.blocks import in_one_chunk
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.serde.avro import AvroType
 
-# What JSON escapes in texts.
+# The characters that JSON escapes in texts.
 _ESCAPED = r'["\\\x00-\x1f]'
 
 Messages = tuple[list[bytes], list[bytes]]
@@ -25,13 +25,13 @@ class JsonEncoder:
     avro: AvroType | None = None
 
     def __init__(self, port: Port) -> None:
-        """``port``: whose rows."""
+        """``port``: the port of the rows to encode."""
         self._port = port
 
     def encode(self, rows: pl.DataFrame) -> Messages:
-        """Return an operator's rows as messages, in order.
+        """Return an operator's rows as keys and values, in the same order.
 
-        A withdrawal has no values.  RETRACTED is written only where it is true.
+        A withdrawal has no values.  RETRACTED is only written if it is true.
         """
         port = self._port
         keys = json_arrays(rows.select(port.message_key))
@@ -47,13 +47,13 @@ class JsonEncoder:
 
 
 def json_lines(rows: pl.DataFrame) -> list[bytes]:
-    """Return each row as a JSON object."""
+    """Return each row as a JSON object, in UTF-8."""
     lines = rows.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary))
     return lines.to_series().to_list()
 
 
 def json_arrays(rows: pl.DataFrame) -> list[bytes]:
-    """Return each row as a JSON array."""
+    """Return each row as a JSON array, in UTF-8."""
     if _is_plain(rows):
         return _plain_arrays(rows)
     encode = msgspec.json.Encoder().encode
@@ -61,7 +61,7 @@ def json_arrays(rows: pl.DataFrame) -> list[bytes]:
 
 
 def _is_plain(rows: pl.DataFrame) -> bool:
-    """Say whether the values are their own JSON, but for the quotes around texts."""
+    """Return whether values need no escaping: integers, and texts without special characters."""
     for column in rows:
         if column.dtype != pl.String and not column.dtype.is_integer():
             return False
@@ -73,9 +73,9 @@ def _is_plain(rows: pl.DataFrame) -> bool:
 
 
 def _plain_arrays(rows: pl.DataFrame) -> list[bytes]:
-    """Write keys as most are, short texts and integers, in half the time.
+    """Return arrays of rows of plain values, in half the time of the general way.
 
-    In one chunk: polars' format() panics at some frames in several, as [0, 2] rows.
+    The rows are in one chunk, because polars' format() panics on some frames in several chunks.
     """
     quotes = {name: '"' if dtype == pl.String else "" for name, dtype in rows.schema.items()}
     pattern = ",".join(f"{quote}{{}}{quote}" for quote in quotes.values())

@@ -1,8 +1,8 @@
-"""The tables of a pipeline: one for each topic that a sink reads, its columns from the plan.
+"""The tables of a pipeline: one for each topic that a sink reads, with columns from the plan.
 
-Names are those of SQL, where ``end`` and ``offset`` are words of the language: windows are
-``window_start`` and ``window_end``, and raw records have ``raw_topic``, ``raw_partition`` and
-``raw_offset``.  Instants are Datetime("ms", "UTC"), as a database's own type for them.
+See docs/sinks.md.  Column names avoid words of SQL, such as ``end`` and ``offset``.  Windows have
+``window_start`` and ``window_end``.  Raw records have ``raw_topic``, ``raw_partition`` and
+``raw_offset``.  Instants are Datetime("ms", "UTC"), which becomes the instant type of a database.
 """
 
 import re
@@ -29,7 +29,7 @@ _COMMENTS = {
     TIMING: "early, on_time or late",
     FINAL: "No later row can change the pane",
     LATE_BY: "Event time by which its source had passed window end and allowed lateness, ms",
-    "watermark": "What the row was judged by: the watermark of its own source",
+    "watermark": "The watermark that decided that the row is late, of its own source",
     "raw_topic": "Where the raw record is",
 }
 _RAW_POSITION = {
@@ -58,19 +58,27 @@ _LATE_NAMES = {
     "event_time_ms": "event_time",
 }
 _DEAD_LETTER_NAMES = {**_RAW_NAMES, "timestamp_ms": "record_time"}
-"""Columns of a table by the member of the record that they hold, where the names differ."""
+"""Columns of a table, by the member of the record that they hold, if the names differ."""
 
 
 @dataclass(frozen=True)
 class Table:
     """The rows of one topic as a table.
 
-    ``key``: the columns that say which row it is.  ``window``: those that say which window a pane
-    is of, empty where rows are no panes; all rows of a window go where the pane is withdrawn.
-    ``record_key``: the pipeline's key columns.  ``raw_row``: type of what late rows hold besides,
-    as JSON in column ``row``.  ``avro``: how records are written, None for JSON.  ``partitions``:
-    of the topic.  ``members``: members of a record by column, where their names differ.
-    ``instants``: columns that a record holds as ms since 1970.
+    Attributes:
+        topic: the topic.
+        name: the name of the table.
+        columns: names and types, in order.
+        key: the columns that identify a row.
+        comment: the content of the table.
+        window: the columns that identify the window of a pane; empty if rows are not panes.  A
+            withdrawal deletes all rows of its window.
+        record_key: the key columns of the pipeline.
+        raw_row: the type of column ``row`` of late rows, which holds JSON.
+        avro: the schema of the records; None for JSON.
+        partitions: the number of partitions of the topic.
+        members: the member of a record by column, if their names differ.
+        instants: columns that a record holds as ms since 1970.
     """
 
     topic: str
@@ -96,7 +104,7 @@ class Table:
         return bool(self.window)
 
     def comment_of(self, column: str) -> str:
-        """Say what a column holds; empty where its name says it."""
+        """Return a comment on a column; empty if its name is clear."""
         return _COMMENTS.get(column, "")
 
 
@@ -120,7 +128,7 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
 
 
 def chosen(tables: Sequence[Table], names: str) -> tuple[Table, ...]:
-    """Return the tables that ``names`` has, between commas; all where it has none.
+    """Return the tables in ``names``, which are separated by commas; all if it is empty.
 
     Raises:
         ConfigurationError: there is no such table.
@@ -136,20 +144,20 @@ def chosen(tables: Sequence[Table], names: str) -> tuple[Table, ...]:
 
 
 def table_name(plan: Plan, topic: str) -> str:
-    """Return a topic's name without the pipeline's, as SQL writes names without quotes."""
+    """Return the table name of a topic: without the pipeline's name, valid SQL without quotes."""
     return re.sub(r"\W", "_", topic.removeprefix(f"{plan.pipeline}."), flags=re.ASCII).lower()
 
 
 def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
-    """Return the table of a port, its columns from the port alone."""
+    """Return the table of a port; its columns depend on the port alone."""
     port = each.port
     known = _LATE_NAMES if port.kind == LATE else _RESULT_NAMES
     names = {name: known.get(name, name) for name in port.columns if name != RETRACTED}
     columns = {column: _type(port, name) for name, column in names.items()}
     if len(columns) < len(names):
         own = next(column for name, column in names.items() if name != column and column in names)
-        raise ConfigurationError(f"{each.topic}: column {own!r} is a sink's; rename it")
-    # Windows come in the order of time: with it first, rows of a batch are neighbours in an index.
+        raise ConfigurationError(f"{each.topic}: column {own!r} is reserved by sinks; rename it")
+    # Windows come in order of time: with them first, rows of a batch are neighbours in an index.
     identity = port.window_id + tuple(name for name in port.key if name in port.identity)
     window = tuple(names[name] for name in identity)
     return Table(

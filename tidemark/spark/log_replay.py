@@ -1,17 +1,18 @@
-"""A log partition, or one key-group slice of it, at work on Spark.
+"""Runs the operators of a log over one log partition, or one key-group slice of it, on Spark.
 
-It is what a service does with a log partition, without Kafka and changelogs: the same operators, in
-the order of the log, as many segments at once as are given.
+A log replay does what a keyed service does, without Kafka and without changelogs.  The operators
+take the segments in the order of the log, a batch of segments at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from tidemark.core.operators.operator import Numbers
-from tidemark.core.operators.task import LogTask, Output
+from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -23,7 +24,7 @@ from tidemark.serde.segments import segment_at
 
 
 class OperatorCounts(msgspec.Struct):
-    """What an operator did: rows = accepted + late + dead; where its clock stands."""
+    """What an operator did: rows = accepted + late + dead.  ``clock_ms``: where its clock is."""
 
     rows: int = 0
     late: int = 0
@@ -33,30 +34,30 @@ class OperatorCounts(msgspec.Struct):
 
 
 class SourcePosition(msgspec.Struct, frozen=True):
-    """Where the last mark of a source ends, and the source's watermark there."""
+    """The next offset of a source after its last mark, and the source's watermark there."""
 
     next_offset: int
     watermark_ms: int
 
 
 class SegmentOutput(NamedTuple):
-    """What an operator published for a run of segments.
+    """The rows that one operator published for a batch of segments.
 
-    ``first``: offset of the first segment.  ``offsets``: by port, the offset of the segment that
-    published each row.
+    ``first_offset``: the offset of the first segment.  ``frames``: the rows by port, with the
+    port's columns.  ``offsets``: by port, the offset of the segment that published each row.
     """
 
     plan: OperatorPlan
-    first: int
-    output: Output
-    offsets: dict[str, Numbers]
+    first_offset: int
+    frames: Mapping[str, pl.DataFrame]
+    offsets: Mapping[str, Numbers]
 
 
 class LogReplay:
-    """The operators of a log at work on one slice of one partition of it."""
+    """The operators of a log, their state and clocks, for one key-group slice of a partition."""
 
     def __init__(self, plan: Plan, log: Partition, slice_: int = 0) -> None:
-        """Start with nothing read; ``slice_``: number of the key-group slice."""
+        """Start with empty state; ``slice_``: the number of the key-group slice."""
         self.log = log
         self.slice = slice_
         self.segments = self.rows = 0
@@ -67,10 +68,14 @@ class LogReplay:
         self._task = LogTask(each.operator for each in self.plans)
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> Iterator[SegmentOutput]:
-        """Work on segments, given with their offsets; yield what each operator published.
+        """Process a batch of segments; yield the output of each operator.
+
+        Args:
+            values: offset and encoded segment of each, in the order of the log.
 
         Raises:
-            StateError: a value is no segment, or not the one that follows; names its offset.
+            StateError: a value is not a segment, or a segment before it is missing.  The message
+                names the offset.
         """
         segments = [self._next(offset, value) for offset, value in values]
         offsets = np.array([offset for offset, _ in values], np.int64)
@@ -78,7 +83,7 @@ class LogReplay:
             for task, steps in self._task.steps(segments):
                 of_ports = {port: offsets[number] for port, number in steps.segment_of.items()}
                 plan = self._by_name[task.operator.name]
-                yield SegmentOutput(plan, values[0][0], steps.output, of_ports)
+                yield SegmentOutput(plan, values[0][0], steps.output.frames, of_ports)
 
     def _next(self, offset: int, value: bytes) -> Segment:
         assert offset > self.offset, f"{self.log}: offset {offset} after {self.offset}"
@@ -90,13 +95,13 @@ class LogReplay:
         return segment
 
     def _require_next(self, segment: Segment, offset: int) -> None:
-        """Refuse a gap in the offsets of a source: a segment between is missing."""
+        """Refuse a gap in the offsets of a source: the segment that fills it is missing."""
         for mark in segment.sources:
             past = self.reached.get(mark.source)
             if past is not None and mark.first_offset > past.next_offset:
                 raise StateError(
-                    f"{self.log}, offset {offset}: {mark.source} goes on at offset "
-                    f"{mark.first_offset} where {past.next_offset} is next; a segment before it is "
+                    f"{self.log}, offset {offset}: {mark.source} continues at offset "
+                    f"{mark.first_offset}, expected {past.next_offset}; a segment before it is "
                     "missing"
                 )
             if past is None or mark.next_offset >= past.next_offset:
@@ -108,14 +113,14 @@ class LogReplay:
         return self._task.clock_ms
 
     def snapshots(self) -> Iterator[tuple[OperatorPlan, Piece]]:
-        """Yield all state, operator by operator; the commit is still to be named."""
+        """Yield all state, operator by operator, in chunks without a commit (``NO_COMMIT``)."""
         for plan, task in zip(self.plans, self._task.tasks, strict=True):
             clocks = task.clocks.state()
             for piece in chunks(SNAPSHOT, NO_COMMIT, task.snapshot(), clocks, self.offset + 1):
                 yield plan, piece
 
     def counts(self) -> dict[str, OperatorCounts]:
-        """Return what each operator did, by its name."""
+        """Return the counts of each operator, by its name."""
         return {
             task.operator.name: OperatorCounts(
                 task.tally.rows,

@@ -1,4 +1,4 @@
-"""What a task tells the driver of a unit: one row, however much it wrote."""
+"""The outcome of a log replay: one row that its task returns to the driver."""
 
 from collections.abc import Sequence
 
@@ -32,9 +32,9 @@ class WrittenFile(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One unit: how far it read, what its operators did, which files hold the results.
+    """One log replay: how far it read, the counts of its operators, the files it wrote.
 
-    ``sources``: by name, how far each of them was told of.
+    ``offset``: of the last segment.  ``sources``: by name, the position of each source.
     """
 
     topic: str
@@ -47,16 +47,16 @@ class Outcome(msgspec.Struct, frozen=True):
     files: list[WrittenFile]
 
     @classmethod
-    def of(cls, unit: LogReplay, files: Sequence[WrittenFile] = ()) -> "Outcome":
-        """Tell of a unit that has read all."""
+    def of(cls, replay: LogReplay, files: Sequence[WrittenFile] = ()) -> "Outcome":
+        """Return the outcome of a log replay that has read its whole range."""
         return cls(
-            unit.log.topic,
-            unit.log.number,
-            unit.slice,
-            unit.segments,
-            unit.offset,
-            unit.counts(),
-            unit.reached,
+            replay.log.topic,
+            replay.log.number,
+            replay.slice,
+            replay.segments,
+            replay.offset,
+            replay.counts(),
+            replay.reached,
             list(files),
         )
 
@@ -67,17 +67,17 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def encode_outcome(outcome: Outcome) -> bytes:
-    """Write what became of a unit."""
+    """Encode an outcome as MessagePack."""
     return msgspec.msgpack.encode(outcome)
 
 
 def outcome_batch(outcome: Outcome) -> pa.RecordBatch:
-    """Return the row of a unit."""
+    """Return an outcome as a batch of one row: ``outcome`` (binary)."""
     return pa.RecordBatch.from_arrays(
         [pa.array([encode_outcome(outcome)], pa.binary())], schema=_SCHEMA
     )
 
 
 def read_outcome(data: bytes) -> Outcome:
-    """Read a row."""
+    """Decode an outcome."""
     return msgspec.msgpack.decode(data, type=Outcome)

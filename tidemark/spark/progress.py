@@ -1,8 +1,8 @@
-"""How far a replay is: told by its tasks while they work, shown by the driver.
+"""The progress of a replay: tasks send it while they run, and the driver shows it.
 
-Spark hears of a task when it ends, which may be hours later.  So each task sends datagrams to the
-driver, whose address it can reach, as Spark itself does: few, small, and for show alone.  One that
-is lost changes nothing.
+Spark reports a task only when it ends, which may be hours later.  So each task sends a few small
+datagrams to the address of the driver, which Spark's own traffic uses too.  They serve only the
+display: a lost datagram changes no result.
 """
 
 import secrets
@@ -23,10 +23,10 @@ from tidemark.partition import Partition
 from tidemark.spark.read.ranges import Ranges
 
 CUTTING = -1
-"""In place of a slice: a task that cuts a log partition into slices."""
+"""The slice number of a task that cuts a log partition into key-group slices."""
 
-Told = Callable[[str], None]
-"""Is given a line about the progress, about once a second."""
+OnProgress = Callable[[str], None]
+"""Called with a line of text about the progress, about once a second."""
 
 _EVERY_S = 0.5
 _SHOWN_EVERY_S = 1.0
@@ -35,15 +35,18 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class Address(NamedTuple):
-    """Where the driver listens; ``token`` tells its own tasks from others."""
+    """The address at which the driver listens.  Each datagram of its own tasks has ``token``."""
 
     host: str
     port: int
     token: str
 
 
-class Beat(msgspec.Struct, frozen=True, array_like=True):
-    """How far a task is in a log partition, or in a slice of it."""
+class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
+    """The progress of a task in a log partition, or in a key-group slice of it.
+
+    ``offset``: of the last segment.  ``rows``: processed so far.  ``clock_ms``: the lowest clock.
+    """
 
     token: str
     topic: str
@@ -54,113 +57,123 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
     clock_ms: int
 
 
-class Pulse:
-    """The side of a task."""
+class ProgressSender:
+    """Sends the progress of a task to the driver."""
 
     def __init__(self, address: Address | None) -> None:
-        """Without an address, say nothing."""
+        """Send nothing if ``address`` is None."""
         self._address = address
         self._due_s = 0.0
 
-    def beat(self, log: Partition, slice_: int, offset: int, rows: int, clock_ms: int) -> None:
-        """Tell how far the task is, unless it has just done so."""
+    def send(self, log: Partition, slice_: int, offset: int, rows: int, clock_ms: int) -> None:
+        """Send the progress, at most every half second."""
         now_s = time.monotonic()
         if self._address is None or now_s < self._due_s:
             return
         self._due_s = now_s + _EVERY_S
         host, port, token = self._address
-        data = msgspec.msgpack.encode(Beat(token, *log, slice_, offset, rows, clock_ms))
+        data = msgspec.msgpack.encode(TaskProgress(token, *log, slice_, offset, rows, clock_ms))
         try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as voice:
-                voice.sendto(data, (host, port))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as socket_:
+                socket_.sendto(data, (host, port))
         except OSError:
-            self._address = None  # no way to the driver: nothing is shown
+            self._address = None  # the driver cannot be reached: send nothing more
 
 
 @dataclass
 class Progress:
-    """What the driver knows of tasks that work on ranges, each cut into slices."""
+    """The progress of all tasks of a replay, as the driver knows it.
+
+    ``ranges``: what they read.  ``slices``: key-group slices per log partition.  ``began_s``: start
+    on the monotonic clock.
+    """
 
     ranges: Ranges
     slices: int
     began_s: float
-    _beats: dict[tuple[Partition, int], Beat] = field(default_factory=dict)
+    _tasks: dict[tuple[Partition, int], TaskProgress] = field(default_factory=dict)
 
-    def take(self, beat: Beat) -> None:
-        """Note how far a task is; one that runs again starts again."""
-        self._beats[Partition(beat.topic, beat.partition), beat.slice] = beat
+    def take(self, task: TaskProgress) -> None:
+        """Store the last progress of a task; a task that runs again starts again."""
+        self._tasks[Partition(task.topic, task.partition), task.slice] = task
 
     def line(self, now_s: float) -> str:
-        """Say how much is done, how fast, where in event time, and when it will be over."""
+        """Return a line: share of the offsets, rows per second, event time, and time left."""
         share, working = self._share(), self._working()
         took_s = max(now_s - self.began_s, 1e-3)
         parts = [f"{share:.0%} of {self.ranges.length:,} offsets"]
         if working:
-            parts.append(f"{sum(beat.rows for beat in working) / took_s:,.0f} rows/s")
-            parts.append(f"event time {event_time(min(beat.clock_ms for beat in working))}")
+            parts.append(f"{sum(task.rows for task in working) / took_s:,.0f} rows/s")
+            parts.append(f"event time {event_time(min(task.clock_ms for task in working))}")
         if share > 0:
             parts.append(f"{_duration(took_s / share * (1 - share))} left")
         return ", ".join(parts)
 
-    def _working(self) -> list[Beat]:
-        return [beat for (_, slice_), beat in self._beats.items() if slice_ != CUTTING]
+    def _working(self) -> list[TaskProgress]:
+        return [task for (_, slice_), task in self._tasks.items() if slice_ != CUTTING]
 
     def _share(self) -> float:
-        """Return how much of all offsets is done; where slices are cut, that is half of it."""
+        """Return the share of offsets that is done; with key-group slices, cutting counts half."""
         done = {True: 0.0, False: 0.0}
-        for (log, slice_), beat in self._beats.items():
-            read = beat.offset + 1 - self.ranges.begins.get(log, 0)
+        for (log, slice_), task in self._tasks.items():
+            read = task.offset + 1 - self.ranges.begins.get(log, 0)
             done[slice_ == CUTTING] += read if slice_ == CUTTING else read / self.slices
-        cuts = any(slice_ == CUTTING for _, slice_ in self._beats)
+        cuts = any(slice_ == CUTTING for _, slice_ in self._tasks)
         total = max(1, self.ranges.length) * (2 if cuts else 1)
         return min(1.0, sum(done.values()) / total)
 
 
 @contextmanager
-def listening(spark: SparkSession, progress: Progress, told: Told) -> Iterator[Address]:
-    """Listen to tasks while they work, and pass on what they say."""
+def progress_listener(
+    spark: SparkSession, progress: Progress, on_progress: OnProgress
+) -> Iterator[Address]:
+    """Receive the progress of tasks and pass it to ``on_progress`` while the context is open."""
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host") or "127.0.0.1"
-    ears = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ears.bind((conf.get("spark.driver.bindAddress") or host, 0))
-    ears.settimeout(_SHOWN_EVERY_S)
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind((conf.get("spark.driver.bindAddress") or host, 0))
+    receiver.settimeout(_SHOWN_EVERY_S)
     token, ended = secrets.token_hex(8), threading.Event()
     listener = threading.Thread(
-        target=_listen, args=(ears, token, progress, told, ended), daemon=True
+        target=_listen, args=(receiver, token, progress, on_progress, ended), daemon=True
     )
     listener.start()
     try:
-        yield Address(host, ears.getsockname()[1], token)
+        yield Address(host, receiver.getsockname()[1], token)
     finally:
         ended.set()
         listener.join()
-        ears.close()
+        receiver.close()
 
 
 def _listen(
-    ears: socket.socket, token: str, progress: Progress, told: Told, ended: threading.Event
+    receiver: socket.socket,
+    token: str,
+    progress: Progress,
+    on_progress: OnProgress,
+    ended: threading.Event,
 ) -> None:
     shown_s = time.monotonic()
     while not ended.is_set():
-        beat = _heard(ears, token)
-        if beat is not None:
-            progress.take(beat)
+        task = _receive(receiver, token)
+        if task is not None:
+            progress.take(task)
         now_s = time.monotonic()
         if now_s - shown_s >= _SHOWN_EVERY_S:
             shown_s = now_s
-            told(progress.line(now_s))
+            on_progress(progress.line(now_s))
 
 
-def _heard(ears: socket.socket, token: str) -> Beat | None:
+def _receive(receiver: socket.socket, token: str) -> TaskProgress | None:
     try:
-        beat = msgspec.msgpack.decode(ears.recv(_DATAGRAM_BYTES), type=Beat)
+        task = msgspec.msgpack.decode(receiver.recv(_DATAGRAM_BYTES), type=TaskProgress)
     except (TimeoutError, msgspec.DecodeError):
         return None
-    return beat if beat.token == token else None
+    return task if task.token == token else None
 
 
 def event_time(at_ms: int) -> str:
-    """Show an event time, or a clock that has none yet."""
+    """Return an event time as ISO text, ``-`` for a clock without one, or the plain number."""
     if not 0 <= at_ms < _YEAR_10000_MS:
         return "-" if at_ms == NEVER_MS else str(at_ms)
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,8 +1,8 @@
-"""A Spark session: quiet, in a folder of its own, with the Kafka source at hand.
+"""A Spark session with the Kafka source, a quiet log, and a temporary folder of its own.
 
-What Spark leaves on disk (shuffles, blocks, the JVM's own words) goes into one temporary folder
-that is gone with the session.  Under ``spark-submit`` the JVM is there already: then master,
-memory and jars are the submitter's business, and only what replays rest on is set.
+Spark's files (shuffles, blocks, the output of the JVM) go into that folder, which is deleted with
+the session.  Under ``spark-submit`` the JVM runs already.  Then the submitter sets master, memory
+and jars; this module sets only the options that replays need.
 """
 
 import logging
@@ -25,10 +25,10 @@ from tidemark.errors import ConfigurationError
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
-# A row of an Arrow batch is a segment or a raw record: sized by bytes, for both.
+# A row of an Arrow batch is a segment or a raw record; the size in bytes fits both.
 _BATCH_BYTES, _BATCH_ROWS = 16 * 2**20, 10_000
 
-# The default, 200, is for clusters; with few cores most of them would be tasks of nothing.
+# The default, 200, is for clusters; with few cores most of the tasks would be empty.
 _LOCAL_SHUFFLE = 16
 
 _SQL = {
@@ -40,19 +40,21 @@ _SQL = {
 
 @contextmanager
 def spark_session(master: str, memory: str) -> Iterator[SparkSession]:
-    """Give a session and end it, its JVM too; ``master`` as in ``spark.master``.
+    """Yield a session; end the session and its JVM afterwards.
 
-    ``memory``: of the JVM that holds the driver and, with a local master, the executors; Python's
-    is beside it.
+    Args:
+        master: as in ``spark.master``.
+        memory: of the JVM, which runs the driver and, with a local master, the executors.  The
+            memory of Python processes comes on top.
 
     Raises:
-        ConfigurationError: no Java, no jars, or a JVM that does not start.
+        ConfigurationError: Java or the jars are missing, or the JVM does not start.
     """
     if _SUBMITTED in os.environ:
         yield _submitted()
         return
     java()
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection it closes
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs every connection that it closes
     with tempfile.TemporaryDirectory(prefix="tidemark-spark-") as folder:
         spark = _started(master, memory, Path(folder))
         gateway = spark.sparkContext._gateway
@@ -77,7 +79,7 @@ def _started(master: str, memory: str, folder: Path) -> SparkSession:
     for name, value in _settings(master, memory, folder).items():
         builder = builder.config(name, value)
     try:
-        with _words_to(log):
+        with _output_to(log):
             return builder.getOrCreate()
     except PySparkException as error:
         raise ConfigurationError(f"Spark does not start: {last_words(log)}") from error
@@ -106,17 +108,17 @@ def _settings(master: str, memory: str, folder: Path) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(_LOCAL_SHUFFLE),
             "spark.driver.host": loopback,
             "spark.driver.bindAddress": loopback,
-            # What the driver can import, the tasks beside it can: the pipeline's own modules.
+            # Local tasks can import what the driver can import: the modules of the pipeline.
             "spark.executorEnv.PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
         }
     return settings
 
 
 @contextmanager
-def _words_to(log: Path) -> Iterator[None]:
-    """Let a JVM that starts inside write to a file instead of the terminal.
+def _output_to(log: Path) -> Iterator[None]:
+    """Redirect stdout and stderr to a file while a JVM starts.
 
-    One that cannot start says so on its stdout.
+    A JVM that cannot start writes the reason to its stdout.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -133,10 +135,10 @@ def _words_to(log: Path) -> Iterator[None]:
 
 
 def _end_jvm(gateway: object) -> None:
-    """Wait until the JVM is gone, so that nothing writes into its folder any more."""
+    """End the JVM and wait for it, so that nothing writes to its folder any more."""
     process = getattr(gateway, "proc", None)
     gateway.shutdown()  # type: ignore[attr-defined]
     if process is not None:
-        process.stdin.close()  # it ends with the pipe
+        process.stdin.close()  # the JVM ends with this pipe
         process.wait()
-    SparkContext._gateway = SparkContext._jvm = None  # else the next session looks for this one
+    SparkContext._gateway = SparkContext._jvm = None  # else the next session uses this JVM

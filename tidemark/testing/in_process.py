@@ -1,8 +1,8 @@
 """A scenario in this process: the operators of the services, without Kafka, time or threads.
 
-Raw topics and logs are lists.  A service works as soon as there is something for it to read, and
-commits after each segment: what its changelog would hold is kept, so that one that crashes comes
-back with what it had committed and nothing else.
+See docs/testing.md.  Raw topics and logs are lists.  A service processes each record or segment at
+once, and commits after each segment.  Its checkpoints are kept, as a changelog would keep them.  So
+a service that crashed restarts with exactly the state that it had committed.
 """
 
 import json
@@ -53,12 +53,12 @@ class _Operator:
 
 
 class InProcess(Scenario):
-    """A pipeline whose services are objects; the wall clock stands at ``now_ms``."""
+    """A pipeline whose services are objects; the wall clock is always ``now_ms``."""
 
     def __init__(
         self, pipeline: Pipeline | str, *, raw_partitions: int = 1, now_ms: int = 0
     ) -> None:
-        """``pipeline``: the object, or a module as ``PIPELINE`` names it."""
+        """``pipeline``: a Pipeline, or the name of a module as for ``PIPELINE``."""
         found = load_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
         self.plan = found.plan()
         self.raw_partitions = raw_partitions
@@ -84,20 +84,20 @@ class InProcess(Scenario):
         self._letters: list[DeadLetter] = []
 
     def close(self) -> None:
-        """Do nothing: there is nothing to stop."""
+        """Do nothing, as nothing runs in the background."""
 
     def crash(self, service: str) -> None:
-        """End a service: all that it had in memory is gone."""
+        """End a service: it loses its memory and keeps its commits."""
         self._require_service(service)
         if service in self._down:
-            raise ConfigurationError(f"crash({service!r}): it is down already")
+            raise ConfigurationError(f"crash({service!r}): the service is down already")
         self._down.add(service)
 
     def restart(self, service: str) -> None:
-        """Start a service; it restores its state and works off what came meanwhile."""
+        """Start a service: it restores its state and processes the records that it missed."""
         self._require_service(service)
         if service not in self._down:
-            raise ConfigurationError(f"restart({service!r}): it runs")
+            raise ConfigurationError(f"restart({service!r}): the service is running")
         self._down.remove(service)
         for operators in self._operators.values():
             for operator in operators:
@@ -113,7 +113,7 @@ class InProcess(Scenario):
 
     def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
         if INGEST in self._down:
-            raise ConfigurationError(f"idle({topic!r}): ingest is down, and nobody listens")
+            raise ConfigurationError(f"idle({topic!r}): ingest is down, so no silence is recorded")
         past = self._progress[topic, partition]
         offset, watermark_ms = past.next_offset, past.watermark_ms
         source = f"{topic}/{partition}"
@@ -177,6 +177,6 @@ class InProcess(Scenario):
 
 
 def decoded(encoder: Encoder, values: Iterable[bytes | None]) -> list[dict[str, Any]]:
-    """Return records of a port as an encoder wrote them."""
+    """Return the records of a port, decoded from the values that an encoder wrote."""
     decode = json.loads if encoder.avro is None else encoder.avro.decode
     return [decode(value) for value in values if value is not None]

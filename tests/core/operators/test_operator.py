@@ -176,7 +176,7 @@ def test_a_log_of_other_types_is_refused_alone_and_beside_others(found, value, d
 
 def test_a_log_without_a_column_is_refused():
     _, one = valued(pl.Int64(), 1)
-    with pytest.raises(StateError, match='"value" is Int64 in the pipeline, and not there in'):
+    with pytest.raises(StateError, match='"value" is Int64 in the pipeline, and missing in'):
         OperatorTask(one).step(segment(left=LEFT))
 
 

@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 from tests.oracles.clock import Table
 from tests.support.logs import event_logs
 from tidemark.core.time.clock import ClockTable
-from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, Segment, SourceMark
+from tidemark.core.time.segment import (
+    FOREVER_MS,
+    NEVER_MS,
+    Segment,
+    SourceMark,
+    operator_source,
+)
+
+OP = operator_source("a")
+ONE = {"t": 1}
 
 
 def segment(*marks, partitions=None):
@@ -210,3 +219,66 @@ def test_the_clock_is_held_by_who_never_spoke_then_by_the_slowest_awake():
     assert table.holder() == "t/1"
     step(table, segment(read("t/1", 1, 1, 14, 14, idle=True, silence_ms=5)))
     assert table.holder() is None, "nobody holds it where all are silent"
+
+
+def test_an_operator_is_known_from_the_plan_and_holds_the_clock_until_it_has_spoken():
+    table = ClockTable(["t", OP])
+    step(table, segment(read("t/0", 0, 3, NEVER_MS, 10), partitions=ONE))
+    assert table.clock_ms == NEVER_MS
+    assert table.holder() == OP
+    step(table, segment(read(OP, 0, 0, NEVER_MS, 8), partitions=ONE))
+    assert table.clock_ms == 8
+
+
+def test_an_operator_that_is_awake_counts_as_any_source():
+    table = ClockTable(["t", OP])
+    spoken = [read("t/0", 0, 3, NEVER_MS, 10), read(OP, 0, 0, NEVER_MS, 8)]
+    step(table, segment(*spoken, partitions=ONE))
+    assert (table.clock_ms, table.holder()) == (8, OP)
+    step(table, segment(read(OP, 0, 4, 8, 30), partitions=ONE))
+    assert (table.clock_ms, table.holder()) == (10, "t/0")
+    step(table, segment(read("t/0", 3, 3, 10, 10, idle=True, silence_ms=5), partitions=ONE))
+    assert (table.clock_ms, table.holder()) == (30, OP)
+    goes = read("t/0", 3, 4, 10, 50)
+    step(table, segment(read(OP, 4, 4, 30, 30, idle=True), goes, partitions=ONE))
+    assert (table.clock_ms, table.holder()) == (50, "t/0")
+    entry = step(table, segment(read(OP, 4, 5, 30, 40), partitions=ONE))
+    assert entry.floor_ms.tolist() == [50], "one that wakes starts at the clock"
+
+
+def test_when_all_are_idle_the_watermark_of_an_operator_bounds_the_clock():
+    #  t/0   10                 silent 5   silent 20
+    #  op:a       8 (then idle)                       18   50
+    #  clock -    8             8          8          18   30
+    table = ClockTable(["t", OP])
+
+    def after(*marks):
+        step(table, segment(*marks, partitions=ONE))
+        return table.clock_ms
+
+    assert after(read("t/0", 0, 3, NEVER_MS, 10)) == NEVER_MS
+    assert after(read(OP, 0, 0, NEVER_MS, 8)) == 8
+    silent = read("t/0", 3, 3, 10, 10, idle=True, silence_ms=5)
+    assert after(silent, read(OP, 0, 0, 8, 8, idle=True)) == 8
+    assert after(read("t/0", 3, 3, 10, 10, idle=True, silence_ms=20)) == 8
+    assert after(read(OP, 0, 0, 8, 18, idle=True)) == 18
+    assert after(read(OP, 0, 0, 18, 50, idle=True)) == 30
+
+
+def test_an_operator_that_never_saw_event_time_holds_the_clock_where_it_is():
+    table = ClockTable(["t", OP])
+    quiet = read(OP, 0, 0, NEVER_MS, NEVER_MS, idle=True)
+    silent = read("t/0", 0, 3, NEVER_MS, 10, idle=True, silence_ms=5)
+    step(table, segment(silent, quiet, partitions=ONE))
+    assert table.clock_ms == NEVER_MS
+
+
+def test_without_raw_sources_idle_operators_alone_make_the_clock():
+    other = operator_source("b")
+    table = ClockTable([OP, other])
+    step(table, segment(read(OP, 0, 0, NEVER_MS, 8), partitions={}))
+    assert table.clock_ms == NEVER_MS
+    step(table, segment(read(other, 0, 0, NEVER_MS, 12, idle=True), partitions={}))
+    assert table.clock_ms == 8
+    step(table, segment(read(OP, 0, 0, 8, 20, idle=True), partitions={}))
+    assert table.clock_ms == 12, "the watermark of one that is idle contains all silence"

@@ -74,7 +74,7 @@ def test_the_command_makes_all_that_the_plan_shows_and_verifies_them_later(admin
     plan = pipeline.plan()
     names = [topic.name for topic in (*raw_topics(plan), *own_topics(plan))] + [plan.stats]
     for state in ("created", "exists"):
-        command("pops", broker, wait=True)
+        command("tests.kafka.pipelines.pops", broker, wait=True)
         lines = [line.split() for line in capsys.readouterr().out.splitlines()]
         assert [(line[0], line[2]) for line in lines] == [(state, name) for name in names]
     assert set(names) <= partition_counts(admin).keys()

@@ -16,12 +16,12 @@ from tidemark.runtime.client.consumer import EARLIEST, offsets
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
-from tidemark.spark.read.live_position import live_cut
+from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import resolve
 
 T = 1_700_000_000_000
 END = T + 3_600_000
-PARTS = "the state of operator 'pops' was made with other parts"
+PARTS = "the state of operator 'pops' has another signature"
 
 
 def await_results(stack: Stack, name: str, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
@@ -61,7 +61,7 @@ def finish(stack: Stack) -> None:
 
 def assert_begun_where_logs_begin(stack: Stack) -> None:
     """Assert that a comparison with a replay takes what is left of the logs for all there was."""
-    begun = live_cut(stack.admin, stack.config, stack.plan).earliest
+    begun = find_live_position(stack.admin, stack.config, stack.plan).earliest
     ranges = resolve(stack.admin, stack.plan, begun)
     assert sum(ranges.begins.values()) > 0
     assert dict(ranges.begins) == offsets(stack.admin, list(begun), EARLIEST)
@@ -139,7 +139,7 @@ def test_offsets_that_are_gone_and_state_that_is_gone_stop_until_a_reset(broker)
         for service in ("windowing", "sessions"):
             assert stack.process(service).wait(30) == 2
         assert "nothing is committed, but gone.pops.changelog/" in stack.log("windowing")
-        assert "operator 'sessions' is empty, but commit" in stack.log("sessions")
+        assert "operator 'sessions' is empty, but its log is at commit" in stack.log("sessions")
         assert all("tidemark reset" in stack.log(name) for name in ("windowing", "sessions"))
         stack.kill()
         reset(stack, service="windowing", delete_results=True)

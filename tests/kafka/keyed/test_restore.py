@@ -134,7 +134,7 @@ def test_what_another_process_aborts_is_waited_for_and_left_out(stack):
     writer.commit(1)
     other = Writer(stack, slot="1")
     other.log = Changelog(other.log.rule, "w", writer.plan.state_signature)
-    other.log.resume(writer.log.last, 0, (), told=True)
+    other.log.resume(writer.log.last, 0, (), has_signature=True)
     other.write(99)
     restore, state = restore_of(writer, writer.log.last)
     restore.step()

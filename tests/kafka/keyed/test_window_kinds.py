@@ -17,7 +17,7 @@ from tests.kafka.pipelines import kinds
 from tests.kafka.support.stack import Stack
 from tests.kafka.support.visits import visits
 from tidemark.core.operators.ports import APPEND
-from tidemark.local.run import LocalRun, Published
+from tidemark.local.run import LocalRun, OperatorResults
 from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.keyed.encoders import encoder_of
 from tidemark.testing.in_process import decoded
@@ -96,7 +96,7 @@ def _damaged(state: Path) -> Iterator[str]:
             yield mirror.name
 
 
-def _faults(seen: Mapping[str, list[bytes]], local: Published) -> Iterator[str]:
+def _faults(seen: Mapping[str, list[bytes]], local: OperatorResults) -> Iterator[str]:
     """Name what differs between the topics of an operator and its run in process."""
     plan, name = local.plan, local.plan.operator.name
     results, missed = plan.results, plan.port("late")

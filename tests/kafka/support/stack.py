@@ -50,8 +50,8 @@ class Stack:
     ) -> None:
         """Create the topics of the pipeline that ``module`` builds.
 
-        ``raw_partitions``: of each raw topic.  ``options``: what its ``build`` takes besides the
-        name; the services read them from TEST_OPTIONS.
+        ``raw_partitions``: of each raw topic; 0: they exist.  ``options``: what its ``build``
+        takes besides the name; the services read them from TEST_OPTIONS.
         """
         self.name = name
         self.config = Config(bootstrap_servers=broker)
@@ -59,7 +59,8 @@ class Stack:
         self.plan: Plan = module.build(name, **(options or {})).plan()
         raw = list(_raw_topics(self.plan, raw_partitions))
         self.raw = raw[0].name
-        topics.ensure(self.admin, [*raw, *topics.own_topics(self.plan)], -1)
+        made = raw if raw_partitions else []
+        topics.ensure(self.admin, [*made, *topics.own_topics(self.plan)], -1)
         self.processes: dict[Replica, Process] = {}
         self._lives: Counter[Replica] = Counter()
         self._files = TemporaryDirectory()

@@ -64,7 +64,7 @@ def test_a_commit_that_is_not_in_the_changelog_stops(snapshot):
     log, state = Changelog(NEVER, "w", PARTS), State()
     records = [*commit(log, state.add(1)), *commit(log, state.add(2))]
 
-    with pytest.raises(StateError, match=f"{HERE}.*lacks commit 3, .*with 3.*tidemark reset"):
+    with pytest.raises(StateError, match=f"{HERE}.*lacks commit 3, .*up to 3.*tidemark reset"):
         read(records, 3, snapshot)
     with pytest.raises(StateError, match="lacks commit"):
         read(records, 2, snapshot, writer="another")
@@ -132,7 +132,7 @@ def test_a_missing_delta_stops():
 
 
 def test_an_empty_changelog_of_a_log_that_was_committed_stops():
-    with pytest.raises(StateError, match=f"{HERE}.*'pops' is empty, but commit 7"):
+    with pytest.raises(StateError, match=f"{HERE}.*'pops' is empty, but its log is at commit 7"):
         read([], committed=7)
 
 

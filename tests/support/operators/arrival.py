@@ -26,9 +26,9 @@ class Marking(PunctuationWindow):
 
     __slots__ = ()
 
-    def cut(self, arrived):
-        rows = arrived.rows.with_columns((arrived.rows["value"] % 3 == 0).alias(CLOSES))
-        return super().cut(type(arrived)(rows, arrived.key, arrived.first, arrived.heads))
+    def assign_runs(self, by_key):
+        rows = by_key.rows.with_columns((by_key.rows["value"] % 3 == 0).alias(CLOSES))
+        return super().assign_runs(type(by_key)(rows, by_key.key, by_key.first, by_key.heads))
 
 
 def operator(spec, every, topics):

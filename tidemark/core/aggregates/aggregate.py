@@ -40,7 +40,9 @@ LIMB, SQUARE = "limb", "square"
 class AggregateFunction(Protocol):
     """One aggregate of an operator, such as ``sum("amount")``; a frozen value.
 
-    ``name`` is the name that the user gives the aggregate; partial columns are ``<name>.<part>``.
+    Its text, ``str(function)``, is what a user writes: plans show it, and state of another text
+    does not fit.  ``name`` is the name that the user gives the aggregate; partial columns are
+    ``<name>.<part>``.
     """
 
     def type(self, name: str, columns: Columns, /) -> pl.DataType:

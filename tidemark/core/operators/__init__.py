@@ -1,6 +1,7 @@
-"""Keyed operators: rows and time in, panes and late rows out, in one verb.
+"""Keyed operators: they take rows and time, and publish panes, rows and late rows.
 
-A folder for each family of windows; what families share lies beside ``operator.py``.
+operator.py, ports.py and task.py are the contract.  Each family of windows has a folder.
 May import: all of core.
-Start with: operator.py (the contract), then aligned/operator.py (tumbling, hopping, calendar).
+Start with: operator.py (the contract), task.py (one step), aligned/operator.py (an example whose
+``fold`` decides which rows are late).
 """

@@ -1,6 +1,6 @@
-"""Windows whose panes, but for corrections, are due by the windows' ends.
+"""The base of windows whose panes, except corrections, are due by the windows' ends.
 
-How sliding and session windows take a batch; aligned windows override parts of it.
+It implements batches for sliding and session windows.  Aligned windows override parts of it.
 See docs/semantics.md, "Batches of segments".
 """
 
@@ -19,32 +19,32 @@ from tidemark.core.windows.trigger import OnFinal, Trigger
 
 
 class DueByEnd(WindowBody):
-    """Windows that take rows after publication only where corrections are possible."""
+    """Windows that accept rows after publication only where corrections are possible."""
 
     allowed_lateness_ms: int
     trigger: Trigger
 
     @property
     def can_batch(self) -> bool:
-        """Whether many segments can be taken as one: always."""
+        """Whether segments can be batched: always."""
         return True
 
     @property
     def wait_ms(self) -> int:
-        """How long after a window's end its pane waits for late rows."""
+        """The time from a window's end until its pane is due, ms; 0 except with ``on_final``."""
         return self.allowed_lateness_ms if isinstance(self.trigger, OnFinal) else 0
 
     def corrects(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows W has overtaken, if published windows may take them."""
+        """Mark the rows with W past their event time, if published windows may accept rows."""
         if self.allowed_lateness_ms == self.wait_ms:
             return np.zeros(rows.height, np.bool_)
         behind: Mask = rows[WATERMARK].to_numpy() > rows[EVENT_TIME].to_numpy()
         return behind
 
     def publish_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> pl.DataFrame:
-        """Return the windows that the clock reached, and in SEGMENT after which segment.
+        """Return the due panes, with the segment after which each was due in SEGMENT, Int64.
 
-        ``clock_ms``: the clock after each segment; no row of the batch ``corrects``.
+        ``clock_ms``: the clock after each segment.  No row of the batch is a correction.
         """
         panes = self.publish(state, before_ms, clock_ms[-1])
         end_ms, clocks_ms = panes[END].to_numpy(), np.array(clock_ms)

@@ -1,14 +1,14 @@
 """Early panes of windows: published before the clock reaches the end, at exact rows.
 
-See docs/semantics.md, "Early panes".  ``EarlyAggregate`` stands around aligned or sliding windows,
-which keep the partials and publish what is due; it adds the panes that fire before that:
+See docs/semantics.md, "Early panes".  ``EarlyAggregate`` wraps aligned or sliding windows.  The
+windows keep the partials and publish the panes that are due.  ``EarlyAggregate`` adds early panes:
 
-* ``on_close(early=every(...))``: of the rows that are on time for a window.  Those behind wait for
-  the close, as ever.
-* ``every(...)`` alone: of all rows accepted, in the order of the log.  Nothing is published at the
-  close; what no pane has shown is, when the window is final.
+* With ``on_close(early=every(...))``, early panes hold the rows that are on time for a window.
+  Rows behind are published at the close or after it, as without early panes.
+* With ``every(...)`` alone, panes hold all accepted rows, in the order of the log.  The close
+  publishes nothing.  When the window is final, the rows that no pane has shown are published.
 
-State: that of the windows, and a tally of each key and window (``tallies``).
+State is that of the windows, and a tally of each key and window (tallies.py).
 """
 
 from dataclasses import dataclass
@@ -34,20 +34,23 @@ _OPEN = "@open"
 _PAIR_BLOCK = (PAIR, BLOCK)
 
 
-class Windowed(Protocol):
-    """Windows that early panes can be of.  Panes travel as partials by END and key."""
+class EarlyWindows(Protocol):
+    """Windows that can have early panes.  Until they are published, panes are partials.
+
+    Partials are frames with END, the key, ROWS and the columns of the aggregates.
+    """
 
     @property
     def aggregation(self) -> Aggregation:
-        """What panes show."""
+        """The aggregates of panes."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Names of the key's columns."""
+        """The names of the key columns."""
 
     @property
     def allowed_lateness_ms(self) -> int:
-        """How long after its end a window takes rows."""
+        """The time after its end in which a window accepts rows, ms."""
 
     @property
     def trigger(self) -> Trigger:
@@ -55,51 +58,59 @@ class Windowed(Protocol):
 
     @property
     def discarding(self) -> bool:
-        """Whether panes hold only what none before has shown."""
+        """Whether panes hold only rows that no earlier pane has shown."""
 
     @property
     def grid_ms(self) -> int:
-        """How far apart windows are whose tallies lie together."""
+        """The interval of window ends, ms, whose tallies lie together."""
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Where panes and late rows go."""
+        """The ports of panes and late rows."""
 
     def open(self, store: BlockStore, /) -> Any:
-        """Return state that holds nothing."""
+        """Return empty state."""
 
     def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
-        """Add rows; return late ones."""
+        """Add rows; return the late rows."""
 
     def counts(self, rows: pl.DataFrame, state: Any, wait_ms: int, /) -> pl.DataFrame | None:
-        """Return END, key, ROW, EVENT_TIME, BEHIND, COUNTS and THERE of rows that are to come.
+        """Return the counts of rows before ``fold``: a line for each row and window.
 
-        One line for each window that a row counts in, or makes, with W less than ``wait_ms`` past
-        its end.
+        The frame has END, ROW and EVENT_TIME (Int64), the key columns, and BEHIND, COUNTS and THERE
+        (Boolean), as firing.py explains.  It holds the windows that a row counts in or makes, with
+        W < end + wait_ms.  Returns None if there is no such window.
         """
 
     def before(self, state: Any, windows: pl.DataFrame, wait_ms: int, /) -> pl.DataFrame | None:
-        """Return END, key, TOTAL, HIGHEST and partials of windows that hold rows untallied."""
+        """Return the tallies of windows that have rows, but no tally yet.
+
+        ``windows``: END and the key.  The result also has TOTAL and HIGHEST (Int64) and partials,
+        or is None if no window has rows.
+        """
 
     def counted(self, state: Any, windows: pl.DataFrame, *, behind: bool) -> list[pl.DataFrame]:
-        """Return what counts in windows so far, with REVISION and TIMING; as asked, rows behind."""
+        """Return the partials of windows so far, with END, key, REVISION and TIMING.
+
+        ``windows``: END and the key.  ``behind``: whether rows behind count.
+        """
 
     def due(self, state: Any, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
-        """Return what the clock made due, and corrections, with REVISION and TIMING."""
+        """Return the partials of due panes and corrections, with END, key, REVISION and TIMING."""
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
-        """Return partials as panes, in their order."""
+        """Return partials as panes, in the order of a topic (columns: ``pane_schema``)."""
 
 
-Inner = TypeVar("Inner", bound=Windowed)
+Inner = TypeVar("Inner", bound=EarlyWindows)
 
 
 @dataclass(frozen=True)
 class EarlyAggregate(WindowBody, Generic[Inner]):
-    """Windows of aggregates with panes before their close.
+    """Aggregate rows in windows, with panes before the windows close.
 
-    The work of a segment grows with its rows times the windows of each, and with the state of the
-    windows that they are in.
+    The work of a segment grows with the number of its rows times the windows of a row, and with the
+    state of those windows.
     """
 
     inner: Inner
@@ -118,7 +129,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
 
     @property
     def _wait_ms(self) -> int:
-        """How long after the end of a window rows fire panes of it."""
+        """The time after the end of a window in which rows fire its panes, ms."""
         return 0 if self._closes else self.inner.allowed_lateness_ms
 
     @cached_property
@@ -131,13 +142,13 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return self.inner.outputs
 
     def open(self, store: BlockStore = IN_MEMORY) -> EarlyState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         inner = self.inner
         tallies = Tallies(inner.key, inner.allowed_lateness_ms, inner.grid_ms, store)
         return EarlyState(inner.open(store), tallies)
 
     def record(self, state: EarlyState, now_ms: int, clock_ms: int) -> None:
-        """Take the processing time of a segment: show what was not, once an interval is over."""
+        """Take the processing time of a segment; in a new interval, fire panes of unshown rows."""
         if not isinstance(self._every, EveryProcessingTime):
             return
         interval_ms = self._every.interval_ms
@@ -152,7 +163,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
             ]
 
     def publish(self, state: EarlyState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return the early panes of the segment, and what the clock made due."""
+        """Return the early panes of the segment, then the panes that the clock makes due."""
         parts = state.take_fired()
         if self._closes:
             parts += self._closing(state, self.inner.due(state.windows, before_ms, clock_ms))
@@ -165,14 +176,14 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return self.inner.panes(parts, clock_ms)
 
     def fold(self, rows: pl.DataFrame, state: EarlyState) -> pl.DataFrame:
-        """Fire early panes, then add each row's share to its windows; return late rows."""
+        """Fire early panes, then add rows to their windows; return late rows."""
         counts = self.inner.counts(rows, state.windows, self._wait_ms)
         if counts is not None:
             self._fire(rows, counts, state)
         return self.inner.fold(rows, state.windows)
 
     def _fire(self, rows: pl.DataFrame, counts: pl.DataFrame, state: EarlyState) -> None:
-        """Keep the panes that counts fire, and the tallies after them."""
+        """Keep the panes that counts fire, and the tallies after the counts."""
         pairs = self._pairs(counts, state)
         if isinstance(self._every, EveryProcessingTime):
             counts = counts.with_columns(pl.lit(state.now_ms, pl.Int64).alias(EVENT_TIME))
@@ -185,7 +196,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
             if self.inner.discarding:
                 rest = blocks.join(tallies.select(PAIR, BLOCK), on=(PAIR, BLOCK), how="semi")
                 tallies = tallies.join(rest.drop(BLOCK), on=PAIR, how="left")
-        # Windows that a row made may hold none yet.
+        # A sliding window that a row made may hold no rows yet.
         state.tallies.add(tallies.filter(pl.col(TOTAL) > 0).drop(PAIR, BLOCK))
 
     def _blocks(
@@ -196,9 +207,9 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         tallies: pl.DataFrame,
         state: EarlyState,
     ) -> pl.DataFrame | None:
-        """Return what panes hold, by PAIR and BLOCK; discarding, of the open blocks too."""
+        """Return partials by PAIR and BLOCK; with discarding panes also of the open blocks."""
         if not self.inner.discarding:
-            # Counts after the last that fires are in no pane yet.
+            # Counts after the last firing one are in no pane yet.
             shown = tallies.select(PAIR, pl.col(BLOCK).alias(_OPEN))
             counts = counts.join(shown, on=PAIR, how="left").filter(pl.col(BLOCK) < pl.col(_OPEN))
         if counts.is_empty():
@@ -219,7 +230,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return sums.hstack(of)
 
     def _of_rows(self, rows: pl.DataFrame, counts: pl.DataFrame) -> list[pl.DataFrame]:
-        """Return partials of the rows that count, by PAIR and BLOCK."""
+        """Return partials of counts, by PAIR and BLOCK."""
         if counts.is_empty():
             return []
         of_rows = rows[counts[ROW]].hstack(counts.select(_PAIR_BLOCK))
@@ -231,21 +242,24 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         fired = counts.filter(FIRES).select(
             *self._by, PAIR, BLOCK, pl.col(TOTAL).alias(REVISION), late.alias(TIMING)
         )
-        # A row that makes a window without being in it adds no block: what was there is shown.
+        # A row that makes a window without being in it adds no block.  Its pane shows the last one.
         held = fired.sort(BLOCK).join_asof(
             blocks.sort(BLOCK), on=BLOCK, by=PAIR, strategy="backward", check_sortedness=False
         )
         return held.drop(PAIR, BLOCK)
 
     def _counted(self, state: EarlyState, windows: pl.DataFrame) -> list[pl.DataFrame]:
-        """Return what counts in some keys and windows so far, as panes."""
+        """Return the partials of keys and windows so far."""
         if windows.is_empty():
             return []
         asked = windows.select(self._by)
         return self.inner.counted(state.windows, asked, behind=not self._closes)
 
     def _shown(self, state: EarlyState, lines: pl.DataFrame) -> list[pl.DataFrame]:
-        """Return panes of what tallies say was not shown, and note that it is."""
+        """Return panes of windows with unshown rows, and mark the rows as shown.
+
+        ``lines``: tallies of the windows.
+        """
         panes = self._counted(state, lines)
         if not panes:
             return []
@@ -256,7 +270,10 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return panes
 
     def _closing(self, state: EarlyState, parts: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        """Return what the clock made due; discarding, on-time panes of what no early one showed."""
+        """Return the panes that the clock makes due.
+
+        With discarding panes, on-time panes hold only the rows that no early pane has shown.
+        """
         if not self.inner.discarding:
             return parts
         made = []
@@ -270,13 +287,13 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return made
 
     def _since(self, part: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
-        """Replace what panes hold by what tallies say was not shown; nothing, where no line is."""
+        """Replace the partials of panes by those of unshown rows in tallies, or by zero rows."""
         panes = part.select(*self._by, REVISION, TIMING)
         found = self._joined(panes, lines.drop(TOTAL, SHOWN, HIGHEST))
         return self.inner.aggregation.with_empty_groups(found)
 
     def _pairs(self, counts: pl.DataFrame, state: EarlyState) -> pl.DataFrame:
-        """Number the keys and windows of counts, and tell what is known of each."""
+        """Number the keys and windows of counts; return TOTAL, SHOWN and HIGHEST of each."""
         pairs = counts.select(self._by).unique(maintain_order=True)
         pairs = pairs.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(PAIR))
         new, known = pairs.select(self._by), state.tallies.of(pairs.select(self._by))
@@ -284,12 +301,12 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
             new = new.join(known, on=self._by, how="anti", nulls_equal=True)
         before = None if new.is_empty() else self.inner.before(state.windows, new, self._wait_ms)
         nothing = {TOTAL: 0, SHOWN: 0, HIGHEST: NEVER_MS}
-        told = [part for part in (known, before) if part is not None]
-        if not told:
+        parts = [part for part in (known, before) if part is not None]
+        if not parts:
             return pairs.with_columns(
                 pl.lit(value, pl.Int64).alias(name) for name, value in nothing.items()
             )
-        found = stacked(told)
+        found = stacked(parts)
         if not self.inner.discarding:
             found = found.select(*self._by, *(name for name in nothing if name in found.columns))
         if SHOWN not in found.columns:
@@ -302,7 +319,7 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         return left.join(right, on=self._by, how="left", nulls_equal=True)
 
     def _tallies(self, counts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Return the pairs' tallies after the counts, and the number of the open block."""
+        """Return the tallies of pairs after the counts, and the number of the open block."""
         fires = pl.col(FIRES)
         after = counts.group_by(PAIR, maintain_order=True).agg(
             pl.col(TOTAL).max(),

@@ -1,4 +1,7 @@
-"""Keyed state of windows with early panes: that of the windows, and a tally of each of them."""
+"""Keyed state of windows with early panes: that of the windows, and a tally for each window.
+
+See docs/semantics.md, "Early panes"; tallies.py explains tallies.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +17,7 @@ from tidemark.core.time.segment import NEVER_MS
 
 @dataclass
 class EarlyState:
-    """State of windows, tallies, and panes that this segment's rows fired."""
+    """State of windows, tallies, and the panes that this segment's rows fired."""
 
     windows: Any
     tallies: Tallies
@@ -23,7 +26,7 @@ class EarlyState:
     _looked_ms: int | None = None
 
     def turns(self, interval_ms: int, now_ms: int) -> bool:
-        """Take the processing time of a segment; whether it is in another interval than before."""
+        """Take the processing time of a segment; return whether its interval is a new one."""
         looked_ms, self.now_ms, self._looked_ms = self._looked_ms, now_ms, now_ms
         return looked_ms is None or looked_ms // interval_ms != now_ms // interval_ms
 
@@ -33,30 +36,30 @@ class EarlyState:
         return fired
 
     def changes(self) -> Changes:
-        """Return what was added since the last call."""
+        """Return the changes since the last call."""
         return {**self.windows.changes(), **self.tallies.changes()}
 
     def snapshot(self) -> Iterator[Changes]:
-        """Return all live state."""
+        """Return all live state in pieces."""
         return chain(self.windows.snapshot(), self.tallies.snapshot())
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         held: int = self.windows.size_bytes() + self.tallies.size_bytes()
         return held
 
     def open_windows(self) -> int:
-        """Count the windows."""
+        """Return the number of open windows."""
         held: int = self.windows.open_windows()
         return held
 
     def apply(self, changes: Changes) -> None:
-        """Add one piece."""
+        """Apply changes to the windows and the tallies."""
         self.windows.apply(changes)
         self.tallies.apply(changes)
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach any more."""
+        """Drop the windows that no row can reach."""
         self.windows.purge(clock_ms)
         self.tallies.purge(clock_ms)
 

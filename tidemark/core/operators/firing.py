@@ -1,17 +1,17 @@
-"""At which rows of a segment early panes fire, and what the panes hold there.
+"""The rows of a segment at which early panes fire, and the rows that each pane holds.
 
-Theory of operation (docs/semantics.md, "Early panes").  A *count* is a row in one window of its
-own key, or the row that makes a sliding window without being in it; counts of a key and window (a
-*pair*) come in log order.
+Theory of operation (docs/semantics.md, "Early panes").  A *pair* is a key and a window.  A *count*
+is a row in one window of its key, or the row that makes a sliding window without being in it.  The
+counts of a pair are in log order.
 
-1. Every count gets its place among all rows of its pair, from the pair's tally on.  Places and
-   times decide which counts fire; none before the window is there.
-2. The counts up to and including each firing one form a *block*, numbered from 1 per pair; counts
-   after the last firing one are the remainder.  Blocks become partials in one grouping.
-3. Accumulating panes add up blocks (``prefixes``); block 0 is what was there before.  Discarding
-   panes are the blocks themselves.
+1. Every count gets its place among all rows of its pair, which continues from the pair's tally.
+   Places and times decide which counts fire.  No count fires before the window exists.
+2. A *block* ends with each firing count.  Blocks are numbered from 1 per pair.  The counts after
+   the last firing one are the open block.  All blocks become partials in one grouping.
+3. An accumulating pane is the sum of the blocks so far (``prefixes``), where block 0 holds the rows
+   from before the segment.  A discarding pane is a block.
 
-So the work is in columns however many panes fire, and a pane is the same however the log is cut.
+So the work is in columns for any number of panes, and panes do not depend on how the log is cut.
 """
 
 import polars as pl
@@ -25,16 +25,20 @@ BLOCK = "@block"  # number of a block of a pair
 ROW = "@row"  # number of a row in the segment
 FIRES = "@fires"
 
-BEHIND = "@behind"  # whether W had passed the window's end
+BEHIND = "@behind"  # whether W was at or past the window's end
 COUNTS = "@counts"  # whether the row is in the window
-THERE = "@there"  # whether the window was there by then; sliding ones are made by rows
+THERE = "@there"  # whether the window exists when the row has come; rows make sliding windows
 
 
 def with_blocks(counts: pl.DataFrame, every: Every) -> pl.DataFrame:
     """Decide which counts fire, and number their blocks.
 
-    ``counts``: PAIR, EVENT_TIME, COUNTS, THERE, and TOTAL, SHOWN and HIGHEST of the pair before the
-    segment; in order of pair and row.  TOTAL becomes the count's place; FIRES and BLOCK are added.
+    Args:
+        counts: in order of pair and row, with PAIR, EVENT_TIME, COUNTS, THERE, and with TOTAL,
+            SHOWN and HIGHEST of the pair before the segment.
+        every: when counts fire.
+
+    Returns the counts with FIRES (Boolean) and BLOCK (Int64); TOTAL is now the place of the count.
     """
     place = pl.col(COUNTS).cast(pl.Int64).cum_sum().over(PAIR)
     placed = counts.with_columns((pl.col(TOTAL) + place).alias(TOTAL))
@@ -57,7 +61,7 @@ def _fires(every: Every) -> pl.Expr:
 
 
 def _shows_rows(rows: int) -> pl.Expr:
-    """Fire at so many rows more than are shown; a window that is made may bring more at once."""
+    """Fire with ``rows`` rows more than are shown; a window that a row makes may hold more."""
     first = pl.col(TOTAL).filter(pl.col(THERE)).first().over(PAIR)
     many = first - pl.col(SHOWN) >= rows
     shown = pl.when(many).then(first).otherwise(pl.col(SHOWN))

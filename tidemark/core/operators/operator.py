@@ -1,11 +1,11 @@
-"""The operator contract: rows of inputs in, rows of ports out, keyed state between.
+"""The operator contract: an operator reads rows of inputs, keeps state and publishes to ports.
 
-An ``Operator`` is a declaration: inputs, ports, clock, horizon.  Its ``Body`` does the work.  A
-task (task.py) runs it on one log partition, and nothing else does: Kafka services, Spark,
-``tidemark try``, tests and conformance cases share that one way, so their results cannot differ.
+An ``Operator`` declares inputs, ports, clock and horizon.  Its ``Body`` does the work.  Only a task
+(task.py) runs an operator, on one log partition.  Kafka services, Spark, ``tidemark try``, tests
+and conformance cases all use tasks, so their results cannot differ.
 
-A new operator subclasses ``Body``; one on windows of a single input subclasses ``WindowBody``.
-Tests check the contract for every operator in tests/support/operators/families.py.
+A new operator subclasses ``Body``.  An operator on windows of one input subclasses ``WindowBody``.
+tests/support/operators/families.py lists the operators that tests of the contract run.
 See docs/semantics.md, "A segment acts" and "Batches of segments".
 """
 
@@ -25,10 +25,10 @@ from tidemark.core.time.segment import WATERMARK
 from tidemark.core.windows.pane import END, START
 
 Changes = Mapping[str, pl.DataFrame]
-"""A piece of keyed state as named frames: what a changelog record or a snapshot holds."""
+"""A piece of keyed state as frames by name: the content of a changelog record."""
 
 Frames = Mapping[str, pl.DataFrame]
-"""Rows by the name of an input or a port."""
+"""Frames of rows, by the name of an input or a port."""
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -38,46 +38,46 @@ class State(Protocol):
     """Keyed state of one operator on one log partition."""
 
     def changes(self) -> Changes:
-        """Return what was added or replaced since the last call; empty frames are left out."""
+        """Return, once, the changes since the last call; without empty frames."""
 
     def snapshot(self) -> Iterator[Changes]:
-        """Return all live state in pieces that, applied to a fresh state, give an equal one.
+        """Return all live state in pieces; applied to an empty state they give an equal state.
 
-        The pieces show the state at the moment of the call, although each is made when it is asked
-        for.  They have nothing in common: they apply in any order, and joined ones as one.
+        The pieces show the state at the time of the call, although each is built when it is read.
+        Pieces do not overlap.  So they apply in any order, and concatenated pieces apply as one.
         """
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
 
     def open_windows(self) -> int:
-        """Count the windows of this log partition that rows can still reach.
+        """Return the number of windows of this log partition that rows can still reach.
 
-        Windows that are the same for all keys count once, others once for each key.
+        Windows that all keys share count once.  Other windows count once for each key.
         """
 
     def apply(self, changes: Changes) -> None:
-        """Add one piece; pieces are applied in the order in which they were made."""
+        """Apply one piece; pieces apply in the order in which they were made."""
 
     def purge(self, clock_ms: int) -> None:
-        """Drop what no row can reach any more; may be called at any moment, or never."""
+        """Drop the state that no row can reach; may be called at any time, or never."""
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
 
 
 class Body(ABC):
-    """The work of an operator: how rows change state, and what is due.
+    """The work of an operator: how rows change state, and which results are due.
 
-    Rows of an input have the columns ``ROW_COLUMNS``, with SOURCE as text and WATERMARK as the W
-    that the row is judged by, and the input's own columns.  They are in log order.  With several
-    inputs each frame has a column ORDER: the row's place among the rows of all inputs.
+    Rows of an input have the columns ``ROW_COLUMNS`` and the input's own columns.  SOURCE is text,
+    and WATERMARK is the row's W (docs/semantics.md, "Lateness").  Rows are in log order.  With
+    several inputs each frame has a column ORDER: the row's place among the rows of all inputs.
     """
 
     @property
     @abstractmethod
     def outputs(self) -> tuple[Port, ...]:
-        """What is published, the main port first."""
+        """The ports that the operator publishes to, the main port first."""
 
     @abstractmethod
     def open(self, store: BlockStore = IN_MEMORY, /) -> Any:
@@ -85,15 +85,15 @@ class Body(ABC):
 
     @abstractmethod
     def process(self, sides: Frames, state: Any) -> Frames:
-        """Take rows by input; return what they publish at once, by port.
+        """Add rows, by input, to the state; return the rows that they publish at once, by port.
 
         Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``.
-        In a batch, rows have a column SEGMENT, and so has every frame returned.
+        In a batch, rows and all returned frames have a column SEGMENT.
         """
 
     @abstractmethod
     def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
-        """Return what is due in (before_ms, clock_ms], and corrections of what was published.
+        """Return, by port, the results due in (before_ms, clock_ms] and corrections.
 
         ``before_ms``: the clock before the segment.  Rows are in the order that
         docs/semantics.md, "Order in a topic", gives.
@@ -103,32 +103,32 @@ class Body(ABC):
 
     @property
     def can_batch(self) -> bool:
-        """Whether many segments can be taken as one (docs/semantics.md, "Batches of segments")."""
+        """Whether segments can be batched (docs/semantics.md, "Batches of segments")."""
         return False
 
     @property
     def max_late_segments(self) -> int:
-        """How many segments that need a step of their own a batch may hold; 0: none."""
+        """The number of segments a batch may hold that need a step of their own; by default 0."""
         return 0
 
     def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
-        """Return, by input, which rows may correct what was published before."""
+        """Mark, by input, the rows that may correct published results."""
         return {name: np.zeros(frame.height, np.bool_) for name, frame in sides.items()}
 
     def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
-        """Return what ``advance`` gives for segments one by one, with its number in SEGMENT.
+        """Return the results of ``advance`` for each segment, with its number in SEGMENT.
 
         ``clock_ms``: the clock after each segment of the batch.
         """
         raise NotImplementedError(f"{type(self).__name__} takes segments one by one")
 
     def record(self, state: Any, now_ms: int, clock_ms: int) -> None:  # noqa: B027 - optional
-        """Take the processing time of a segment and the clock, both before its rows."""
+        """Take the processing time of a segment, before its rows; the clock has not moved yet."""
 
     def pending(self, state: Any) -> bool:
-        """Whether state holds anything that time alone makes due.
+        """Whether the state holds results that time alone makes due.
 
-        An operator with nothing pending and idle sources is idle itself.
+        An operator with nothing pending is idle when its sources are idle.
         """
         return bool(state.open_windows())
 
@@ -138,11 +138,14 @@ class WindowBody(Body):
 
     @abstractmethod
     def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:
-        """Fold rows into the state; return the late ones, with the window that they missed."""
+        """Fold rows into the state; return the late rows, with the columns that ``missed`` adds."""
 
     @abstractmethod
     def publish(self, state: Any, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return panes that are due in (before_ms, clock_ms], and corrections."""
+        """Return the panes that are due in (before_ms, clock_ms], and corrections.
+
+        The frame has the columns of the pane port, ``pane_schema``.
+        """
 
     def process(self, sides: Frames, state: Any) -> Frames:
         """Fold the rows of the one input."""
@@ -154,11 +157,11 @@ class WindowBody(Body):
         return {PANES: self.publish(state, before_ms, clock_ms)}
 
     def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
-        """Return which rows may correct panes that were published before."""
+        """Mark, by input, the rows that may correct published panes."""
         return {name: self.corrects(frame) for name, frame in sides.items()}
 
     def corrects(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows may correct panes that were published before."""
+        """Mark the rows that may correct published panes."""
         return np.zeros(rows.height, np.bool_)
 
     def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
@@ -166,7 +169,7 @@ class WindowBody(Body):
         return {PANES: self.publish_each(state, before_ms, clock_ms)}
 
     def publish_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> pl.DataFrame:
-        """Return what ``publish`` gives for segments one by one, with its number in SEGMENT."""
+        """Return the panes of ``publish`` for each segment, with its number in SEGMENT."""
         raise NotImplementedError(f"{type(self).__name__} takes segments one by one")
 
 
@@ -176,10 +179,10 @@ class Operator:
 
     Args:
         name: of the operator, unique in the pipeline.
-        inputs: its sides.
-        body: what it does.
-        horizon_ms: how long after a row, in event time, its last result may still be due.
-        advances: whether the clock goes on by silence of all sources.
+        inputs: one for each side.
+        body: the work of the operator.
+        horizon_ms: the time, in event time, after a row in which a result of it may be due.
+        advances: whether the clock advances while all sources are silent.
         by_arrival: whether rows get the column ARRIVAL.
         by_processing_time: whether time is when ingest recorded a segment, for rows and clock.
     """
@@ -194,7 +197,7 @@ class Operator:
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """What the operator publishes."""
+        """The ports that the operator publishes to, the main port first."""
         return self.body.outputs
 
     def port(self, name: str) -> Port:
@@ -212,7 +215,7 @@ class Operator:
         return frozenset().union(*(each.sources for each in self.inputs))
 
     def clocks(self) -> ClockTable:
-        """Return the clock table of a log partition that nothing was read from."""
+        """Return the clock table for a log partition before its first segment."""
         kind = ProcessingClock if self.by_processing_time else ClockTable
         return kind(self.sources, advances=self.advances)
 

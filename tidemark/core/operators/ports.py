@@ -1,7 +1,7 @@
-"""Ports: what an operator takes and what it publishes, as everyone else sees it.
+"""Inputs and ports: the columns that an operator reads and publishes, with their meaning.
 
-Encoders, sinks' tables, Parquet files, result schemas, ``tail``, ``diff`` and later operators read
-ports.  None of them knows which operator is behind a port (docs/architecture.md, "Operators").
+Encoders, tables of sinks, Parquet files, result schemas, ``tail``, ``diff`` and later operators
+read ports.  None of them knows which operator is behind a port (docs/architecture.md, "Operators").
 """
 
 from collections.abc import Mapping
@@ -27,16 +27,16 @@ Mode = Literal["append", "upsert"]
 PANES: Kind = "panes"
 """Results for a key and window."""
 ROWS: Kind = "rows"
-"""Results that are no panes, such as pairs of a join."""
+"""Results that are not panes, such as pairs of a join."""
 LATE: Kind = "late"
-"""Rows that came too late, in one form for all operators (``LATE_COLUMNS``)."""
+"""Late rows, with the same columns for all operators (``LATE_COLUMNS``)."""
 DEAD: Kind = "dead"
-"""Rows that the operator refuses, with ``REASON``: they go to the pipeline's dead letters."""
+"""Rows that the operator refuses, with ``REASON``; they go to the pipeline's dead letters."""
 
 APPEND: Mode = "append"
-"""Each row counts."""
+"""Every row is a result."""
 UPSERT: Mode = "upsert"
-"""Of rows with one identity the highest revision counts; RETRACTED withdraws it."""
+"""The row with the highest revision of an identity is the result; RETRACTED withdraws it."""
 
 LATE_BY = "late_by_ms"
 REASON = "reason"
@@ -62,15 +62,15 @@ _LATE_INSTANTS = frozenset({START, END, "own_watermark_ms", "event_time_ms"})
 
 @dataclass(frozen=True)
 class Input:
-    """One side of an operator: streams of one log that have the same columns.
+    """One side of an operator: streams of one log with the same columns.
 
     Args:
-        streams: names of streams; their rows are read in log order as if they were one.
-        key: names of the key's columns.
-        columns: value columns of the streams and their types, the key's among them.
+        streams: names of the streams; their rows are read in log order, as one stream.
+        key: names of the key columns.
+        columns: columns of the streams and their types, including the key.
         sources: raw topics, or operators as ``operator_source`` names them, whose watermarks make
             the operator's clock.
-        name: of the side, in ``process``; two inputs may read the same stream.
+        name: of the side in ``Body.process``; two inputs may read the same stream.
     """
 
     streams: tuple[str, ...]
@@ -95,16 +95,17 @@ class Port:
         name: of the port; unique in the operator.
         kind: ``PANES``, ``ROWS``, ``LATE`` or ``DEAD``.
         columns: of a published row, in order, with types.
-        key: names of the key's columns: rows of one key are in one partition.
-        message_key: columns that make the Kafka message key, as a JSON array.
-        identity: columns that name a result.  In mode ``UPSERT`` a row replaces the one before it.
+        key: names of the key columns; rows of one key are in one partition.
+        message_key: columns of the Kafka message key, which is a JSON array.
+        identity: columns that identify a result.  In mode ``UPSERT`` a row replaces the earlier row
+            with the same identity.
         row_time: the event time of a row, for an operator that reads the port.
         values: columns that a withdrawal leaves out.
         mode: ``APPEND`` or ``UPSERT``; with ``UPSERT`` the columns have REVISION and RETRACTED.
-        version: in mode ``APPEND``, columns that tell rows of one identity apart.
+        version: in mode ``APPEND``, columns in which rows of one identity differ.
         instants: columns whose Int64 values are instants in ms.
-        holds_ms: how far the event time of a row may lie behind the clock of the segment before;
-            None where nothing bounds it.
+        holds_ms: the largest distance of a row's event time behind the clock before its segment;
+            None without a bound.
     """
 
     name: str
@@ -127,14 +128,14 @@ class Port:
 
     @property
     def window_id(self) -> tuple[str, ...]:
-        """The columns of the identity that are not the key's."""
+        """The columns of the identity that are not key columns."""
         return tuple(name for name in self.identity if name not in self.key)
 
     def published(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return an operator's frame as it is published.
+        """Return an operator's frame with the columns of the port.
 
-        Late rows come with the columns of the segment and of the stream; all other frames are in
-        their published form already.
+        Late rows come with the columns of segment and stream, and are converted to ``LATE_COLUMNS``
+        and ``ROW``.  All other frames already have the columns of the port.
         """
         if self.kind != LATE:
             return frame
@@ -159,11 +160,11 @@ def pane_port(
     """Return the port of panes.
 
     Args:
-        key: names of the key's columns.
-        columns: of the stream, the key's among them.
-        values: aggregates and their types.
-        numbered: whether windows have numbers, as those in order of arrival.
-        discarding: whether a pane holds only what came since the one before, so that all count.
+        key: names of the key columns.
+        columns: of the stream and their types, including the key.
+        values: names of the aggregates and their types.
+        numbered: whether windows have numbers, as windows in order of arrival have.
+        discarding: whether a pane holds only rows since the pane before it, so all panes count.
         holds_ms: see ``Port``.
     """
     identity = (*key, WINDOW if numbered else START)
@@ -177,7 +178,7 @@ def pane_port(
         row_time=RowTime(END, -1),
         values=tuple(values),
         mode=APPEND if discarding else UPSERT,
-        # A window that closes may have a pane of no more rows than the early one before it.
+        # The last pane of a window may have the same revision as the early pane before it.
         version=(REVISION, TIMING) if discarding else (),
         instants=frozenset({START, END}),
         holds_ms=holds_ms,
@@ -193,7 +194,7 @@ def window_ports(
     discarding: bool = False,
     holds_ms: int | None = None,
 ) -> tuple[Port, Port]:
-    """Return the ports of an operator on windows: panes and late rows; as ``pane_port``."""
+    """Return the ports of panes and late rows of an operator on windows; see ``pane_port``."""
     panes = pane_port(
         key, columns, values, numbered=numbered, discarding=discarding, holds_ms=holds_ms
     )
@@ -203,7 +204,7 @@ def window_ports(
 def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: str = LATE) -> Port:
     """Return the port of late rows of an input with these columns.
 
-    Columns that begin with ``@`` are the operator's, not the user's: they are left out.
+    Columns that begin with ``@`` belong to the operator, not to the user, and are left out.
     """
     own = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
     return Port(
@@ -219,7 +220,7 @@ def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: st
 
 
 def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
-    """Return ``LATE_COLUMNS`` of an operator's late rows; their order is kept."""
+    """Return ``LATE_COLUMNS`` of an operator's late rows, in the same order of rows."""
     source = pl.col(SOURCE).cast(pl.String)
     return late.select(
         pl.col(REASON) if REASON in late.columns else pl.lit("late").alias(REASON),

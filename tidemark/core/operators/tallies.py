@@ -1,8 +1,9 @@
-"""What early panes need to remember of a key and window: how many rows, how many were shown.
+"""Tallies: for each key and window with early panes, the number of rows and of rows shown.
 
-Lines are only ever added; of the lines of one key and window the newest counts.  So the changelog
-is those lines, and older ones disappear when blocks are merged.  With accumulation="discarding" a
-line also holds the partial aggregates of the rows that no pane has shown yet.
+See docs/semantics.md, "Early panes" and "Discarding".  A tally is a line of a block.  Lines are
+only added, and the newest line of a key and window counts.  So the lines are the changelog, and
+merging blocks removes older lines.  With ``accumulation="discarding"`` a line also holds the
+partial aggregates of the rows that no pane has shown.
 """
 
 from collections.abc import Iterator
@@ -17,11 +18,15 @@ from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END
 
 TOTAL = "@total"  # rows that count in the window
-SHOWN = "@shown"  # how many of them a pane has shown
-HIGHEST = "@highest"  # ms: their highest event time; with processing time, when they were recorded
+SHOWN = "@shown"  # rows that a pane has shown
+HIGHEST = "@highest"  # ms: the highest event time, or processing time if panes fire by it
 
 TALLIES = "tallies"
-"""Name of the frame in the state's changes."""
+"""Name of the frame of tallies in the state's changes; changelogs store it.
+
+The frame has END (Int64, ms), the key columns, TOTAL, SHOWN and HIGHEST (Int64).  With discarding
+panes it also has the partials of unshown rows.
+"""
 
 _PLACE = "@place"
 
@@ -30,7 +35,7 @@ _MANY = 16
 
 
 class Tallies:
-    """The lines of every window, by its end; those within ``grid_ms`` lie together."""
+    """The tallies of windows; those of windows that end within ``grid_ms`` lie in one place."""
 
     def __init__(
         self,
@@ -49,12 +54,12 @@ class Tallies:
         self._purged_ms = NEVER_MS
 
     def add(self, lines: pl.DataFrame) -> None:
-        """Put lines in place of those of the same keys and windows."""
+        """Replace the lines of the same keys and windows."""
         self._added.append(lines)
         self._keep(lines)
 
     def of(self, windows: pl.DataFrame) -> pl.DataFrame | None:
-        """Return the lines of some keys and windows, where there are any."""
+        """Return the lines of keys and windows, or None if no block can hold any."""
         places = (windows[END] // self.grid_ms).unique().to_list()
         blocks = [frame for place in places for frame in frames_of(self._blocks.get(place, ()))]
         on = [END, *self.key]
@@ -62,10 +67,7 @@ class Tallies:
         return self._newest(found) if found else None
 
     def unshown(self, after_ms: int, until_ms: int) -> pl.DataFrame | None:
-        """Return the lines with rows that no pane has shown, of windows that end in between.
-
-        That is in (after_ms, until_ms].
-        """
+        """Return the lines with unshown rows of windows that end in (after_ms, until_ms]."""
         low, high = after_ms // self.grid_ms, until_ms // self.grid_ms
         held = [b for place, of in self._blocks.items() if low <= place <= high for b in of]
         if not held:
@@ -92,7 +94,7 @@ class Tallies:
         return self._store.put(place * self.grid_ms + self.allowed_lateness_ms, lines)
 
     def changes(self) -> Changes:
-        """Return the lines added since the last call, less those purged meanwhile."""
+        """Return the lines added since the last call, without those purged since."""
         added, self._added = self._added, []
         kept = [lines.filter(pl.col(END) > self._purged_ms) for lines in added]
         return self._framed([lines for lines in kept if not lines.is_empty()])
@@ -104,19 +106,19 @@ class Tallies:
         return map(self._framed, in_pieces(newest))
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         return total_bytes(block for blocks in self._blocks.values() for block in blocks)
 
     def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
         return {TALLIES: self._newest(blocks)} if blocks else {}
 
     def apply(self, changes: Changes) -> None:
-        """Put lines in place of older ones."""
+        """Replace older lines."""
         if TALLIES in changes:
             self._keep(changes[TALLIES])
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach any more."""
+        """Drop the windows that no row can reach."""
         self._purged_ms = max(self._purged_ms, clock_ms - self.allowed_lateness_ms)
         for place in [p for p in self._blocks if (p + 1) * self.grid_ms <= self._purged_ms + 1]:
             del self._blocks[place]

@@ -1,9 +1,9 @@
-"""Tasks: operators at work on a log partition.  The only way rows and time reach keyed state.
+"""Tasks: the only way in which rows and time reach the keyed state of a log partition.
 
-``OperatorTask`` runs one operator, ``LogTask`` all operators of a log.  A step acts in the order of
-docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
-``steps`` takes many segments at once where the operator can; what is published, and by which
-segment, is the same.
+``OperatorTask`` runs one operator on a log partition, ``LogTask`` all operators of its log.  A step
+follows the order of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
+``steps`` batches segments if the operator can ("Batches of segments" there).  A batch publishes the
+same results, and for each result the same segment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from tidemark.core.windows.pane import END_OF_INPUT
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What one step published, by port; rows = accepted + late + dead, always."""
+    """The rows that one step published, by port; always rows = accepted + late + dead."""
 
     frames: Frames
     rows: int
@@ -37,13 +37,13 @@ class Output:
 
     @property
     def accepted(self) -> int:
-        """Count the rows that changed state."""
+        """The number of rows that changed state."""
         return self.rows - self.late - self.dead
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What a run of segments published.
+    """The output of one segment, or of a batch.
 
     ``segment_of``: by port, the number of the segment that published each row.  ``clock_ms``: the
     clock after the last segment.
@@ -56,7 +56,7 @@ class Steps:
 
 @dataclass
 class Tally:
-    """Counts since the start: rows = accepted + late + dead; ``results`` of all other ports."""
+    """Counts since the start: rows = accepted + late + dead.  ``results``: rows of other ports."""
 
     rows: int = 0
     late: int = 0
@@ -64,7 +64,7 @@ class Tally:
     results: int = 0
 
     def add(self, output: Output) -> None:
-        """Count what a step published."""
+        """Add the counts of a step."""
         published = sum(frame.height for frame in output.frames.values())
         self.rows += output.rows
         self.late += output.late
@@ -74,9 +74,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What changed in a task since its last checkpoint, and where it goes on.
+    """The changes of a task since its last checkpoint, and the place where it continues.
 
-    ``clocks``: ``ClockTable.state``.  ``next_offset``: what the task takes next of the log.
+    ``clocks``: ``ClockTable.state``.  ``next_offset``: the next offset of the log to take.
     """
 
     changes: Changes
@@ -85,12 +85,12 @@ class Checkpoint:
 
 
 class OperatorTask:
-    """One operator on one log partition: clocks, state, and the offset that it takes next."""
+    """One operator on one log partition: clocks, state, and the next offset of the log."""
 
     def __init__(
         self, operator: Operator, store: BlockStore = IN_MEMORY, tally: Tally | None = None
     ) -> None:
-        """Start with nothing read; ``tally``: counts that several tasks share."""
+        """Start before the first segment; ``tally``: counts that several tasks share."""
         self.operator = operator
         self.clocks = operator.clocks()
         self.state: Any = operator.body.open(store)
@@ -99,25 +99,25 @@ class OperatorTask:
 
     @property
     def clock_ms(self) -> int:
-        """Where the clock stands."""
+        """The clock after the segments taken so far."""
         return self.clocks.clock_ms
 
     def step(self, segment: Segment) -> Output:
-        """Process a segment's rows, move the clock, publish what is due."""
+        """Process a segment's rows, move the clock, publish due results."""
         (steps,) = self.steps([segment])
         return steps.output
 
     def steps(self, segments: Sequence[Segment]) -> Iterator[Steps]:
-        """Take a step for each segment; batch them where that publishes the same.
+        """Process segments, in batches if the operator can.
 
-        The clock moves at once, the state with each ``Steps`` that is yielded.  Take all of them;
-        until then ``Steps.clock_ms`` is the clock to purge by.
+        The clock moves at once, and the state moves with each ``Steps``.  So read all of them, and
+        until then purge by ``Steps.clock_ms``.
 
         Raises:
             UnreadableRowsError: a segment's rows do not have the columns of an input.
         """
         before_ms = self.clocks.clock_ms
-        sides, clocks_ms = self._judged(segments)
+        sides, clocks_ms = self._with_watermarks(segments)
         for low, high in pairwise(self._bounds(sides, len(segments))):
             part = {name: each.of_segments(low, high) for name, each in sides.items()}
             clock_ms = clocks_ms[low:high]
@@ -134,9 +134,9 @@ class OperatorTask:
             before_ms = clock_ms[-1]
 
     def finish(self) -> Output:
-        """End bounded input: publish all that is open, marked ``end_of_input``."""
+        """End bounded input: publish all open windows, marked with END_OF_INPUT."""
         before_ms = self.clocks.clock_ms
-        sides, _ = self._judged([])
+        sides, _ = self._with_watermarks([])
         frames = {name: each.rows for name, each in sides.items()}
         output = self._act(frames, before_ms, self.clocks.finish())
         ports = {port.name: port for port in self.operator.outputs}
@@ -150,7 +150,7 @@ class OperatorTask:
         return replace(output, frames=marked)
 
     def checkpoint(self) -> Checkpoint:
-        """Return what changed since the last checkpoint."""
+        """Return the changes since the last checkpoint."""
         return Checkpoint(self.state.changes(), self.clocks.state(), self.next_offset)
 
     def snapshot(self) -> Iterator[Changes]:
@@ -165,16 +165,18 @@ class OperatorTask:
         self.resume(clocks, next_offset)
 
     def resume(self, clocks: pl.DataFrame, next_offset: int) -> None:
-        """Go on from a checkpoint whose changes are applied."""
+        """Continue from a checkpoint whose changes are applied."""
         self.clocks.apply(clocks)
         self.next_offset = next_offset
 
     def discard_changes(self, clock_ms: int) -> None:
-        """Forget changes that no changelog takes, and state that no row can reach."""
+        """Drop the changes, for tasks without a changelog, and the state that no row can reach."""
         self.state.changes()
         self.state.purge(clock_ms)
 
-    def _judged(self, segments: Sequence[Segment]) -> tuple[Mapping[str, LogRows], Sequence[int]]:
+    def _with_watermarks(
+        self, segments: Sequence[Segment]
+    ) -> tuple[Mapping[str, LogRows], Sequence[int]]:
         """Return the rows of each input with their W, and the clock after each segment."""
         operator = self.operator
         found = [
@@ -184,12 +186,12 @@ class OperatorTask:
         for segment in segments:
             entries.append(self.clocks.enter(segment))
             clocks_ms.append(self.clocks.leave(segment))
-        judged = with_watermarks(found, segments, entries, by_arrival=operator.by_arrival)
+        found = with_watermarks(found, segments, entries, by_arrival=operator.by_arrival)
         names = (each.name for each in operator.inputs)
-        return dict(zip(names, judged, strict=True)), clocks_ms
+        return dict(zip(names, found, strict=True)), clocks_ms
 
     def _bounds(self, sides: Mapping[str, LogRows], segments: int) -> list[int]:
-        """Return where each run of segments that is one step begins, and the end."""
+        """Return the bounds of batches: the first segment of each, then the number of segments."""
         body = self.operator.body
         if segments <= 1 or not body.can_batch:
             return [*range(segments + 1)]
@@ -214,7 +216,7 @@ class OperatorTask:
     def _batch(
         self, part: Mapping[str, LogRows], low: int, before_ms: int, clock_ms: Sequence[int]
     ) -> tuple[Output, Mapping[str, Numbers]]:
-        """Take many segments as one; return what each published, by its number in the batch."""
+        """Process a batch; return its output and, by port, the segment of each row."""
         sides = {
             name: each.rows.hstack([pl.Series(SEGMENT, each.segment_of - low)])
             for name, each in part.items()
@@ -250,10 +252,10 @@ def _joined(processed: Frames, advanced: Frames) -> Frames:
 
 
 class LogTask:
-    """All operators of a log on one partition of it, in the order of the plan."""
+    """All operators of a log, on one partition of the log, in the order of the plan."""
 
     def __init__(self, operators: Iterable[Operator], store: BlockStore = IN_MEMORY) -> None:
-        """Start with nothing read."""
+        """Start before the first segment."""
         self.tasks = [OperatorTask(each, store) for each in operators]
 
     @property
@@ -267,7 +269,7 @@ class LogTask:
         return min(task.clock_ms for task in self.tasks)
 
     def steps(self, segments: Sequence[Segment]) -> Iterator[tuple[OperatorTask, Steps]]:
-        """Run segments through each operator, without a changelog."""
+        """Process segments with each operator, without a changelog."""
         for task in self.tasks:
             for steps in task.steps(segments):
                 task.discard_changes(steps.clock_ms)

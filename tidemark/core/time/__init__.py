@@ -2,5 +2,5 @@
 
 May import: core.columns.
 Start with: segment.py (the log's unit), clock.py (when panes are due), row_watermarks.py (the
-watermark that each row is judged by).
+watermark W of each row).
 """

@@ -1,17 +1,18 @@
-"""The clock of an operator: when panes are published, and what lateness is judged against.
+"""The clock of an operator, which decides when panes are published, and the floor of W.
 
 Theory of operation (docs/semantics.md, "The clock"):
 
-1. A table holds, per source of the operator's streams, its own watermark, a floor, and idleness.
-   effective = max(floor, own).
+1. A table holds the own watermark, a floor and the idleness of each source of the operator's
+   streams.  effective = max(floor, own).
 2. The clock is the minimum of the effective watermarks of the sources that are not idle.  It is
    NEVER until every source of the set has spoken, and it never goes back.
-3. A source that joins the minimum (is new, wakes, returns with a lower watermark) gets
-   floor = clock, so joining cannot lower the clock.
-4. When all sources are idle the clock advances to max(own watermark + silence); where one of them
-   may not advance by silence (``when_silent="wait"``), to max(own watermark) and no further.  The
-   watermark of a source that is an operator bounds it: it contains all silence upstream.
-5. A row is judged by W = max(its own watermark, its source's floor), never by the clock.
+3. A source joins the minimum when it is new, wakes, or returns with a lower watermark.  It then
+   gets floor = clock, so joining cannot lower the clock.
+4. When all sources are idle, the clock advances to max(own watermark + silence).  If one of them
+   was declared with ``when_silent="wait"``, it advances to max(own watermark) and no further.  A
+   source that is an operator bounds the clock by its own watermark, which contains all silence
+   upstream.
+5. The lateness of a row depends on W = max(row watermark, floor of its source), not on the clock.
 """
 
 from collections.abc import Iterable
@@ -42,7 +43,7 @@ _STATE_SCHEMA: dict[str, pl.DataType] = {
 
 @dataclass(slots=True)
 class SourceClock:
-    """One row of the table; ``next_offset`` ends what was read, -1 before the source spoke."""
+    """One row of the table.  ``next_offset``: the next offset to read, -1 before the first mark."""
 
     next_offset: int = -1
     own_ms: int = NEVER_MS
@@ -52,7 +53,7 @@ class SourceClock:
 
     @property
     def spoken(self) -> bool:
-        """Whether any segment had a word of this source."""
+        """Whether any segment had a mark of this source."""
         return self.next_offset >= 0
 
     @property
@@ -61,15 +62,16 @@ class SourceClock:
         return max(self.floor_ms, self.own_ms)
 
     def knows(self, mark: SourceMark) -> bool:
-        """Whether a mark only repeats what was read before (at-least-once delivery)."""
+        """Whether a mark only repeats offsets that were read before (at-least-once delivery)."""
         if mark.first_offset == mark.next_offset:
             return mark.next_offset < self.next_offset
         return mark.next_offset <= self.next_offset
 
     def join(self, mark: SourceMark, clock_ms: int) -> None:
-        """Take part from the start of a mark's range; joining the minimum cannot lower the clock.
+        """Join the minimum at the start of a mark's range; this cannot lower the clock.
 
-        A range that overlaps what was read starts lower for that reason alone: it goes on.
+        A range that overlaps offsets read before begins with a lower watermark for that reason
+        alone.  It continues and does not return.
         """
         overlaps = mark.first_offset < self.next_offset
         returns_lower = mark.watermark_before_ms < self.own_ms and not overlaps
@@ -79,7 +81,7 @@ class SourceClock:
         self.idle, self.silence_ms = False, 0
 
     def take(self, mark: SourceMark, clock_ms: int) -> None:
-        """Stand at the end of a mark's range."""
+        """Move to the end of a mark's range."""
         if mark.watermark_ms < self.own_ms:
             self.floor_ms = clock_ms
         self.next_offset, self.own_ms = mark.next_offset, mark.watermark_ms
@@ -88,12 +90,12 @@ class SourceClock:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the rows of one segment are judged with, by their index into ``Segment.sources``.
+    """The values that decide the lateness of a segment's rows, by index into ``Segment.sources``.
 
-    ``floor_ms``: lowest W of a row: where its source stood, which no awake source's clock is
-    above.  ``first_new``: rows at lower offsets are duplicates.  ``arrival``: added to the offset
-    of a new record, its place in the log (docs/semantics.md, "Arrival").  ``now_ms``: time and W of
-    all rows, where they go by processing time.
+    ``floor_ms``: the lowest W of a row: the effective watermark that its source had when the
+    segment began.  ``first_new``: rows at lower offsets are duplicates.  ``arrival``: the number to
+    add to the offset of a new record, which gives its place in the log (docs/semantics.md,
+    "Arrival").  ``now_ms``: time and W of all rows with processing time, else None.
     """
 
     floor_ms: npt.NDArray[np.int64]
@@ -106,21 +108,22 @@ class ClockTable:
     """The clock of one operator on one log partition; part of every checkpoint."""
 
     def __init__(self, topics: Iterable[str], *, advances: bool = True) -> None:
-        """Start with no source known.
+        """Start without sources, except operators.
 
         Args:
             topics: the raw topics of the operator's streams, and operators as ``operator_source``
-                names them.  The partitions of a topic become known with segments, an operator is
-                known from the plan.
-            advances: whether silence of all sources moves the clock past what they have seen.
+                names them.  Segments name the partitions of a topic; the plan names operators.
+            advances: whether the clock advances while all sources are silent.
         """
         self.topics = frozenset(topics)
         self.advances = advances
-        self.sources = {name: SourceClock() for name in sorted(filter(is_operator_source, topics))}
+        self.sources = {
+            name: SourceClock() for name in sorted(filter(is_operator_source, self.topics))
+        }
         self.clock_ms = NEVER_MS
 
     def enter(self, segment: Segment) -> Entry:
-        """Let the sources of a segment join, before its rows are folded."""
+        """Let the sources of a segment join; return the values that its rows need."""
         for topic in self.topics & segment.partitions.keys():
             for partition in range(segment.partitions[topic]):
                 self.sources.setdefault(f"{topic}/{partition}", SourceClock())
@@ -141,7 +144,7 @@ class ClockTable:
         return Entry(floors, first_new, arrival)
 
     def _reached(self) -> int:
-        """Add up the offsets that the sources stand at; every new record raises it."""
+        """Return the sum of the sources' next offsets; every new record raises it."""
         return sum(max(source.next_offset, 0) for source in self.sources.values())
 
     def leave(self, segment: Segment) -> int:
@@ -156,18 +159,19 @@ class ClockTable:
         return self.clock_ms
 
     def finish(self) -> int:
-        """End of bounded input: move the clock past every event time."""
+        """End bounded input: move the clock past every event time and return it."""
         self.clock_ms = FOREVER_MS
         return self.clock_ms
 
     def _reading(self, segment: Segment) -> int:  # noqa: ARG002 - processing time looks at it
-        """Return where the clock stands after a segment, if that is not before it."""
+        """Return the time of the clock after a segment; ``leave`` ignores an earlier time."""
         return self._minimum()
 
     def holder(self) -> str | None:
-        """Name the source that the clock waits for, None where all are silent or none is known.
+        """Return the name of the source that the clock waits for.
 
-        It is one that never spoke, else the awake one that is furthest behind.
+        That is a source without any mark, else the awake source with the lowest effective
+        watermark.  Returns None if all sources are idle or no source is known.
         """
         unheard = [name for name, source in self.sources.items() if not source.spoken]
         if unheard:
@@ -187,7 +191,7 @@ class ClockTable:
         return min([self._silent_ms(), *self._derived_ms()])
 
     def _silent_ms(self) -> int:
-        """Return where silence of all raw sources puts the clock; without any, nowhere."""
+        """Return the clock when all sources are idle, from raw sources; FOREVER_MS without any."""
         raw = [s for name, s in self.sources.items() if not is_operator_source(name)]
         heard = [
             s.own_ms + (s.silence_ms if self.advances else 0) for s in raw if s.own_ms > NEVER_MS
@@ -195,11 +199,11 @@ class ClockTable:
         return max(heard, default=NEVER_MS if raw else FOREVER_MS)
 
     def _derived_ms(self) -> list[int]:
-        """Return the watermarks of operators: idle ones too, since they contain all silence."""
+        """Return the watermarks of operators; idle ones count, as they contain all silence."""
         return [s.own_ms for name, s in self.sources.items() if is_operator_source(name)]
 
     def state(self) -> pl.DataFrame:
-        """Return the table and the clock as one frame, a row per source, sorted by source."""
+        """Return table and clock as one frame (``_STATE_SCHEMA``), a row per source, sorted."""
         rows = [
             (name, s.next_offset, s.own_ms, s.floor_ms, s.idle, s.silence_ms, self.clock_ms)
             for name, s in sorted(self.sources.items())
@@ -207,7 +211,7 @@ class ClockTable:
         return pl.DataFrame(rows, schema=_STATE_SCHEMA, orient="row")
 
     def apply(self, state: pl.DataFrame) -> None:
-        """Replace the table by what ``state`` returned earlier."""
+        """Replace table and clock by an earlier result of ``state``."""
         self.sources = {
             row[0]: SourceClock(*row[1:-1]) for row in state.select(*_STATE_SCHEMA).iter_rows()
         }
@@ -215,14 +219,14 @@ class ClockTable:
 
 
 class ProcessingClock(ClockTable):
-    """Processing time: the latest moment so far at which ingest recorded a segment of the log.
+    """Processing time: the latest time so far at which ingest recorded a segment of the log.
 
-    See docs/semantics.md, "Processing time".  All rows of a segment have the time of the clock
-    after it, so none is ever late.  What sources say is kept only to know repeated offsets.
+    See docs/semantics.md, "Processing time".  The event time of a segment's rows is the clock after
+    the segment, so no row is late.  The table of sources only serves to find repeated offsets.
     """
 
     def enter(self, segment: Segment) -> Entry:
-        """Let the sources of a segment join; its rows have the clock's next reading as time."""
+        """Let the sources of a segment join; the time of its rows is the clock after it."""
         now_ms = max(self.clock_ms, self._reading(segment))
         return replace(super().enter(segment), now_ms=now_ms)
 
@@ -230,4 +234,4 @@ class ProcessingClock(ClockTable):
         return segment.ingested_at_ms
 
     def holder(self) -> None:
-        """Name no source: the clock waits for any segment."""
+        """Return None: the clock waits for any segment, not for a source."""

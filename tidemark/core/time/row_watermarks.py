@@ -1,7 +1,9 @@
-"""The rows of segments in log order, each with the watermark W that it is judged by.
+"""Row watermarks: the rows of segments in log order, each with its watermark W.
 
-Columns, not segments: rows of any number of segments are put end to end and judged at once.
-docs/semantics.md, "Lateness" defines W.
+See docs/semantics.md, "Lateness", which defines W.  Rows of any number of segments are put into one
+frame, and W is computed for all of them at once.  An operator compares W with the ends of a row's
+windows when it folds the row, as ``WindowAggregate.fold`` in core/operators/aligned/operator.py
+does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +32,7 @@ SEGMENT = "@segment"  # number of the row's segment in a batch
 ORDER = "@order"  # place of the row among the rows of all inputs of an operator
 
 _PROMOTED = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64)
-"""A number of one type is read as any type that follows it: Avro's schema resolution."""
+"""A column of one of these types can be read as any later type, as in Avro."""
 
 _PLACE = {name: place for place, name in enumerate(ROW_COLUMNS)}
 _NONE = np.empty(0, np.int64)
@@ -38,7 +40,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class LogRows:
-    """Rows of segments end to end, in log order.
+    """The rows of several segments, in log order.
 
     ``rows``: the columns ``ROW_COLUMNS`` and those of the streams.  ``segment_of``: the number of
     each row's segment.
@@ -56,7 +58,7 @@ class LogRows:
 def rows_in_log_order(
     segments: Sequence[Segment], streams: Sequence[str], columns: Mapping[str, pl.DataType]
 ) -> LogRows:
-    """Return the rows of streams, segment after segment; in each by (source, offset, sub_row).
+    """Return the rows of streams in order of segment, source, offset and sub_row.
 
     ``columns``: the value columns to return, with their types.
 
@@ -89,21 +91,22 @@ def with_watermarks(
 ) -> list[LogRows]:
     """Return the rows of each input with WATERMARK = W and SOURCE as text, without duplicates.
 
-    A source's text means the same in every segment; its number in the segment does not.  With
-    several inputs, rows get a column ORDER.
+    WATERMARK is Int64 ms.  SOURCE becomes String, because the number of a source differs between
+    segments.  With several inputs, rows get a column ORDER, Int64: their place in log order among
+    the rows of all inputs.
 
     Args:
-        found: of each input, from ``rows_in_log_order``.
-        segments: those that the rows come from.
-        entries: what the clock table says of each segment's sources.
-        by_arrival: whether rows get a column ARRIVAL.
+        found: the rows of each input, from ``rows_in_log_order``.
+        segments: the segments of the rows.
+        entries: the result of ``ClockTable.enter`` for each segment.
+        by_arrival: whether rows get a column ARRIVAL, Int64: the place of their record in the log.
     """
     ordered = found if len(found) == 1 else _with_order(found)
-    return [_judged(each, segments, entries, by_arrival=by_arrival) for each in ordered]
+    return [_with_watermarks(each, segments, entries, by_arrival=by_arrival) for each in ordered]
 
 
 def _with_order(found: Sequence[LogRows]) -> list[LogRows]:
-    """Number rows in log order across inputs; rows of one record by input."""
+    """Add ORDER: the place in log order across inputs; rows of one record in order of input."""
     place = pl.concat(
         each.rows.select(SOURCE, OFFSET, SUB_ROW).with_columns(
             pl.Series(SEGMENT, each.segment_of), pl.lit(number).alias("input")
@@ -121,7 +124,7 @@ def _with_order(found: Sequence[LogRows]) -> list[LogRows]:
     ]
 
 
-def _judged(
+def _with_watermarks(
     found: LogRows, segments: Sequence[Segment], entries: Sequence[Entry], *, by_arrival: bool
 ) -> LogRows:
     rows, segment_of = found.rows.clone(), found.segment_of
@@ -147,7 +150,7 @@ def _judged(
 
 
 def _gathered(parts: Sequence[Numbers], at: Numbers) -> Numbers:
-    """Return what segments say of their sources, for each row."""
+    """Return for each row the value of its source, from the values of all segments' sources."""
     return np.concatenate([_NONE, *parts])[at]
 
 
@@ -156,9 +159,12 @@ def _replace(rows: pl.DataFrame, name: str, values: pl.Series) -> None:
 
 
 def _read_as(frame: pl.DataFrame, declared: pl.Schema, segment: Segment) -> pl.DataFrame:
-    """Read rows as of the declared columns: what they mean must not hang on the rows beside them.
+    """Return rows with the declared columns and types only.
 
-    What else a frame has is left out.
+    The types are declared, so rows mean the same regardless of the other rows in a segment.
+
+    Raises:
+        UnreadableRowsError: a column is missing, or its type does not widen to the declared type.
     """
     schema = frame.schema
     if [*schema.items()] == [*declared.items()]:
@@ -166,11 +172,11 @@ def _read_as(frame: pl.DataFrame, declared: pl.Schema, segment: Segment) -> pl.D
     for name, wanted in declared.items():
         found = schema.get(name)
         if found is None or not _promotes(found, wanted):
-            there = "not there" if found is None else str(found)
+            actual = "missing" if found is None else str(found)
             mark = segment.sources[0]
             raise UnreadableRowsError(
-                f'column "{name}" is {wanted} in the pipeline, and {there} in rows of the log of '
-                f"{mark.source} from offset {mark.first_offset} on, which an earlier one wrote"
+                f'column "{name}" is {wanted} in the pipeline, and {actual} in rows of the log of '
+                f"{mark.source} from offset {mark.first_offset} on, which an earlier pipeline wrote"
             )
     return frame.select(pl.col(name).cast(wanted) for name, wanted in declared.items())
 

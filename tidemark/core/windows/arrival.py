@@ -88,7 +88,7 @@ class ArrivalWindowKind(Protocol):
     def label(self) -> str:
         """The windows in plans, as a user writes them."""
 
-    def cut(self, arrived: RowsByKey) -> RunAssignment:
+    def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """Assign rows to runs, which continue from the heads."""
 
 
@@ -154,11 +154,11 @@ class CountWindow:
         slide = "" if self.slide == self.size else f", {self.slide}"
         return f"count_window({self.size}{slide})"
 
-    def cut(self, arrived: RowsByKey) -> RunAssignment:
+    def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """End a run after every ``run_rows`` rows of a key."""
-        heads, rows = arrived.heads, self.run_rows
-        before = heads[NUMBER] * rows + heads[ROWS] - arrived.first
-        row = before[arrived.key] + np.arange(arrived.key.size)
+        heads, rows = by_key.heads, self.run_rows
+        before = heads[NUMBER] * rows + heads[ROWS] - by_key.first
+        row = before[by_key.key] + np.arange(by_key.key.size)
         return RunAssignment(row // rows, (row + 1) % rows == 0, heads)
 
 
@@ -176,11 +176,11 @@ class PunctuationWindow(_OneRunWindow):
         """The windows in plans, as a user writes them."""
         return f"punctuation({self.text})"
 
-    def cut(self, arrived: RowsByKey) -> RunAssignment:
+    def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """End a run after every row whose CLOSES is true."""
-        marks = arrived.rows[CLOSES].fill_null(value=False).to_numpy()
-        before = arrived.counted(marks) - marks
-        return RunAssignment(arrived.heads[NUMBER][arrived.key] + before, marks, arrived.heads)
+        marks = by_key.rows[CLOSES].fill_null(value=False).to_numpy()
+        before = by_key.counted(marks) - marks
+        return RunAssignment(by_key.heads[NUMBER][by_key.key] + before, marks, by_key.heads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +192,10 @@ class GlobalWindow(_OneRunWindow):
         """The windows in plans, as a user writes them."""
         return "global_window()"
 
-    def cut(self, arrived: RowsByKey) -> RunAssignment:
+    def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """Keep all rows in the open run."""
-        never = np.zeros(arrived.key.size, np.bool_)
-        return RunAssignment(arrived.heads[NUMBER][arrived.key], never, arrived.heads)
+        never = np.zeros(by_key.key.size, np.bool_)
+        return RunAssignment(by_key.heads[NUMBER][by_key.key], never, by_key.heads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +218,18 @@ class StepWindow(_OneRunWindow):
         """The windows in plans, as a user writes them."""
         return f"global_window(), every {duration_text(self.interval_ms)} of event time, discarding"
 
-    def cut(self, arrived: RowsByKey) -> RunAssignment:
+    def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """End a run after every row that steps into a later interval."""
-        heads = arrived.heads.copy()
+        heads = by_key.heads.copy()
         before = np.where(heads[KNOWN], heads[REFERENCE], NEVER_MS)
-        times = arrived.rows[EVENT_TIME].to_numpy()
-        highest = np.maximum(running_highest(times, arrived.key), before[arrived.key])
+        times = by_key.rows[EVENT_TIME].to_numpy()
+        highest = np.maximum(running_highest(times, by_key.key), before[by_key.key])
         last = np.roll(highest, 1)
-        last[arrived.first] = before
+        last[by_key.first] = before
         steps = (last > NEVER_MS) & (highest // self.interval_ms > last // self.interval_ms)
-        heads[REFERENCE] = highest[np.append(arrived.first[1:], times.size) - 1]
+        heads[REFERENCE] = highest[np.append(by_key.first[1:], times.size) - 1]
         heads[KNOWN] = True
-        number = heads[NUMBER][arrived.key] + arrived.counted(steps) - steps
+        number = heads[NUMBER][by_key.key] + by_key.counted(steps) - steps
         return RunAssignment(number, steps, heads)
 
 
@@ -257,18 +257,18 @@ class DeltaWindow(_OneRunWindow):
         """The windows in plans, as a user writes them."""
         return f"delta({self.column}, {self.threshold})"
 
-    def cut(self, arrived: RowsByKey) -> RunAssignment:
+    def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """Begin a run with every row that differs by more than the threshold."""
-        values = arrived.rows[self.column]
+        values = by_key.rows[self.column]
         known = values.is_not_null()
         if self.floats:
             known &= values.is_not_nan()
         at = np.flatnonzero(known.to_numpy())
-        heads = arrived.heads.copy()
+        heads = by_key.heads.copy()
         opens = np.zeros(values.len(), np.bool_)
         numbers = values[at].cast(pl.Float64 if self.floats else pl.Int64).to_numpy()
-        opens[at[self._opening(numbers, arrived.key[at], heads)]] = True
-        number = arrived.heads[NUMBER][arrived.key] + arrived.counted(opens)
+        opens[at[self._opening(numbers, by_key.key[at], heads)]] = True
+        number = by_key.heads[NUMBER][by_key.key] + by_key.counted(opens)
         return RunAssignment(number, np.zeros(values.len(), np.bool_), heads)
 
     def _opening(self, values: npt.NDArray[Any], key: Numbers, heads: Facts) -> Numbers:

@@ -34,12 +34,12 @@ class OwnedSource:
     progress: Progress
     committed: int
     silent_since_ms: int
-    told_ms: int = 0  # silence last written to the log, 0 if awake
+    logged_silence_ms: int = 0  # silence in the last mark in the log, 0 if awake
     silence_ms: int = 0  # silence that the next commit writes
     on_spark: bool = False
 
     @classmethod
-    def begun(
+    def from_commit(
         cls, start: Start, topic_id: str, past: PastMarks, *, by_spark: bool = False
     ) -> "OwnedSource":
         """Return the state that the last owner of a raw partition committed.
@@ -69,7 +69,7 @@ class OwnedSource:
     def took(self, progress: Progress, at_ms: int) -> None:
         """Note records taken at ``at_ms`` (wall clock): the source is awake."""
         self.progress = progress
-        self.silent_since_ms, self.silence_ms, self.told_ms = at_ms, 0, 0
+        self.silent_since_ms, self.silence_ms, self.logged_silence_ms = at_ms, 0, 0
 
     def mark(self, source: str) -> SourceMark:
         """Return the mark that says that the source is silent."""

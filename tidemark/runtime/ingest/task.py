@@ -75,7 +75,7 @@ class IngestTask:
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
             topic_id = ids[start.partition.topic]
-            source = OwnedSource.begun(start, topic_id, self._past)
+            source = OwnedSource.from_commit(start, topic_id, self._past)
             self._sources[start.partition] = source
             if source.committed < 0:
                 self._moved.add(start.partition)
@@ -161,7 +161,7 @@ class IngestTask:
         silence_ms = asked_ms - source.silent_since_ms
         plan = self._plans[partition.topic]
         if silence_ms >= plan.idle_after_ms and plan.reports_silence(
-            source.told_ms, silence_ms, self.plan.horizon_ms
+            source.logged_silence_ms, silence_ms, self.plan.horizon_ms
         ):
             source.silence_ms = silence_ms
             self._moved.add(partition)
@@ -174,12 +174,12 @@ class IngestTask:
         marks = [
             source.mark(str(partition))
             for partition, source in moved.items()
-            if source.silence_ms > source.told_ms
+            if source.silence_ms > source.logged_silence_ms
         ]
         write_segments(self.process.outbox, self.plan, self._builder, self._partitions, marks)
         offsets = []
         for partition, source in moved.items():
-            source.told_ms = source.silence_ms
+            source.logged_silence_ms = source.silence_ms
             source.committed = self._read_to(partition)
             offsets.append(TopicPartition(*partition, source.committed, metadata=source.metadata()))
         self._builder.clear()

@@ -1,4 +1,4 @@
-"""The keyed services: segments in, panes out, state in changelogs, and how it is restored.
+"""The keyed services: they process segments, publish panes, and keep state in changelogs.
 
 May import: runtime.client, runtime.service, runtime.backends and everything below.
 Start with: task.py, then changelog.py and restore.py.

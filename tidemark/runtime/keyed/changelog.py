@@ -2,24 +2,23 @@
 
 Records, by key:
 
-* ``operator``: what the state depends on, such as key, windows and aggregates.
-* ``delta/SEQUENCE/WRITER/CHUNK``: what the commit with that sequence number changed.  Every commit
-  has one, since every commit moves the clock.
-* ``snapshot/SEQUENCE/WRITER/CHUNK``: all state as it stood after that commit.  A snapshot is
-  written over several commits, a bounded number of bytes in each; one that is not whole means
-  nothing.
-* tombstones for what a whole snapshot replaces.  They save space and carry no meaning; they are
-  written when the commits that wrote the snapshot are committed.
+* ``operator``: the state signature, such as key, windows and aggregates.
+* ``delta/SEQUENCE/WRITER/CHUNK``: the changes of the commit with that sequence number.  Every
+  commit has a delta, since every commit moves the clock.
+* ``snapshot/SEQUENCE/WRITER/CHUNK``: all state after that commit.  A snapshot is written over
+  several commits, a bounded number of bytes in each.  An incomplete snapshot is ignored.
+* Tombstones for the records that a whole snapshot replaces.  They only save space.  They are
+  written after the commits that wrote the snapshot have succeeded.
 
-Every piece names its writer and that of the commit before, so that what a process wrote and could
-not commit, which only a transaction rules out, is told apart (docs/operations.md, "Guarantees").
-Reading it back: runtime/keyed/journal.py.
+Every piece names its writer and the writer of the commit before.  Without transactions a process
+may write pieces that it cannot commit, and these names identify them (docs/operations.md,
+"Guarantees").  changelog_replay.py reads a changelog back.
 
-Bounds (docs/operations.md, "Changelogs").  A snapshot begins when what is live in the topic has
-reached one and a half times the size of the state, or a fixed size where the state is small.
-While it is written, twice the bytes of the deltas go into it at least, so that those are less than
-half of it, and all together never more than three times the state.  Each byte of a delta thus costs
-at most two of snapshots.
+Bounds (docs/operations.md, "Changelogs").  A snapshot begins when the live records of the topic
+reach 1.5 times the size of the state.  For a small state it begins at a fixed size.  While a
+snapshot is written, each commit adds at least twice the bytes of its delta to the snapshot.  So
+these deltas are less than half of the snapshot, and the live records never exceed three times the
+state.  Each byte of a delta costs at most two bytes of snapshots.
 """
 
 from collections import deque
@@ -41,26 +40,26 @@ from tidemark.serde.changelog import (
 )
 
 CHUNK_BYTES = 4 * 2**20
-"""About the most in one record."""
+"""Approximate upper limit of the size of a record."""
 
 OPERATOR_KEY = b"operator"
 
-_ASKED_EVERY = 16  # commits between two looks at the size of the state, which may take a while
+_ASKED_EVERY = 16  # commits between two calls of size_bytes(), which may be slow
 
 
 @dataclass(frozen=True)
 class SnapshotRule:
-    """When a snapshot is worth its bytes.
+    """When to take a snapshot.
 
-    ``bytes``: as long as the topic holds less, it is never for its size.  ``commits``: so many
-    deltas take as long to read back as ``bytes`` of state, however small they are.
+    ``bytes``: a topic with fewer bytes needs no snapshot for its size.  ``commits``: this number of
+    deltas, even small ones, takes as long to read back as ``bytes`` of state.
     """
 
     commits: int
     bytes: int
 
     def is_due(self, live_bytes: int, deltas: int, state_bytes: int) -> bool:
-        """Say whether to begin one: for the size of the topic, or the number of deltas."""
+        """Return whether the size of the topic or the number of deltas requires a snapshot."""
         worth_bytes = deltas * self.bytes // self.commits
         return live_bytes >= max(self.bytes, state_bytes * 3 // 2) or worth_bytes >= max(
             self.bytes, state_bytes
@@ -69,7 +68,7 @@ class SnapshotRule:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A record that stands for live state: replaced and not yet replaced by a snapshot."""
+    """A record without a tombstone: no snapshot has replaced it yet."""
 
     kind: str
     sequence: int
@@ -78,31 +77,31 @@ class Live:
 
 
 class Changelog:
-    """The writer's side; ``last`` is the last commit, ``writer`` names this process.
+    """The writing side of a changelog.
 
-    ``snapshot``: sequence number of the newest whole one, 0 where there is none, None where a
-    writer of unknown fate may have written one.
+    ``last``: the last commit.  ``writer``: the name of this process.  ``snapshot``: sequence number
+    of the newest whole snapshot, 0 without one; None if an uncommitted one may exist.
     """
 
-    def __init__(self, rule: SnapshotRule, writer: str, parts: Mapping[str, str]) -> None:
-        """``parts``: what the state depends on, to be told once."""
+    def __init__(self, rule: SnapshotRule, writer: str, signature: Mapping[str, str]) -> None:
+        """``signature``: the state signature of the operator, which the first commit writes."""
         self.rule = rule
         self.writer = writer
         self.last = NO_COMMIT
         self.snapshot: int | None = 0
-        self._parts: Mapping[str, str] | None = parts
+        self._signature: Mapping[str, str] | None = signature
         self._live: deque[Live] = deque()
         self._live_bytes = 0
         self._deltas = 0  # since the last snapshot began
         self._unwritten: Iterator[Piece] | None = None
         self._replacing = False  # whether the last commit finished a snapshot
         self._begun_bytes = self._written_bytes = 0
-        self._ratio = 1.0  # of a snapshot's bytes to those that the state said
+        self._ratio = 1.0  # bytes of a snapshot, divided by size_bytes() of the state
 
     def commit(self, state: State, clocks: pl.DataFrame, next_offset: int) -> list[Record]:
         """Advance to the next commit and return its records."""
         self.last = Commit(self.last.sequence + 1, self.writer, self.last.writer)
-        records = [*self._told(), *self._replaced()]
+        records = [*self._signature_records(), *self._replaced()]
         before_bytes = self._live_bytes
         pieces = chunks(DELTA, self.last, [state.changes()], clocks, next_offset)
         records += map(self._record, pieces)
@@ -113,12 +112,12 @@ class Changelog:
         records += self._next_chunks(max(CHUNK_BYTES, 2 * delta_bytes))
         return records
 
-    def _told(self) -> list[Record]:
-        parts, self._parts = self._parts, None
-        return [] if parts is None else [(OPERATOR_KEY, encode_operator(parts))]
+    def _signature_records(self) -> list[Record]:
+        signature, self._signature = self._signature, None
+        return [] if signature is None else [(OPERATOR_KEY, encode_operator(signature))]
 
     def _replaced(self) -> Iterator[Record]:
-        """Return tombstones for what the snapshot stands for that the last commit finished."""
+        """Return tombstones for the records replaced by a snapshot that the last commit ended."""
         by, finished, self._replacing = self.snapshot or 0, self._replacing, False
         if not finished:
             return iter(())
@@ -132,13 +131,13 @@ class Changelog:
             return False
         if self.last.sequence % min(_ASKED_EVERY, rule.commits) and delta_bytes < rule.bytes // 8:
             return False
-        if self._unwritten is not None:  # of a state most of which is gone: not worth finishing
+        if self._unwritten is not None:  # begin again if most of the state is gone
             return state.size_bytes() < self._begun_bytes // 2
         state_bytes = int(state.size_bytes() * self._ratio)
         return rule.is_due(self._live_bytes, self._deltas, state_bytes)
 
     def _begin(self, state: State, clocks: pl.DataFrame, next_offset: int) -> Iterator[Record]:
-        """Take a snapshot of the state, and drop what is left of one that was never finished."""
+        """Begin a snapshot of the state; return tombstones for an unfinished one."""
         self._unwritten = chunks(SNAPSHOT, self.last, state.snapshot(), clocks, next_offset)
         self._begun_bytes, self._written_bytes, self._deltas = state.size_bytes(), 0, 0
         if self.snapshot is None:
@@ -146,7 +145,7 @@ class Changelog:
         return self._tombstones(lambda it: it.kind == SNAPSHOT and it.sequence != self.snapshot)
 
     def _next_chunks(self, at_least_bytes: int) -> Iterator[Record]:
-        """Return what this commit writes of a snapshot under way."""
+        """Return the chunks that this commit writes of an unfinished snapshot."""
         until_bytes = self._written_bytes + at_least_bytes
         while self._unwritten is not None and self._written_bytes < until_bytes:
             piece = next(self._unwritten)
@@ -158,7 +157,7 @@ class Changelog:
 
     def _finish(self, sequence: int) -> None:
         self._unwritten, self.snapshot, self._replacing = None, sequence, True
-        if self._written_bytes >= CHUNK_BYTES:  # of less, most is overhead
+        if self._written_bytes >= CHUNK_BYTES:  # in a smaller snapshot, most bytes are overhead
             self._ratio = self._written_bytes / max(1, self._begun_bytes)
 
     def _tombstones(self, replaced: Callable[[Live], bool]) -> Iterator[Record]:
@@ -178,11 +177,11 @@ class Changelog:
         return key, value
 
     def resume(
-        self, last: Commit, snapshot: int | None, live: Iterable[Live], *, told: bool
+        self, last: Commit, snapshot: int | None, live: Iterable[Live], *, has_signature: bool
     ) -> None:
-        """Go on after what was read back; ``told``: what the state depends on is there."""
+        """Continue after a replay; ``has_signature``: whether the topic has the signature."""
         self.last, self.snapshot = last, snapshot
-        self._parts = None if told else self._parts
+        self._signature = None if has_signature else self._signature
         self._live = deque(live)
         self._live_bytes = sum(each.size_bytes for each in self._live)
         self._deltas = last.sequence - (snapshot or 0)
@@ -197,33 +196,33 @@ def record(piece: Piece) -> tuple[bytes, bytes]:
 def chunks(
     kind: str, commit: Commit, state: Iterable[Changes], clocks: pl.DataFrame, next_offset: int
 ) -> Iterator[Piece]:
-    """Cut changes into chunks of about CHUNK_BYTES at most, each made when it is asked for."""
+    """Yield changes in chunks of about CHUNK_BYTES at most, each built when it is read."""
     held = Piece(kind, commit, 0, next_offset, {})
     for changes in state:
-        cut = list(_cut(changes))
-        for number, frames in enumerate(cut, 1):
+        groups = list(_chunked(changes))
+        for number, frames in enumerate(groups, 1):
             if held.changes:
                 yield held
                 held = replace(held, chunk=held.chunk + 1)
-            held = replace(held, changes=frames, continues=number < len(cut))
+            held = replace(held, changes=frames, continues=number < len(groups))
     yield replace(held, clocks=clocks, last=True)
 
 
-def _cut(changes: Changes) -> Iterator[dict[str, pl.DataFrame]]:
+def _chunked(changes: Changes) -> Iterator[dict[str, pl.DataFrame]]:
     frames: dict[str, pl.DataFrame] = {}
     room = CHUNK_BYTES
     for name, frame in changes.items():
-        for slice_ in _slices(frame):
-            size = int(slice_.estimated_size())
+        for part in _frame_parts(frame):
+            size = int(part.estimated_size())
             if frames and (size > room or name in frames):
                 yield frames
                 frames, room = {}, CHUNK_BYTES
-            frames[name] = slice_
+            frames[name] = part
             room -= size
     if frames:
         yield frames
 
 
-def _slices(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _frame_parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     parts = int(frame.estimated_size()) // CHUNK_BYTES + 1
     return frame.iter_slices(max(1, -(-frame.height // parts)))

@@ -1,12 +1,15 @@
-"""A changelog read back: records in the order of the topic in, pieces in the order they apply out.
+"""The replay of a changelog: it takes records in topic order and yields pieces in apply order.
 
-Where every writer had a transaction, all that can be read was committed, and the metadata of the
-committed offset names the newest whole snapshot.  What that replaced is dropped at sight, its own
-chunks apply as they come, and only the deltas written in between are held, as bytes.
+See docs/operations.md, "Guarantees" and "Restore".  There are two cases:
 
-Else there may be pieces of processes that did not get to commit them, and everything is held until
-all is read.  Then the way goes from the commit that the offset names back along its predecessors to
-a whole snapshot or to the beginning; what is not on that way means nothing.
+* Every writer had transactions.  Then all readable records are committed, and the metadata of the
+  committed offset names the newest whole snapshot.  Records that the snapshot replaced are dropped
+  at once.  Chunks of the snapshot apply as they come.  Only the deltas written between its chunks
+  are held, as bytes.
+* Otherwise there may be pieces that a process wrote but could not commit.  Then all records are
+  held until everything is read.  The replay follows the path from the commit that the offset names
+  back over its predecessors, to a whole snapshot or to the beginning.  Pieces that are not on this
+  path are ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,11 +34,15 @@ Place = tuple[str, int, int]
 
 @dataclass
 class ChangelogReplay:
-    """The reader's side; ``last`` is the commit whose pieces were given out last.
+    """The reading side of a changelog.
 
-    ``where``: the changelog's partition.  ``operator``: its name.  ``signature``: what the state
-    must have been made with.  ``snapshot``: sequence number of the newest whole snapshot, 0 where
-    there is none; None where the changelog may hold what nobody committed.
+    Args:
+        where: the changelog's partition, for errors.
+        operator: name of the operator.
+        signature: the state signature of the operator, which the changelog must have too.
+        snapshot: sequence number of the newest whole snapshot, 0 without one; None if the changelog
+            may hold uncommitted pieces.
+        last: the commit whose pieces were yielded last.
     """
 
     where: str
@@ -54,11 +61,11 @@ class ChangelogReplay:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no state is there."""
+        """Whether the changelog has no live records of state."""
         return not self._live
 
     def add(self, key: bytes, value: bytes | None) -> None:
-        """Take the next record."""
+        """Take the next record of the topic."""
         if key == OPERATOR_KEY:
             self._found = None if value is None else decode_operator(value)
             return
@@ -87,7 +94,7 @@ class ChangelogReplay:
         return sequence < self.snapshot or (sequence == self.snapshot and kind == DELTA)
 
     def pieces(self) -> Iterator[Piece]:
-        """Return the pieces that have come and are next; none where everything must be read."""
+        """Yield the pieces that have come and are next; none if all records must be read first."""
         while self.snapshot is not None and self._found == self.signature:
             by_writer = self._held.pop(self._next, {})
             if not by_writer:
@@ -95,19 +102,19 @@ class ChangelogReplay:
             for value in by_writer.values():
                 piece = decode(value)
                 if len(by_writer) > 1 or not self._follows(piece):
-                    raise self._split(piece)
-                yield self._passed(piece)
+                    raise self._two_writers(piece)
+                yield self._advanced(piece)
 
     def _follows(self, piece: Piece) -> bool:
         return piece.kind == SNAPSHOT or piece.commit.previous == self.last.writer
 
-    def _split(self, piece: Piece) -> StateError:
+    def _two_writers(self, piece: Piece) -> StateError:
         return StateError(
-            f"{self.where}: commit {piece.commit.sequence} was written by two processes, though "
-            f"each had transactions. {self._advice()}"
+            f"{self.where}: commit {piece.commit.sequence} was written by two processes, although "
+            f"both used transactions. {self._advice()}"
         )
 
-    def _passed(self, piece: Piece) -> Piece:
+    def _advanced(self, piece: Piece) -> Piece:
         if piece.last:
             self.last = piece.commit
             self._next = (DELTA, piece.commit.sequence + 1, 0)
@@ -116,13 +123,13 @@ class ChangelogReplay:
         return piece
 
     def has(self, commit: Commit) -> bool:
-        """Whether all of a commit, or of a snapshot after it, is held."""
+        """Whether all chunks of a commit, or of the snapshot after it, are held."""
         return not commit.sequence or any(
             self._chunks(kind, *commit[:2]) for kind in (SNAPSHOT, DELTA)
         )
 
     def rest(self, commit: Commit) -> Iterator[Piece]:
-        """Return what is left, up to a commit, once all records came.
+        """Yield the rest of the pieces up to a commit, once all records have come.
 
         Raises:
             StateError: the changelog is of another operator, or lacks what the commit needs.
@@ -131,29 +138,29 @@ class ChangelogReplay:
         if self.snapshot is not None:
             yield from self.pieces()
         else:
-            for kind, sequence, writer, chunks in self._way(commit):
+            for kind, sequence, writer, chunks in self._path(commit):
                 for chunk in range(chunks):
-                    yield self._passed(decode(self._held.pop((kind, sequence, chunk))[writer]))
+                    yield self._advanced(decode(self._held.pop((kind, sequence, chunk))[writer]))
         if self.last[:2] != commit[:2] or self._next[2]:
             raise self._lacks(self._next[1], commit)
 
-    def _way(self, commit: Commit) -> list[tuple[str, int, str, int]]:
-        """Return kinds, numbers, writers and chunks from a whole snapshot to a commit."""
-        way: list[tuple[str, int, str, int]] = []
+    def _path(self, commit: Commit) -> list[tuple[str, int, str, int]]:
+        """Return kind, number, writer and chunks of pieces, from a whole snapshot to a commit."""
+        path: list[tuple[str, int, str, int]] = []
         sequence, writer = commit[:2]
-        while sequence and not (way and way[-1][0] == SNAPSHOT):
+        while sequence and not (path and path[-1][0] == SNAPSHOT):
             kind = SNAPSHOT
             if not (chunks := self._chunks(SNAPSHOT, sequence, writer)):
                 kind, chunks = DELTA, self._chunks(DELTA, sequence, writer)
             if not chunks:
                 raise self._lacks(sequence, commit)
-            way.append((kind, sequence, writer, chunks))
+            path.append((kind, sequence, writer, chunks))
             heading, _ = decode_heading(self._held[kind, sequence, 0][writer])
             sequence, writer = sequence - 1, heading.previous
-        return way[::-1]
+        return path[::-1]
 
     def _chunks(self, kind: str, sequence: int, writer: str) -> int:
-        """Count the chunks of a piece that is held whole; 0 where it is not."""
+        """Return the number of chunks of a piece that is held whole, else 0."""
         chunks = 0
         while writer in self._held.get((kind, sequence, chunks), ()):
             chunks += 1
@@ -163,15 +170,15 @@ class ChangelogReplay:
         return chunks if last else 0
 
     def resume(self, changelog: Changelog) -> None:
-        """Let a writer go on after what was read."""
+        """Let a writer continue after the records that were read."""
         live = sorted(self._live.values(), key=lambda each: each.sequence)
-        changelog.resume(self.last, self.snapshot, live, told=self._found is not None)
+        changelog.resume(self.last, self.snapshot, live, has_signature=self._found is not None)
 
     def _require_operator(self, commit: Commit) -> None:
         if commit.sequence and self.is_empty:
             raise StateError(
-                f"{self.where}: the changelog of operator {self.operator!r} is empty, but commit "
-                f"{commit.sequence} is of its log; it was deleted, or the operator is new. "
+                f"{self.where}: the changelog of operator {self.operator!r} is empty, but its "
+                f"log is at commit {commit.sequence}; it was deleted, or the operator is new. "
                 f"{self._advice()}"
             )
         if self._found is None or self._found == self.signature:
@@ -183,14 +190,14 @@ class ChangelogReplay:
             if found.get(name) != declared.get(name)
         )
         raise StateError(
-            f"{self.where}: the state of operator {self.operator!r} was made with other parts: "
-            f"{changed}. Take that back, give the operator another name, or: {self._advice()}"
+            f"{self.where}: the state of operator {self.operator!r} has another signature: "
+            f"{changed}. Undo the change, give the operator another name, or: {self._advice()}"
         )
 
     def _lacks(self, missing: int, commit: Commit) -> StateError:
         return StateError(
-            f"{self.where}: the changelog lacks commit {missing}, the offset was committed with "
-            f"{commit.sequence}. {self._advice()}"
+            f"{self.where}: the changelog lacks commit {missing}, and the committed offset needs "
+            f"all up to {commit.sequence}. {self._advice()}"
         )
 
     def _advice(self) -> str:

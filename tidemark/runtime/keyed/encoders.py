@@ -1,4 +1,7 @@
-"""What encodes the rows of ports: the same bytes, whoever writes them."""
+"""Encoders for the rows of ports: every writer produces the same bytes.
+
+See docs/schemas.md.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,11 +17,11 @@ Encoder = JsonEncoder | AvroEncoder | DeadLetterEncoder
 
 
 Encoders = Mapping[tuple[str, str], Encoder]
-"""Encoders by operator and port."""
+"""Encoders by names of operator and port."""
 
 
 def encoders(config: Config, operators: Iterable[OperatorPlan]) -> Encoders:
-    """Return an encoder for each port of operators; register its schema, if asked to.
+    """Return an encoder for each port of operators; register Avro schemas, if configured.
 
     Raises:
         ConfigurationError: the registry refuses a schema.
@@ -32,7 +35,7 @@ def encoders(config: Config, operators: Iterable[OperatorPlan]) -> Encoders:
 
 
 def encoder_of(port: PortPlan) -> Encoder:
-    """Return what encodes the rows of a port."""
+    """Return the encoder for the rows of a port."""
     if port.port.kind == DEAD:
         return DeadLetterEncoder(port.port)
     if port.format == "json":

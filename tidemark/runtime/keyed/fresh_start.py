@@ -1,8 +1,9 @@
-"""What starts afresh, and how the state of a keyed service is dropped: as a commit of its own.
+"""The scope of a reset, and the commit that drops the state of a keyed service.
 
-The commit is a number after all that its changelogs hold.  Of an operator that starts afresh it is
-an empty snapshot, which replaces all that was there and says from which offset of the log the
-operator goes on; of the others of the service it is a delta in which nothing changed.
+See docs/operations.md, "Reset".  The commit has a higher number than every record in the changelogs
+of the service.  For an operator that starts afresh it is an empty snapshot.  The snapshot replaces
+all state and contains the offset of the log from which the operator continues.  For the other
+operators of the service it is a delta without changes.
 """
 
 import secrets
@@ -33,7 +34,7 @@ To = Literal["earliest", "latest"]
 
 @dataclass(frozen=True)
 class Scope:
-    """What starts afresh: everything, one service, or one operator; and from where."""
+    """What a reset resets: everything, one service or one operator; ``to``: where it begins."""
 
     plan: Plan
     service: str | None = None
@@ -42,7 +43,7 @@ class Scope:
     delete_results: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse names that the pipeline does not have."""
+        """Raise ConfigurationError if the pipeline has no such service or operator."""
         names = [each.operator.name for each in self.plan.operators]
         for kind, name, known in (
             ("service", self.service, self.plan.services()),
@@ -53,11 +54,11 @@ class Scope:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything starts afresh: what follows ingest cannot keep what it made."""
+        """Whether everything is reset: without ingest's log no service can keep its state."""
         return self.operator is None and self.service in (None, "ingest")
 
     def resets(self, each: OperatorPlan) -> bool:
-        """Whether an operator's state is dropped."""
+        """Whether the state of an operator is dropped."""
         if self.operator is not None:
             return each.operator.name == self.operator
         return self.is_whole or each.service == self.service
@@ -69,7 +70,7 @@ class Scope:
 
     @property
     def services(self) -> list[str]:
-        """The services that must not run meanwhile."""
+        """The services that must not run during the reset."""
         keyed = dict.fromkeys(each.service for each in self.operators)
         return ["ingest", *keyed] if self.is_whole else list(keyed)
 
@@ -83,7 +84,7 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[Partition]:
 def live_keys(
     config: Config, admin: AdminClient, changelogs: Sequence[Partition]
 ) -> dict[Partition, list[bytes]]:
-    """Return the keys of what changelogs hold, but for what names their operator."""
+    """Return the keys of the live records of changelogs, without the ``operator`` record."""
     begins, ends = offsets(admin, changelogs, EARLIEST), offsets(admin, changelogs, LATEST)
     live: dict[Partition, dict[bytes, bool]] = {at: {} for at in changelogs}
     for message in read(config, {at: (begins[at], ends[at]) for at in changelogs}):
@@ -95,15 +96,15 @@ def live_keys(
 
 
 def number_of(key: bytes) -> int:
-    """Return the number of the commit that a record of a changelog is of."""
+    """Return the commit number in the key of a changelog record."""
     return int(key.split(b"/")[1])
 
 
 class FreshStart:
-    """One keyed service: offsets to commit, and changelog records that belong to them."""
+    """The reset of one keyed service: offsets to commit, and the changelog records for them."""
 
     def __init__(self, config: Config, admin: AdminClient, scope: Scope, service: str) -> None:
-        """Read the changelogs' keys; write nothing."""
+        """Read the keys of the changelogs; write nothing."""
         self.records: dict[Partition, list[Record]] = {}
         self._config, self._scope = config, scope
         self._group = scope.plan.group(service)
@@ -123,7 +124,7 @@ class FreshStart:
         self._keys = live_keys(config, admin, changelogs)
 
     def offsets(self) -> list[TopicPartition]:
-        """Return the offsets to commit; ``records`` then has what belongs to them."""
+        """Return the offsets to commit; fill ``records`` with the records to write with them."""
         past = {at: self._afresh(at) for at in self._begins}
         if self._scope.operator is not None:
             past = self._committed()
@@ -137,7 +138,7 @@ class FreshStart:
         return made
 
     def _afresh(self, at: Partition) -> tuple[LogProgress, int]:
-        """Return the progress after all that the changelogs have, whoever wrote it."""
+        """Return progress after the highest commit in changelogs, and the log's first offset."""
         keys = (
             key
             for each in self._operators
@@ -148,7 +149,7 @@ class FreshStart:
         return LogProgress(VERSION, self._ids[at.topic], highest), self._begins[at]
 
     def _committed(self) -> dict[Partition, tuple[LogProgress, int]]:
-        """Return how far the service is, where some of its operators go on."""
+        """Return the committed progress and offsets, from which other operators continue."""
         found = committed_offsets(self._config, self._group, self._begins, _WAIT_S)
         return {Partition(tp.topic, tp.partition): self._progress(tp) for tp in found}
 
@@ -166,13 +167,13 @@ class FreshStart:
             or past.topic_id != self._ids[at.topic]
         ):
             raise StateError(
-                f"{at}: what is committed does not say which state the other operators have; reset "
+                f"{at}: the committed offset does not name the state of the other operators; reset "
                 "the whole service with --service"
             )
         return past, committed.offset
 
     def _next(self, at: Partition, past: LogProgress, start: int) -> LogProgress:
-        """Write the next commit of a log partition; return the progress after it."""
+        """Add the records of a log partition's next commit; return the progress after it."""
         commit = Commit(past.sequence + 1, self._writer, past.writer)
         snapshots = dict(past.snapshots)
         for each in self._operators:

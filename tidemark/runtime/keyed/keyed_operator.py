@@ -1,4 +1,7 @@
-"""One operator on one log partition of a keyed service: its task, results, changelog and mirror."""
+"""One operator on one log partition of a keyed service: its task, results, changelog and mirror.
+
+See docs/semantics.md, "A segment acts", and docs/operations.md, "Changelogs".
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,15 +48,15 @@ class KeyedOperator:
         encoders: Encoders,
         tally: KeyedTally,
     ) -> None:
-        """Start with nothing read.
+        """Start before the first segment.
 
         Args:
             plan: of the operator.
-            partition: number of the log partition, and of those that are written.
+            partition: number of the log partition, and of the partitions to write.
             rule: when to take snapshots.
             writer: name of this process in the changelog.
             store: where the blocks of state lie.
-            encoders: of the ports.
+            encoders: for the ports.
             tally: counts of the operator in this process.
         """
         self.plan = plan
@@ -67,7 +70,7 @@ class KeyedOperator:
 
     @property
     def snapshot(self) -> int | None:
-        """Return the sequence number of the newest whole snapshot, if all since is committed."""
+        """The sequence number of the newest whole snapshot, 0 without one, None if unknown."""
         return self._changelog.snapshot
 
     @property
@@ -76,22 +79,22 @@ class KeyedOperator:
         return Partition(self.plan.changelog, self._partition)
 
     def reader(self, snapshot: int | None) -> ChangelogReader:
-        """Return what reads the changelog back; ``snapshot`` as in ``ChangelogReplay``."""
+        """Return the reader that restores the changelog; ``snapshot``: see ``ChangelogReplay``."""
         signature = self.plan.state_signature
         replay = ChangelogReplay(str(self.changelog), self.plan.name, signature, snapshot)
         return ChangelogReader(replay, StateBuilder(self.task))
 
     def restored(self, reader: ChangelogReader, mirror: Mirror | None) -> Commit:
-        """Go on where the changelog ends, and mirror what follows; return its last commit."""
+        """Continue after a restore, and mirror later commits; return the last commit restored."""
         self._mirror = mirror
         self.task.state.purge(self.task.clock_ms)
         reader.replay.resume(self._changelog)
         return self._changelog.last
 
     def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> None:
-        """Work on segments, given with their offsets; leave out those taken before.
+        """Process segments, which come with their offsets; skip segments taken before.
 
-        A log partition is read again where another of its operators has to begin earlier.
+        A log partition is read again if another of its operators begins at a lower offset.
         """
         new = [segment for offset, segment in segments if offset >= self.task.next_offset]
         with unreadable_rows_explained():
@@ -116,7 +119,7 @@ class KeyedOperator:
             outbox.write(each.topic, self._partition, keys, values)
 
     def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
-        """Return where the clock stands, and how large the state is."""
+        """Return the clock, the source it waits for, and the size of the state."""
         clock_ms = self.task.clock_ms
         return ClockStats(
             partition=self._partition,
@@ -128,7 +131,7 @@ class KeyedOperator:
         )
 
     def checkpoint(self, outbox: Outbox, position: int) -> Commit:
-        """Write what changed since the last commit; return the commit's name."""
+        """Write the changes since the last commit to the changelog; return the new commit."""
         task = self.task
         task.next_offset = max(task.next_offset, position)
         task.state.purge(task.clock_ms)
@@ -140,7 +143,7 @@ class KeyedOperator:
         return self._changelog.last
 
     def committed(self, markers: int) -> None:
-        """Mirror what the last commit wrote, which ``markers`` offsets follow in the topic."""
+        """Mirror the records of the last commit; ``markers``: offsets that follow them."""
         records, self._unmirrored = self._unmirrored, []
         if self._mirror is not None and records:
             next_offset = self._mirror.next_offset + len(records) + markers
@@ -148,17 +151,18 @@ class KeyedOperator:
                 self._mirror = None
 
     def close(self) -> None:
-        """Leave the mirror for the next owner."""
+        """Close the mirror and keep it for the next owner."""
         if self._mirror is not None:
             self._mirror.close()
 
 
 @contextmanager
 def unreadable_rows_explained() -> Iterator[None]:
-    """Add the commands that help to an error about rows of an earlier pipeline."""
+    """Add the remedy to an error about rows that an earlier pipeline wrote."""
     try:
         yield
     except UnreadableRowsError as error:
         raise StateError(
-            f"{error}: 'tidemark replay --from raw' reads them anew, 'tidemark reset' starts afresh"
+            f"{error}: 'tidemark replay --from raw' computes from raw topics, 'tidemark reset' "
+            "starts afresh"
         ) from error

@@ -1,7 +1,8 @@
-"""One log partition of a keyed service: its operators, and how far they are committed.
+"""One log partition of a keyed service: its operators, and the progress they have committed.
 
-A keyed service owns log partitions as a member of a group (task.py).  On Spark a task owns one for
-the time of a micro-batch (spark/services/batch.py).  Both commit alike.
+See docs/operations.md, "Guarantees".  A keyed service owns log partitions as a member of a group
+(task.py).  On Spark, a task owns a log partition during a micro-batch (spark/services/batch.py).
+Both commit in the same way.
 """
 
 import secrets
@@ -26,9 +27,10 @@ from tidemark.serde.changelog import Commit
 
 @dataclass
 class KeyedOperators:
-    """The operators that a process runs, and what it needs to put them on a log partition.
+    """The operators that a process runs, and the resources that each of them needs.
 
-    ``tallies``: by operator; all log partitions add to them.
+    ``writer``: name of this process in changelogs.  ``tallies``: counts by operator; all log
+    partitions add to them.
     """
 
     config: Config
@@ -42,7 +44,7 @@ class KeyedOperators:
         self.tallies = {plan.name: KeyedTally() for plan in self.plans}
 
     def on(self, at: Partition) -> list[KeyedOperator]:
-        """Return the operators of a log partition, with nothing read."""
+        """Return the operators of a log partition, before their first segment."""
         rule = SnapshotRule(self.config.snapshot_commits, self.config.snapshot_bytes)
         return [
             KeyedOperator(
@@ -63,7 +65,7 @@ class KeyedOperators:
 class LogPartition:
     """A log partition that this process owns.
 
-    ``offset``: the committed one, -1 where nothing is.  ``past``: what its metadata says.
+    ``offset``: the committed offset, -1 if nothing is committed.  ``past``: its metadata.
     """
 
     at: Partition
@@ -72,10 +74,10 @@ class LogPartition:
     operators: Sequence[KeyedOperator]
 
     @classmethod
-    def begun(
+    def from_commit(
         cls, start: Start, topic_id: str, operators: KeyedOperators, *, by_spark: bool = False
     ) -> "LogPartition":
-        """Return a log partition as its last owner left it; state is still to be restored.
+        """Return a log partition at the commit of its last owner, before its state is restored.
 
         Raises:
             StateError: the committed offset names no state, or others work on the partition.
@@ -86,11 +88,11 @@ class LogPartition:
 
     @property
     def commit(self) -> Commit:
-        """The last commit of the changelogs."""
+        """The last commit in the changelogs."""
         return Commit(self.past.sequence, self.past.writer, self.past.previous)
 
     def request(self) -> RestoreRequest:
-        """Return what must be read back."""
+        """Return the request to restore the state of the operators."""
         snapshots = self.past.snapshots
         readers = {
             each.changelog: each.reader(0 if self.offset < 0 else snapshots.get(each.plan.name))
@@ -99,7 +101,7 @@ class LogPartition:
         return RestoreRequest(self.at, self.offset, self.commit, self.past.ahead, readers)
 
     def restored(self, restore: Restore, request: RestoreRequest, *, certain: bool) -> None:
-        """Go on from what a restore has read; ``certain`` as for ``passed``."""
+        """Continue after a restore; ``certain``: see ``passed``."""
         (commit,) = {
             each.restored(request.readers[each.changelog], restore.mirrors.pop(each.changelog))
             for each in self.operators
@@ -107,7 +109,7 @@ class LogPartition:
         self.passed(commit, ahead=False, certain=certain)
 
     def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> None:
-        """Run segments, given with their offsets, through all operators."""
+        """Process segments, which come with their offsets, with all operators."""
         for each in self.operators:
             each.take(segments, outbox)
 
@@ -117,10 +119,12 @@ class LogPartition:
         self.passed(commit, ahead=ahead, certain=certain)
 
     def passed(self, commit: Commit, *, ahead: bool, certain: bool) -> None:
-        """Stand after a commit.
+        """Set the progress to a commit.
 
-        ``ahead``: offsets are committed before changelogs.  ``certain``: the changelogs hold
-        nothing that is not committed.
+        Args:
+            commit: the last commit of the changelogs.
+            ahead: whether offsets are committed before changelogs are written.
+            certain: whether the changelogs hold committed records only.
         """
         snapshots = {
             each.plan.name: each.snapshot
@@ -131,18 +135,18 @@ class LogPartition:
         self.past = LogProgress(VERSION, topic_id, *commit, begun, ahead, snapshots)
 
     def committed(self, *, markers: int) -> None:
-        """Mirror what the last commit wrote, which ``markers`` offsets follow in each changelog."""
+        """Mirror the records of the last commit; ``markers``: offsets that follow them."""
         for each in self.operators:
             each.committed(markers)
 
     def close(self) -> None:
-        """Leave the mirrors for the next owner."""
+        """Close the mirrors and keep them for the next owner."""
         for each in self.operators:
             each.close()
 
 
 def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgress:
-    """Return how far the last owner of a log partition got.
+    """Return the committed progress of a log partition.
 
     Raises:
         StateError: the committed offset names no state, or the log partition is Spark's.
@@ -152,21 +156,20 @@ def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgre
         return LogProgress(VERSION, topic_id, begun=start.offset)
     if not start.metadata:
         raise StateError(
-            f"{at}: the committed offset {start.offset} has lost its metadata, so nobody knows "
-            "which state belongs to it; 'tidemark reset PIPELINE --service SERVICE' starts the "
-            "service afresh from its log"
+            f"{at}: the committed offset {start.offset} has no metadata, so it names no state; "
+            "'tidemark reset PIPELINE --service SERVICE' starts the service afresh from its log"
         )
     past = decode(start.metadata, LogProgress, str(at))
     check_topic(past, topic_id, str(at))
     if past.handing_over:
         raise StateError(
-            f"{at}: a hand-over from Spark is under way; where it has ended without success, "
+            f"{at}: a hand-over from Spark is under way; if it has failed, "
             "'tidemark replay PIPELINE --into-live' completes it, or 'tidemark reset PIPELINE "
             "--service SERVICE --delete-results' starts the service afresh"
         )
     if past.on_spark and not by_spark:
         raise StateError(
-            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or where that was "
-            "killed, give it back with --release"
+            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
+            "killed, release the partition with --release"
         )
     return past

@@ -1,8 +1,8 @@
-"""Panes larger than a message may be: dead letters, so that none of them stops a partition.
+"""Dead letters for panes that fit no message, so that they do not stop a partition.
 
-See docs/semantics.md, "Panes".  A pane that collects values, or lets a user's function make them,
-may be of any size.  It is told with its key and how large it was; its state, its neighbours and
-later panes are untouched.
+See docs/semantics.md, "Panes".  A pane that collects values, or whose values a user's function
+makes, may be of any size.  The dead letter has the key and the size of the pane.  State, other
+panes and later panes of the window are not affected.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
 from tidemark.serde.records import DeadLetter
 
 MOST_BYTES = MAX_MESSAGE_BYTES - 64 * 2**10
-"""Of a pane's key and value; the rest is for what Kafka puts around them."""
+"""The largest size of a pane's key and value; the rest of a message is Kafka's framing."""
 
 STAGE = "publish"
 
@@ -24,7 +24,7 @@ Values = Sequence[bytes | None]
 def without_oversized(
     topic: str, partition: int, keys: Keys, values: Values
 ) -> tuple[Keys, Values, list[DeadLetter]]:
-    """Return what fits the topic, and letters instead of what does not."""
+    """Return the keys and values that fit a message, and dead letters for the others."""
     fit = fitting(keys, values)
     if all(fit):
         return keys, values, []
@@ -40,7 +40,7 @@ def without_oversized(
 
 
 def fitting(keys: Keys, values: Values) -> list[bool]:
-    """Return which panes fit a message: as a rule all, which two looks at the longest tell."""
+    """Return which panes fit a message; the longest key and value usually prove that all fit."""
     if _longest(keys) + _longest(values) <= MOST_BYTES:
         return [True] * len(keys)
     sizes_bytes = map(_size_bytes, keys, values)

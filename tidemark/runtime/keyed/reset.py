@@ -1,15 +1,17 @@
-"""Starting afresh: a pipeline from its raw topics, a service or one operator from its log.
+"""Reset: a pipeline starts afresh from its raw topics, a service or an operator from its log.
 
-Order of steps (docs/operations.md, "Reset"); each may be the last, and a second run completes them:
+Order of steps (docs/operations.md, "Reset").  A crash may follow any step; a second run completes
+the reset.
 
-1. the groups must be empty; what is there is looked at, and the plan is shown;
-2. of a whole pipeline: the records of its logs are deleted;
-3. in ONE transaction: state is dropped, as empty snapshots in the changelogs that replace all that
-   was there, and offsets are committed, with metadata, by somebody who is no member;
-4. where asked for, the results that were there in step 1 are deleted.
+1. Require that the groups are empty, read the ends of the topics, and show the plan.
+2. For a whole pipeline, delete the records of its logs.
+3. In ONE transaction, drop state and commit offsets.  State is dropped by empty snapshots, which
+   replace everything in the changelogs.  The offsets are committed for a group without members.
+4. With ``--delete-results``, delete the results that existed in step 1.
 
-An operator's own changelog says from which offset of the log it goes on.  So one operator can start
-afresh alone: its log is read again, and the others of the service skip what they had.
+An operator's changelog contains the offset of the log from which the operator continues.  So one
+operator can start afresh alone.  Its log is read again, and the other operators of the service skip
+the segments that they have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,15 +33,15 @@ from tidemark.runtime.wall_clock import now_ms
 
 @dataclass
 class Reset:
-    """One reset: looked at when made, shown by ``lines``, done by ``run``."""
+    """One reset: the constructor reads the topics, ``lines`` shows the plan, ``run`` does it."""
 
     config: Config
     admin: AdminClient
     scope: Scope
-    _ends: dict[Partition, int] = field(default_factory=dict)  # of what is to be deleted
+    _ends: dict[Partition, int] = field(default_factory=dict)  # of the records to delete
 
     def __post_init__(self) -> None:
-        """Look at what is there.
+        """Check the groups, and read the ends of the topics.
 
         Raises:
             ConfigurationError: a group has members, or a raw topic is missing.
@@ -60,7 +62,7 @@ class Reset:
         return [log.topic for log in self.scope.plan.logs] if self.scope.is_whole else []
 
     def lines(self) -> Iterator[str]:
-        """Say what will be done."""
+        """Yield the plan, a line for each change."""
         scope = self.scope
         where = {"earliest": "the first", "latest": "the end of the"}[scope.to]
         if scope.is_whole:
@@ -77,7 +79,7 @@ class Reset:
             what = "delete" if scope.delete_results else "keep"
             yield f"{what} the records of {topic}: {self._count([topic])}"
         if not scope.delete_results:
-            yield "kept results stand before those written anew, unless with --delete-results"
+            yield "new results follow the kept ones; --delete-results deletes them instead"
 
     def _count(self, topics: Sequence[str]) -> str:
         partitions = partitions_of(self.admin, topics)
@@ -85,7 +87,7 @@ class Reset:
         return f"{sum(self._ends[at] - begins[at] for at in partitions):,} offsets"
 
     def run(self) -> None:
-        """Do it."""
+        """Reset: do all steps of the plan."""
         self._delete(self._logs())
         writes: dict[Partition, list[Record]] = {}
         commits: dict[str, list[TopicPartition]] = {}
@@ -118,5 +120,5 @@ class Reset:
         ]
 
     def _delete(self, topics: Sequence[str]) -> None:
-        """Delete what was there when this was made."""
+        """Delete the records that existed when the reset was planned."""
         delete_records(self.admin, {at: self._ends[at] for at in partitions_of(self.admin, topics)})

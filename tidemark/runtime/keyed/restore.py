@@ -1,13 +1,16 @@
-"""Restoring keyed state: changelogs read back to where the committed offset says they stand.
+"""Restore: changelogs are read back up to the commit that the committed offset names.
 
-The order matters.  ``committed`` has answered, so the offset is that of a finished transaction;
-only then the changelogs' ends are asked for, uncommitted ones.  What is between a committed end
-and those is either the commit itself, whose end is not visible yet, or a transaction still open:
-reading waits for both.  The names of commits prove that the state is that of the offset.
+See docs/operations.md, "Restore".  The order matters:
 
-Reading and applying go in steps of half a second, between which the group is polled, so a restore
-may take any time.  Pieces apply as they come: besides the state, only deltas that overtook the
-snapshot they follow are held, and what applies together.
+1. The committed offset is known.  It belongs to a finished transaction.
+2. Only then the ends of the changelogs are read, including open transactions.
+3. There may be records between the visible end and this end.  They belong to the commit of the
+   offset, if its end is not visible yet, or to an open transaction.  Reading waits for both.
+4. The names of commits prove that the state is that of the offset.
+
+Reading and applying run in steps of half a second, and the group is polled between steps.  So a
+restore may take any time.  Pieces apply as they come.  Apart from the state, memory only holds
+pieces that will be applied together, and deltas that came before the snapshot that they follow.
 """
 
 import time
@@ -33,20 +36,20 @@ from tidemark.serde.changelog import SNAPSHOT, Commit, Piece
 
 _STEP_S = 0.5
 _READ_S = 0.05
-_TOGETHER_BYTES = 32 * 2**20  # of a snapshot, applied at once
+_TOGETHER_BYTES = 32 * 2**20  # pieces of a snapshot applied at once
 
 
 class StateBuilder:
-    """Makes the state and clocks of an operator task from pieces of its changelog."""
+    """Builds the state and clocks of an operator task from pieces of its changelog."""
 
     def __init__(self, task: OperatorTask) -> None:
-        """``task``: one that has read nothing."""
+        """``task``: a new task, before its first segment."""
         self.task = task
         self._held: list[Changes] = []
         self._held_bytes = 0
 
     def take(self, piece: Piece) -> None:
-        """Apply a piece, or hold it to apply it with the next ones."""
+        """Apply a piece, or hold it and apply it together with the next pieces."""
         if piece.changes:
             self._held.append(piece.changes)
             self._held_bytes += sum(int(f.estimated_size()) for f in piece.changes.values())
@@ -74,17 +77,17 @@ def _joined(pieces: Sequence[Changes]) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogReader:
-    """Puts the records of a changelog in order, and makes state of them."""
+    """Puts the records of a changelog in order, and builds state from them."""
 
     replay: ChangelogReplay
     builder: StateBuilder
 
     def pieces(self) -> Iterator[Piece]:
-        """Apply what has come and is next; yield each piece after it is applied."""
+        """Apply the pieces that are next in order; yield each piece after it is applied."""
         yield from self._applied(self.replay.pieces())
 
     def rest(self, commit: Commit) -> Iterator[Piece]:
-        """Apply what is left up to a commit, once all records have come.
+        """Apply the rest up to a commit, once all records have come.
 
         Raises:
             StateError: the changelog is of another operator, or lacks what the commit needs.
@@ -99,14 +102,14 @@ class ChangelogReader:
 
 @dataclass(frozen=True, slots=True)
 class RestoreRequest:
-    """A log partition, where its last owner stood, and the changelogs of its operators.
+    """A log partition to restore: its committed offset, and the changelogs of its operators.
 
     Args:
         log: the log partition.
-        offset: the committed one, -1 where nothing is.
+        offset: the committed offset, -1 if nothing is committed.
         commit: the commit that the offset names.
-        ahead: whether the offset was committed before the changelogs, which may have got no
-            further than the commit before.
+        ahead: whether the offset was committed before the changelogs were written.  Then they may
+            end at the commit before it.
         readers: by changelog partition.
     """
 
@@ -131,10 +134,10 @@ class RestoreRequest:
 
 
 class Restore:
-    """The changelogs of newly assigned log partitions, read and applied step by step.
+    """Restores newly assigned log partitions, step by step.
 
-    The walk (``_walk``): what local mirrors hold, then what Kafka holds after it, applied as it
-    comes; then, for each log partition, the rest up to the commit that its offset names.
+    The order (``_walk``): first the local mirrors, then the records of Kafka after them, applied as
+    they come.  Then, for each log partition, the rest up to the commit that its offset names.
     """
 
     def __init__(
@@ -145,9 +148,9 @@ class Restore:
         backend: Backend,
         patience_s: float | None = None,
     ) -> None:
-        """Ask for the ends at once: everything committed before is below them.
+        """Read the ends of the changelogs: all earlier commits are below them.
 
-        ``patience_s``: how long to wait for an open transaction; by default as long as it may live.
+        ``patience_s``: the time to wait for an open transaction, by default its longest lifetime.
         """
         self.requests = list(requests)
         self._readers = {at: each for want in requests for at, each in want.readers.items()}
@@ -165,7 +168,7 @@ class Restore:
         self.done = False
 
     def step(self) -> None:
-        """Read and apply for a while.
+        """Read and apply for half a second.
 
         Raises:
             LocalStoreError: a mirror cannot be used; the changelog must be read from Kafka.
@@ -177,7 +180,7 @@ class Restore:
         self._progress.note(self._kafka.left_of, time.monotonic(), done=self.done)
 
     def _next(self) -> bool:
-        """Go on to the next pause; return whether that was the last."""
+        """Continue to the next pause; return whether the restore is done."""
         try:
             next(self._steps)
         except StopIteration:
@@ -185,15 +188,15 @@ class Restore:
         except StateError as error:
             if self.mirrors.are_empty:
                 raise
-            raise LocalStoreError(f"a mirror does not join its changelog: {error}") from error
+            raise LocalStoreError(f"a local mirror does not fit its changelog: {error}") from error
         return False
 
     def _walk(self) -> Iterator[None]:
-        """Read and apply everything, with a pause after each piece."""
+        """Read and apply everything; pause (yield) after each piece."""
         yield from self._from_mirrors()
         yield from self._from_kafka()
         for request in list(self.requests):
-            if request in self.requests:  # else it went to another owner in a pause
+            if request in self.requests:  # else it has another owner since the last pause
                 yield from self._to_commit(request, request.restorable())
 
     def _from_mirrors(self) -> Iterator[None]:
@@ -205,7 +208,7 @@ class Restore:
     def _from_kafka(self) -> Iterator[None]:
         while self._kafka.left:
             for at in self._read():
-                if at in self._readers:  # else it went to another owner in a pause
+                if at in self._readers:  # else it has another owner since the last pause
                     yield from self._apply(at, self._readers[at].pieces())
             yield
 
@@ -215,12 +218,12 @@ class Restore:
             self.mirrors.take(at, (), self._ends[at])
 
     def _apply(self, at: Partition, pieces: Iterator[Piece]) -> Iterator[None]:
-        """Apply the pieces of a changelog until it goes to another owner."""
+        """Apply the pieces of a changelog, as long as this process owns it."""
         while at in self._readers and next(pieces, None) is not None:
             yield
 
     def _read(self) -> set[Partition]:
-        """Read some records from Kafka; return whose."""
+        """Read some records from Kafka; return the partitions that they are from."""
         messages = self._kafka.read(_READ_S)
         self._progress.read_bytes(sum(map(len, messages)))
         records: dict[Partition, list[Record]] = {}
@@ -237,16 +240,16 @@ class Restore:
 
     @property
     def progress(self) -> list[ChangelogProgress]:
-        """Return how far each changelog is."""
+        """The progress of each changelog."""
         return self._progress.of_changelogs()
 
     @property
     def waits_for(self) -> list[Partition]:
-        """Return the changelogs in which a transaction of another process is open."""
+        """The changelogs in which a transaction of another process is open."""
         return self._kafka.waits_for
 
     def drop(self, log: Partition) -> None:
-        """Leave out a log partition that went to another owner meanwhile."""
+        """Stop restoring a log partition that has another owner now."""
         gone = [at for each in self.requests if each.log == log for at in each.readers]
         self.requests = [each for each in self.requests if each.log != log]
         for at in gone:
@@ -258,6 +261,6 @@ class Restore:
         self._progress.keep(self._readers.keys())
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the consumer and the progress bar."""
         self._progress.close()
         self._kafka.close()

@@ -1,7 +1,7 @@
-"""How far a restore is: a bar where a person looks on, else a line in the log, and figures.
+"""The progress of a restore: a bar on a terminal, else lines in the log, and figures.
 
-What is left is counted in offsets, of which transactions and compaction leave some empty; so the
-time left is an estimate.
+See docs/operations.md, "Restore".  Progress is counted in offsets.  Transactions and compaction
+leave some offsets empty, so the time left is an estimate.
 """
 
 import logging
@@ -16,13 +16,13 @@ from tidemark.partition import Partition
 
 _log = logging.getLogger("tidemark")
 
-_SAY_EVERY_S = 2.0
+_LOG_EVERY_S = 2.0
 _DRAW_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogProgress:
-    """Of one changelog partition: offsets read, of how many, and how long the rest may take."""
+    """Progress of one changelog partition: offsets read and in total, and the time left."""
 
     at: Partition
     done: int
@@ -36,27 +36,27 @@ class ChangelogProgress:
 
 
 class RestoreProgress:
-    """The progress of one restore."""
+    """The progress of one restore over all its changelog partitions."""
 
     def __init__(self, totals: Mapping[Partition, int], now_s: float) -> None:
-        """``totals``: offsets to read of each partition."""
+        """``totals``: the number of offsets to read from each partition."""
         self.partitions = list(totals)
         self._totals = dict(totals)
         self._left = dict(totals)
         self._bytes = 0
-        self._begun_s = self._now_s = self._said_s = now_s
+        self._begun_s = self._now_s = self._logged_s = now_s
         self._bar = _Bar() if sys.stderr.isatty() and any(totals.values()) else None
 
     def read_bytes(self, count: int) -> None:
-        """Count bytes that were read."""
+        """Add bytes that were read."""
         self._bytes += count
 
     def keep(self, partitions: Collection[Partition]) -> None:
-        """Leave out all others."""
+        """Continue with some partitions only."""
         self.partitions = [at for at in self.partitions if at in partitions]
 
     def note(self, left: Mapping[Partition, int], now_s: float, *, done: bool) -> None:
-        """Take what is left of each partition; say so from time to time, and at the end."""
+        """Take the offsets left in each partition; show or log them from time to time."""
         self._left.update(left)
         self._now_s = now_s
         if self._bar is not None:
@@ -68,8 +68,8 @@ class RestoreProgress:
                 self._bytes / 1e6,
                 now_s - self._begun_s,
             )
-        elif self._bar is None and now_s - self._said_s > _SAY_EVERY_S:
-            self._said_s = now_s
+        elif self._bar is None and now_s - self._logged_s > _LOG_EVERY_S:
+            self._logged_s = now_s
             _log.info("restoring %d changelogs: %s", len(self.partitions), self._words())
 
     def _share(self) -> float:
@@ -84,7 +84,7 @@ class RestoreProgress:
         return f"{share:.0%}, {rate:.1f} MB/s{rest}"
 
     def of_changelogs(self) -> list[ChangelogProgress]:
-        """Return how far each partition is."""
+        """Return the progress of each partition."""
         took_s = self._now_s - self._begun_s
         found = []
         for at in self.partitions:
@@ -94,13 +94,13 @@ class RestoreProgress:
         return found
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 
 
 class _Bar:
-    """A bar on the terminal behind stderr."""
+    """A progress bar on stderr."""
 
     def __init__(self) -> None:
         columns = (TextColumn("restoring"), BarColumn(), TextColumn("{task.description}"))
@@ -111,11 +111,11 @@ class _Bar:
         self._drawn_s = 0.0
 
     def draw(self, share: float, words: str, now_s: float) -> None:
-        """Show a share of the whole."""
+        """Show a share from 0 to 1, at most ten times a second."""
         if now_s - self._drawn_s > _DRAW_EVERY_S:
             self._drawn_s = now_s
             self._progress.update(self._task, completed=share, description=words, refresh=True)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove the bar from the terminal."""
         self._progress.stop()

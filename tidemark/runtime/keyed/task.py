@@ -1,14 +1,14 @@
-"""A keyed service on Kafka: segments in, panes and late rows out, state in changelogs.
+"""A keyed service on Kafka: it processes segments, publishes results, keeps state in changelogs.
 
 One commit, in this order and, by default, in one transaction (docs/operations.md, "Guarantees"):
 
-1. panes and late rows, as the segments are worked on, to the partition number of the log;
-2. the changelog of every operator of every log partition that moved, with its clock table;
+1. panes and late rows, while segments are processed, to the same partition number as the log's;
+2. the changelog of every operator of every log partition that moved, with the clock table;
 3. the offsets of those log partitions, with the commit's name and the topic id as metadata.
 
-A log partition is read only after its state was restored (runtime/keyed/restore.py).  A new one is
-committed, at its start, before anything is written for it: what the changelogs have from then on
-without a commit to it is known to mean nothing.
+A log partition is read only after its state was restored (restore.py).  The start of a new log
+partition is committed before anything is written for it.  So changelog records that no committed
+offset names are known to be uncommitted.
 """
 
 import logging
@@ -47,7 +47,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 @dataclass
 class KeyedTask:
-    """The work of a keyed service; ``operators`` are those it runs."""
+    """The work of a keyed service: all operators of the service, on its log partitions."""
 
     config: Config
     operators: KeyedOperators
@@ -66,10 +66,12 @@ class KeyedTask:
         self._certain = self.config.guarantee == "exactly-once"
 
     def assigned(self, starts: Sequence[Start]) -> None:
-        """Begin to restore new log partitions; they are not read until that is done."""
+        """Begin to restore new log partitions; they are paused until that is done."""
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         logs = {
-            start.partition: LogPartition.begun(start, ids[start.partition.topic], self.operators)
+            start.partition: LogPartition.from_commit(
+                start, ids[start.partition.topic], self.operators
+            )
             for start in starts
         }
         self._logs |= logs
@@ -82,7 +84,7 @@ class KeyedTask:
         self._restores.append(Restore(self.config, self.process.admin, requests, backend))
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
-        """Forget log partitions that others own now."""
+        """Forget log partitions that other processes own now."""
         self._mirror()
         for partition in partitions:
             log = self._logs.pop(partition, None)
@@ -92,12 +94,12 @@ class KeyedTask:
                 restore.drop(partition)
 
     def _mirror(self) -> None:
-        """Mirror the last commit: whoever asks for more after it knows that it succeeded."""
+        """Mirror the last commit: work that follows it proves that it succeeded."""
         for log in self._logs.values():
             log.committed(markers=int(self._certain))
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Run segments through the operators of their log."""
+        """Process segments with the operators of their log."""
         topics = {plan.log for plan in self.operators.plans}
         for at, found in by_partition(messages, topics).items():
             for values in in_batches((m.offset() or 0, m.value() or b"") for m in found):
@@ -106,7 +108,7 @@ class KeyedTask:
             self._moved.add(at)
 
     def tick(self) -> None:
-        """Go on restoring; step over what only the broker sees."""
+        """Continue restores; note positions that moved over transaction markers."""
         self._mirror()
         for restore in list(self._restores):
             self._step(restore)
@@ -121,7 +123,7 @@ class KeyedTask:
             }
 
     def _step(self, restore: Restore) -> None:
-        """Go on restoring; begin again without mirrors where one cannot be used."""
+        """Continue a restore; begin again without mirrors if one of them cannot be used."""
         try:
             restore.step()
         except LocalStoreError as error:
@@ -148,7 +150,7 @@ class KeyedTask:
 
     @property
     def restoring(self) -> Sequence[ChangelogProgress]:
-        """Return how far each changelog is that is being read back."""
+        """Return the progress of each changelog in a restore."""
         return [each for restore in self._restores for each in restore.progress]
 
     def checkpoint(self) -> Sequence[TopicPartition]:
@@ -169,7 +171,7 @@ class KeyedTask:
         return offsets
 
     def waits(self) -> Sequence[str]:
-        """Return which state is still to be restored, and how far it is."""
+        """Return a text for each changelog that is not restored yet, with its progress."""
         open_at = {at for restore in self._restores for at in restore.waits_for}
         return [
             f"restoring {each}" + (", waiting for an open transaction" * (each.at in open_at))
@@ -177,7 +179,7 @@ class KeyedTask:
         ]
 
     def figures(self) -> Mapping[str, object]:
-        """Return counts since the start, the lag, and the lowest clock, per operator."""
+        """Return counts since the start and the lowest clock per operator, and the lag."""
         shown: dict[str, object] = {}
         tallies = self.operators.tallies
         for name, tally in tallies.items():
@@ -192,7 +194,7 @@ class KeyedTask:
                 for each in log.operators
                 if each.plan.name == name
             ]
-            shown[f"{prefix}clock"] = _shown(clocks)
+            shown[f"{prefix}clock"] = _clock_text(clocks)
         return {**shown, "lag": self._ends.lag(self.process.member.positions)}
 
     def account(self, now_ms: int) -> Account:
@@ -230,7 +232,7 @@ class KeyedTask:
         )
 
 
-def _shown(clocks: Iterable[int]) -> str:
+def _clock_text(clocks: Iterable[int]) -> str:
     lowest_ms = min(clocks, default=NEVER_MS)
     if not 0 <= lowest_ms < _YEAR_10000_MS:
         return "-" if lowest_ms == NEVER_MS else str(lowest_ms)
@@ -240,15 +242,16 @@ def _shown(clocks: Iterable[int]) -> str:
 def _following(config: Config) -> Config:
     """Return the settings with a shorter interval between commits than that of ingest.
 
-    Segments come when ingest commits.  At the same interval the two drift apart, and segments wait
-    for up to all of it; at a shorter one a commit is due whenever they come, and not more often.
+    Segments come when ingest commits.  With the same interval the two processes drift apart, and
+    segments wait for up to a whole interval.  With a shorter one a commit is due whenever segments
+    come, and there are not more commits.
     """
     interval_ms = max(1, config.commit_interval_ms * 3 // 4)
     return config.model_copy(update={"commit_interval_ms": interval_ms})
 
 
 def run(config: Config, plan: Plan, service: str) -> None:
-    """Run a keyed service of a pipeline until it is told to stop."""
+    """Run a keyed service of a pipeline until a signal stops it."""
     operators = plan.of_service(service)
     logs = sorted({operator.log for operator in operators})
     with closing(opened_backend(config)) as backend:

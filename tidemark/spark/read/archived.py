@@ -1,4 +1,4 @@
-"""Segments of an archive as a DataFrame, read by the executors: a row per segment."""
+"""Segments of an archive as a DataFrame: a row per segment, which an executor reads."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,11 @@ _TASKS_PER_CORE = 4
 
 
 def archived_segments(spark: SparkSession, files: Sequence[ArchiveFile]) -> DataFrame:
-    """Return the segments of files, each from its begin to its end."""
+    """Return the segments of files, each from its begin to its end.
+
+    Returns:
+        A DataFrame with the columns of ``SEGMENTS``.
+    """
     rows = [(file.place, file.path, *file.at, file.begin, file.end) for file in files]
     tasks = min(len(rows), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     listed = spark.createDataFrame(rows, _FILES_DDL).repartition(tasks)
@@ -22,7 +26,7 @@ def archived_segments(spark: SparkSession, files: Sequence[ArchiveFile]) -> Data
 
 
 def _unarchived(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Return a batch per segment."""
+    """Yield a batch per segment (``SEGMENTS``) of files, which come as rows of ``_FILES_DDL``."""
     for batch in batches:
         for file in batch.to_pylist():
             archive, log = Archive(file["place"]), Partition(file["topic"], file["partition"])

@@ -1,6 +1,7 @@
-"""Envelopes of a log: taken apart for the sources that they speak of, and filled again.
+"""Envelopes of a log: split into marks for the sources, and filled with rows again.
 
-See tidemark/spark/read/reingest.py for what happens in between.
+An envelope is a segment without its rows.  Between the two steps ingest runs again
+(tidemark/spark/read/reingest.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,9 +17,15 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.serde.frames import decode_frame
 from tidemark.serde.segments import decode_segment, encode_segment, segment_at
-from tidemark.spark.read.segment_rows import Batches, Piece, batch_of, pieces_of, segment_batch
+from tidemark.spark.read.segment_rows import (
+    Batches,
+    SegmentRow,
+    batch_of,
+    segment_batch,
+    segment_rows,
+)
 
-BESIDES = pa.schema(
+ROUTED_ROWS = pa.schema(
     [
         ("to", pa.int32()),
         ("at", pa.int64()),
@@ -29,130 +36,138 @@ BESIDES = pa.schema(
         ("data", pa.binary()),
     ]
 )
-"""Rows on the way to a source or a log partition, ``to``; sorted by ``at`` and ``kind``.
+"""Rows for the task ``to`` of a source or a log partition, sorted by ``at`` and ``kind``.
 
-``index``: of a mark in its segment.  ``log``, ``log_offset``: of that segment.
+``at``: an offset of that source or log partition.  ``index``: the place of a mark in its segment.
+``log``, ``log_offset``: the log partition, by number, and the offset of that segment.
 """
 
-FIRST, SECOND = 0, 1
-"""Kinds: a mark or an envelope; and then records, or what was made of them."""
+HEADER, BODY = 0, 1
+"""Kinds of rows.  HEADER: a mark or an envelope.  BODY: raw records, or a ``ReplayedRange``."""
 
-Row = tuple[int, int, int, int, int, int, bytes]
+RoutedRow = tuple[int, int, int, int, int, int, bytes]
 
 
-class Made(msgspec.Struct, frozen=True, array_like=True):
-    """What ingest made of the range of a mark, for one log partition."""
+class ReplayedRange(msgspec.Struct, frozen=True, array_like=True):
+    """The output of ingest for the offset range of a mark, for one log partition.
+
+    ``streams``: the encoded frame of each stream that has rows, by name.
+    """
 
     watermark_before_ms: int
     watermark_ms: int
     streams: dict[str, bytes]
 
 
-def row_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return rows as a batch."""
-    return batch_of(zip(*rows, strict=True), BESIDES)
+def routed_batch(rows: Sequence[RoutedRow]) -> pa.RecordBatch:
+    """Return rows as a batch (``ROUTED_ROWS``)."""
+    return batch_of(zip(*rows, strict=True), ROUTED_ROWS)
 
 
 @dataclass(frozen=True)
-class Marking:
-    """Gives the marks of segments to their sources."""
+class MarkExtractor:
+    """Reads segments; routes each mark to its source."""
 
     sources: Sequence[Partition]
     logs: Sequence[Partition]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per mark."""
+        """Yield a batch per segment, with a row per mark: the encoded ``SourceMark``.
+
+        Raises:
+            StateError: a mark is of a source that the pipeline does not read.
+        """
         sources = {str(source): place for place, source in enumerate(self.sources)}
         logs = {log: place for place, log in enumerate(self.logs)}
-        for piece, segment in _envelopes(batches):
-            log = logs[piece.log]
-            rows: list[Row] = []
+        for row, segment in _envelopes(batches):
+            log = logs[row.log]
+            rows: list[RoutedRow] = []
             for index, mark in enumerate(segment.sources):
                 if mark.source not in sources:
                     raise StateError(
-                        f"{piece.log}, offset {piece.offset}: the log was made of {mark.source}, "
-                        "which the pipeline does not read or which is not there"
+                        f"{row.log}, offset {row.offset}: the segment has a mark of "
+                        f"{mark.source}, but the pipeline does not read it, or it does not exist"
                     )
                 to, data = sources[mark.source], msgspec.msgpack.encode(mark)
-                rows.append((to, mark.first_offset, FIRST, index, log, piece.offset, data))
+                rows.append((to, mark.first_offset, HEADER, index, log, row.offset, data))
             if rows:
-                yield row_batch(rows)
+                yield routed_batch(rows)
 
 
-def _envelopes(batches: Batches) -> Iterator[tuple[Piece, Segment]]:
+def _envelopes(batches: Batches) -> Iterator[tuple[SegmentRow, Segment]]:
     for batch in batches:
-        for piece in pieces_of(batch):
-            yield piece, segment_at(piece.log, piece.offset, piece.value, streams=())
+        for row in segment_rows(batch):
+            yield row, segment_at(row.log, row.offset, row.value, streams=())
 
 
 @dataclass(frozen=True)
-class Enveloping:
-    """Gives the envelopes of segments to their log partitions."""
+class EnvelopeExtractor:
+    """Reads segments; routes each envelope to its log partition."""
 
     logs: Sequence[Partition]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per segment."""
+        """Yield a batch of one row per segment: the encoded envelope."""
         logs = {log: place for place, log in enumerate(self.logs)}
-        for piece, segment in _envelopes(batches):
-            log, data = logs[piece.log], encode_segment(segment)
-            yield row_batch([(log, piece.offset, FIRST, -1, log, piece.offset, data)])
+        for row, segment in _envelopes(batches):
+            log, data = logs[row.log], encode_segment(segment)
+            yield routed_batch([(log, row.offset, HEADER, -1, log, row.offset, data)])
 
 
 @dataclass(frozen=True)
-class Assembling:
-    """Makes segments of envelopes and of what ingest made for their marks."""
+class SegmentAssembler:
+    """Builds segments from envelopes and the replayed ranges of their marks."""
 
     plan: Plan
     logs: Sequence[Partition]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per segment, as the log has them."""
+        """Yield a batch per segment (``SEGMENTS``), in the order of the log."""
         envelope: Segment | None = None
-        made: dict[int, Made] = {}
+        ranges: dict[int, ReplayedRange] = {}
         at = (0, 0)
         for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 to, offset, kind, index, _, _, data = row
-                if kind == FIRST:
+                if kind == HEADER:
                     if envelope is not None:
-                        yield self._segment(at, envelope, made)
-                    envelope, made, at = decode_segment(data), {}, (to, offset)
+                        yield self._segment(at, envelope, ranges)
+                    envelope, ranges, at = decode_segment(data), {}, (to, offset)
                 else:
-                    made[index] = msgspec.msgpack.decode(data, type=Made)
+                    ranges[index] = msgspec.msgpack.decode(data, type=ReplayedRange)
         if envelope is not None:
-            yield self._segment(at, envelope, made)
+            yield self._segment(at, envelope, ranges)
 
     def _segment(
-        self, at: tuple[int, int], envelope: Segment, made: dict[int, Made]
+        self, at: tuple[int, int], envelope: Segment, ranges: dict[int, ReplayedRange]
     ) -> pa.RecordBatch:
         log, offset = self.logs[at[0]], at[1]
         marks = []
         for index, mark in enumerate(envelope.sources):
-            if index not in made:
-                raise StateError(f"{log}, offset {offset}: nothing was made for {mark.source}")
-            of = made[index]
+            if index not in ranges:
+                raise StateError(f"{log}, offset {offset}: ingest has no output for {mark.source}")
+            range_ = ranges[index]
             marks.append(
                 replace(
                     mark,
-                    watermark_before_ms=of.watermark_before_ms,
-                    watermark_ms=of.watermark_ms,
+                    watermark_before_ms=range_.watermark_before_ms,
+                    watermark_ms=range_.watermark_ms,
                 )
             )
         (plan,) = (each for each in self.plan.logs if each.topic == log.topic)
-        streams = {stream.name: _rows(stream.name, made) for stream in plan.streams}
+        streams = {stream.name: _rows(stream.name, ranges) for stream in plan.streams}
         filled = {name: frame for name, frame in streams.items() if frame is not None}
         segment = replace(envelope, sources=tuple(marks), streams=filled)
         return segment_batch(log, offset, encode_segment(segment))
 
 
-def _rows(stream: str, made: dict[int, Made]) -> pl.DataFrame | None:
-    """Join what sources gave to a stream, in the order of the sources."""
+def _rows(stream: str, ranges: dict[int, ReplayedRange]) -> pl.DataFrame | None:
+    """Return the rows of a stream, in the order of the sources; None without any."""
     frames = [
-        decode_frame(of.streams[stream], stream).select(
+        decode_frame(range_.streams[stream], stream).select(
             pl.lit(index, pl.UInt16).alias(SOURCE), pl.all()
         )
-        for index, of in sorted(made.items())
-        if stream in of.streams
+        for index, range_ in sorted(ranges.items())
+        if stream in range_.streams
     ]
     return pl.concat(frames) if frames else None

@@ -1,17 +1,16 @@
-"""How far live services have come, and which results go with it, while they run.
+"""The position of live services in their logs, and the results that belong to it, while they run.
 
-A service commits offsets and results in one transaction.  So with
+A service commits offsets and results in one transaction.  The position is read in this order:
 
-1. the offsets committed *before*,
-2. the uncommitted ends of the result topics, waited for until no transaction is open below them,
-3. the offsets committed *after*,
+1. the offsets committed *before*;
+2. the uncommitted ends of the result topics; then a wait until no transaction is open below them;
+3. the offsets committed *after*.
 
-results below those ends hold everything that segments before (1) gave, and nothing that segments
-from (3) on gave.  Of those between, each may be there or not; where live rests there are none.
+The results below those ends include every result of segments below (1), and no result of segments
+from (3) on.  A result of a segment between (1) and (3) may be there or not.  If the services are
+idle, (1) and (3) are equal.
 """
 
-import logging
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,32 +26,32 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.progress import LogProgress, decode
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
+from tidemark.runtime.retry import poll
 from tidemark.spark.read.ranges import Offsets, Ranges, committed_ends, log_partitions
-
-_log = logging.getLogger("tidemark")
 
 _ANSWER_S = 10.0
 _POLL_S = 0.05
-_PATIENCE_S = 60.0  # beyond a transaction's timeout: the broker looks every 10 s
+_PATIENCE_S = 60.0  # added to a transaction's timeout: the broker checks for it every 10 s
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Where live stands: per service and log partition, and the results that go with it.
+class LivePosition:
+    """The position of the live services, by service and log partition, and their results.
 
-    ``begun``: where its state began.
+    ``state_begins``: the first offset whose segment is in the state.  ``before``, ``after``: the
+    committed offsets before and after ``results`` were read.
     """
 
-    begun: dict[str, Offsets]
+    state_begins: dict[str, Offsets]
     before: dict[str, Offsets]
     after: dict[str, Offsets]
     results: Ranges
 
     @property
     def earliest(self) -> Offsets:
-        """Where the first of the services that read a log partition began with it."""
+        """The lowest offset in ``state_begins`` of each log partition, over all services."""
         first: dict[Partition, int] = {}
-        for of_service in self.begun.values():
+        for of_service in self.state_begins.values():
             for at, offset in of_service.items():
                 first[at] = min(offset, first.get(at, offset))
         return first
@@ -63,56 +62,57 @@ def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
     return [topic for each in operators for topic in each.topics]
 
 
-def live_cut(admin: AdminClient, config: Config, plan: Plan) -> Cut:
-    """Return where the services of a plan stand now.
+def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePosition:
+    """Return the current position of the services of a plan.
 
     Raises:
         ConfigurationError: a topic does not exist, or no service has ever committed.
-        StateError: a transaction stays open.
+        StateError: a transaction on a result topic stays open.
     """
     counts = require(admin, result_topics(plan.operators))
     results = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
     before, _ = _committed(admin, config, plan)
     if not any(any(offsets_.values()) for offsets_ in before.values()):
         raise ConfigurationError(
-            f"no service of {plan.pipeline} has committed anything: there is nothing to compare"
+            f"no service of {plan.pipeline} has committed an offset, so there is nothing to compare"
         )
     ends = offsets(admin, results, LATEST)
     _await_transactions(admin, ends, config.transaction_timeout_ms / 1000 + _PATIENCE_S)
-    after, begun = _committed(admin, config, plan)
-    return Cut(begun, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
+    after, begins = _committed(admin, config, plan)
+    return LivePosition(begins, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
 
 
 def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) -> None:
-    deadline_s = time.monotonic() + patience_s
-    while True:
+    """Wait until no transaction is open below these ends."""
+    behind: list[Partition] = []
+
+    def ended() -> bool:
         reached = committed_ends(admin, ends)
-        behind = [at for at, end in ends.items() if reached[at] < end]
-        if not behind:
-            return
-        if time.monotonic() > deadline_s:
-            names = ", ".join(map(str, behind))
-            raise StateError(f"{names}: a transaction has been open for {patience_s:.0f} s")
-        time.sleep(_POLL_S)
+        behind[:] = (at for at, end in ends.items() if reached[at] < end)
+        return not behind
+
+    if not poll(ended, for_s=patience_s, pause_s=_POLL_S):
+        names = ", ".join(map(str, behind))
+        raise StateError(f"{names}: a transaction has been open for {patience_s:.0f} s")
 
 
 def _committed(
     admin: AdminClient, config: Config, plan: Plan
 ) -> tuple[dict[str, Offsets], dict[str, Offsets]]:
-    """Return what each keyed service has committed of its logs, and where its state began."""
+    """Return the committed offsets of each keyed service, and where its state begins."""
     offsets_: dict[str, Offsets] = {}
-    begun: dict[str, Offsets] = {}
+    begins: dict[str, Offsets] = {}
     for service in plan.keyed_services():
         logs = {each.log for each in plan.of_service(service)}
         wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
-        found = committed_of(config, plan.group(service), wanted)
+        found = committed_positions(config, plan.group(service), wanted)
         offsets_[service] = _by_partition(found)
-        begun[service] = {Partition(tp.topic, tp.partition): _begun(tp) for tp in found}
-    return offsets_, begun
+        begins[service] = {Partition(tp.topic, tp.partition): _state_begin(tp) for tp in found}
+    return offsets_, begins
 
 
-def _begun(committed: TopicPartition) -> int:
-    """Return where the state behind an offset began, 0 where nothing says so."""
+def _state_begin(committed: TopicPartition) -> int:
+    """Return the offset at which the state of a commit begins, 0 without metadata."""
     if committed.offset < 0 or not committed.metadata:
         return 0
     at = Partition(committed.topic, committed.partition)
@@ -120,14 +120,19 @@ def _begun(committed: TopicPartition) -> int:
 
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:
-    """Return a group's committed offsets, 0 for none."""
-    return _by_partition(committed_of(config, group, wanted))
+    """Return the committed offsets of a group, 0 for a partition without one."""
+    return _by_partition(committed_positions(config, group, wanted))
 
 
 def _by_partition(committed: Iterable[TopicPartition]) -> Offsets:
     return {Partition(tp.topic, tp.partition): max(tp.offset, 0) for tp in committed}
 
 
-def committed_of(config: Config, group: str, wanted: Sequence[Partition]) -> list[TopicPartition]:
-    """Return what a group has committed; waits for commits whose end is not visible yet."""
+def committed_positions(
+    config: Config, group: str, wanted: Sequence[Partition]
+) -> list[TopicPartition]:
+    """Return the committed offsets of a group with their metadata; offset -1 without a commit.
+
+    Waits for transactions that commit offsets of the group.
+    """
     return when_known(lambda: offline_group.committed_offsets(config, group, wanted, _ANSWER_S))

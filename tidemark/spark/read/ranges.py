@@ -1,7 +1,7 @@
-"""Which records of which log partitions a replay reads: resolved once, then fixed.
+"""The offset ranges of log partitions that a replay reads: resolved once, then fixed.
 
-Spark is given explicit offsets of every partition.  The end is below every transaction that is
-still open, so nothing waits; the start must be there, so nothing is left out unseen.
+Spark reads explicit offsets of every partition.  The end is below every open transaction, so no
+task waits.  The first offset must exist, so no record is missing without an error.
 """
 
 import json
@@ -28,8 +28,8 @@ Offsets = Mapping[Partition, int]
 class Ranges:
     """First offset and end of every log partition, sorted; ends are exclusive.
 
-    ``archived``: files that hold what comes first of some log partitions, cut so that neither they
-    nor the topic behind them overlap.
+    ``archived``: archive files with the first segments of some log partitions.  They are cut so
+    that they overlap neither each other nor the rest of the range in the topic.
     """
 
     begins: Offsets
@@ -38,14 +38,19 @@ class Ranges:
 
     @property
     def of_topics(self) -> "Ranges":
-        """What is read of the topics themselves."""
+        """The ranges that are read from the topics, not from the archive."""
         begins = dict(self.begins)
         for file in self.archived:
             begins[file.at] = max(begins[file.at], file.end)
         return Ranges(begins, self.ends)
 
     def to(self, ends: Offsets, begins: Offsets | None = None) -> "Ranges":
-        """Return the ranges of some log partitions, to other ends, and from other begins on."""
+        """Return the ranges of the partitions in ``ends``, up to these ends.
+
+        Args:
+            ends: the end by log partition.
+            begins: raises the first offset of the partitions that it names.
+        """
         begins = {at: max(self.begins[at], (begins or {}).get(at, 0)) for at in ends}
         bounded = {at: max(end, begins[at]) for at, end in ends.items()}
         files = (
@@ -66,7 +71,7 @@ class Ranges:
 
     @property
     def length(self) -> int:
-        """Count the offsets; the broker's own records are among them."""
+        """The number of offsets; it includes control records of the broker."""
         return sum(self.ends[at] - self.begins[at] for at in self.ends)
 
 
@@ -77,19 +82,26 @@ def resolve(
     ends: Offsets | None = None,
     archive: Archive | None = None,
 ) -> Ranges:
-    """Return what to read of the logs of a plan: by default from offset 0 to the committed end.
+    """Return the ranges to read of the logs of a plan.
 
-    ``begins`` and ``ends`` need not name every partition.  What a topic does not have any more is
-    read from ``archive``, as far as that goes; then from the topic.
+    Args:
+        admin: of the broker.
+        plan: the plan.
+        begins: first offsets; 0 for a partition that it does not name.
+        ends: ends; the committed end for a partition that it does not name.
+        archive: holds segments that the topics no longer have.
 
     Raises:
-        StateError: records of a range are not there; names topic, partition and offsets.
-        ConfigurationError: a partition that is none of the logs', or an end beyond the log's.
+        StateError: records of a range do not exist.  The message names partition and offsets.
+        ConfigurationError: a partition is not of these logs, or an end is beyond the end of its
+            log.
     """
     logs = log_partitions(admin, plan)
     for wanted in (begins or {}, ends or {}):
         for at in wanted.keys() - set(logs):
-            raise ConfigurationError(f"{at} is no partition of a log of pipeline {plan.pipeline}")
+            raise ConfigurationError(
+                f"{at} is not a partition of a log of pipeline {plan.pipeline}"
+            )
     first, last = offsets(admin, logs, EARLIEST), committed_ends(admin, logs)
     found = Ranges(
         {at: (begins or {}).get(at, 0) for at in logs},
@@ -112,7 +124,7 @@ def log_partitions(admin: AdminClient, plan: Plan) -> list[Partition]:
 
 
 def committed_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """Return the ends of what readers of committed records see now."""
+    """Return the current end of committed records, by partition."""
     wanted = {TopicPartition(*at): LATEST for at in partitions}
 
     def ask() -> dict[Partition, int]:
@@ -127,10 +139,12 @@ def committed_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[
 def _require_there(
     at: Partition, ranges: Ranges, first: int, last: int, archive: Archive | None
 ) -> list[ArchiveFile]:
-    """Check that a range can be read; return what of it is read from the archive."""
+    """Check that a range exists; return the part of it that is read from the archive."""
     begin, end = ranges.begins[at], ranges.ends[at]
     if not begin <= end <= last:
-        raise ConfigurationError(f"{at}: no range {begin} to {end}; the log ends at {last}")
+        raise ConfigurationError(
+            f"{at}: {begin} to {end} is not a range of the log, which ends at {last}"
+        )
     if begin >= min(first, end):
         return []
     files = [] if archive is None else [f for f in archive.files(at.topic) if f.at == at]
@@ -138,32 +152,32 @@ def _require_there(
     reached = tiles[-1].end if tiles else begin
     if reached < min(first, end):
         raise StateError(
-            f"{at}: offset {reached} is wanted, the first there is {first}: records were deleted. "
+            f"{at}: offset {reached} is gone, the topic begins at {first}: records were deleted. "
             f"{_coverage(archive, files)}"
         )
     return tiles
 
 
 def _coverage(archive: Archive | None, files: Sequence[ArchiveFile]) -> str:
-    """Say what an archive has of a log partition, or what can be done without one."""
+    """Return a sentence: what the archive has of a log partition, or the remedy without one."""
     if archive is None:
         return (
-            "What is left gives other results than the whole log; --from-offsets earliest takes "
-            "it, --archive reads what an archive has of the rest"
+            "--archive reads deleted records from an archive; --from-offsets earliest replays the "
+            "rest alone, with other results than the whole log"
         )
     if not files:
-        return f"The archive {archive} has nothing of it"
+        return f"The archive {archive} has no records of it"
     ranges = ", ".join(f"{begin} to {end}" for begin, end in covered(files))
     return f"The archive {archive} has {ranges}"
 
 
 def earliest(admin: AdminClient, plan: Plan) -> dict[Partition, int]:
-    """Return the first offset that is there of every log partition."""
+    """Return the first offset that exists in every log partition."""
     return offsets(admin, log_partitions(admin, plan), EARLIEST)
 
 
 def as_of(admin: AdminClient, plan: Plan, at_ms: int) -> dict[Partition, int]:
-    """Return where the logs ended at a moment of the broker's clock."""
+    """Return the ends of the logs at a time (ms) of the broker's clock."""
     logs = log_partitions(admin, plan)
     spec = OffsetSpec.for_timestamp(at_ms)
     later, now = offsets(admin, logs, spec), committed_ends(admin, logs)
@@ -171,10 +185,10 @@ def as_of(admin: AdminClient, plan: Plan, at_ms: int) -> dict[Partition, int]:
 
 
 def parse(text: str) -> dict[Partition, int]:
-    """Read offsets as Spark writes them: ``{"topic": {"0": 12, "1": 7}}``.
+    """Parse offsets in Spark's format, ``{"topic": {"0": 12, "1": 7}}``.
 
     Raises:
-        ConfigurationError: the text is something else.
+        ConfigurationError: the text does not have this format.
     """
     try:
         return {
@@ -184,12 +198,12 @@ def parse(text: str) -> dict[Partition, int]:
         }
     except (ValueError, AttributeError, TypeError):
         raise ConfigurationError(
-            f'offsets {text!r} are not written as {{"topic": {{"0": 12, "1": 7}}}}'
+            f'offsets {text!r} do not have the form {{"topic": {{"0": 12, "1": 7}}}}'
         ) from None
 
 
 def as_json(of: Offsets) -> str:
-    """Write offsets as Spark reads them."""
+    """Return offsets in the format of ``parse``."""
     topics: dict[str, dict[str, int]] = {}
     for at, offset in sorted(of.items()):
         topics.setdefault(at.topic, {})[str(at.number)] = offset

@@ -1,4 +1,7 @@
-"""The raw topics behind logs, and the logs made of them again (tidemark/spark/read/reingest.py)."""
+"""The raw topics of a pipeline, and the segments that ingest builds from them again.
+
+See tidemark/spark/read/reingest.py for the steps.
+"""
 
 from dataclasses import dataclass
 
@@ -13,57 +16,74 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, offsets
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
-from tidemark.spark.read.envelopes import BESIDES, Assembling, Enveloping, Marking
+from tidemark.spark.read.envelopes import (
+    ROUTED_ROWS,
+    EnvelopeExtractor,
+    MarkExtractor,
+    SegmentAssembler,
+)
 from tidemark.spark.read.ranges import Ranges, committed_ends
-from tidemark.spark.read.reingest import Packing, Reingesting
+from tidemark.spark.read.reingest import IngestReplayer, RecordPacker
 from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.read.source import raw_records
 
 
 @dataclass(frozen=True)
 class Raw:
-    """All that is there of a pipeline's raw topics."""
+    """The raw topics of a pipeline, with the range of offsets that exist."""
 
     ranges: Ranges
 
     @classmethod
     def of(cls, admin: AdminClient, plan: Plan) -> "Raw":
-        """Look what is there.
+        """Return the raw topics of a plan with their current ranges.
 
         Raises:
-            PipelineError: a source's event time is the clock of ingest, which raw topics lack.
+            PipelineError: the event time of a source is the ingest time, which raw topics lack.
             ConfigurationError: a raw topic does not exist.
         """
         for source in plan.sources:
             if isinstance(source.event_time, IngestTime):
                 raise PipelineError(
-                    f"source {source.topic}: its event time is when ingest read a record, which "
-                    "raw topics do not tell; replay from the log"
+                    f"source {source.topic}: its event time is when ingest read a record; raw "
+                    "topics do not have that time, so replay from the log"
                 )
         counts = require(admin, [source.topic for source in plan.sources])
         sources = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
         return cls(Ranges(offsets(admin, sources, EARLIEST), committed_ends(admin, sources)))
 
-    def remade(
+    def segments(
         self, spark: SparkSession, config: Config, plan: Plan, logged: DataFrame, ranges: Ranges
     ) -> DataFrame:
-        """Make the segments of log ranges again; each log partition comes whole and in order."""
+        """Run ingest again over the raw topics; return the segments of log ranges.
+
+        Args:
+            spark: the session.
+            config: of the broker.
+            plan: the plan, which may differ from the live one.
+            logged: the segments of the log (``SEGMENTS``), for their envelopes.
+            ranges: the ranges of the logs.
+
+        Returns:
+            A DataFrame with the columns of ``SEGMENTS``.  One task has all segments of a log
+            partition, in order.
+        """
         sources, logs = self.ranges.partitions, ranges.partitions
-        besides = ddl(BESIDES)
+        routed = ddl(ROUTED_ROWS)
         begins = [self.ranges.begins[at] for at in sources]
         ends = [self.ranges.ends[at] for at in sources]
-        blocks = raw_records(spark, config, self.ranges).mapInArrow(Packing(sources), besides)
-        marks = logged.mapInArrow(Marking(sources, logs), besides)
-        reingesting = Reingesting(plan, sources, logs, begins, ends)
-        made = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(reingesting, besides)
-        envelopes = logged.mapInArrow(Enveloping(logs), besides)
-        return _gathered(envelopes.unionByName(made), len(logs)).mapInArrow(
-            Assembling(plan, logs), ddl(SEGMENTS)
+        blocks = raw_records(spark, config, self.ranges).mapInArrow(RecordPacker(sources), routed)
+        marks = logged.mapInArrow(MarkExtractor(sources, logs), routed)
+        replayer = IngestReplayer(plan, sources, logs, begins, ends)
+        ranges_ = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(replayer, routed)
+        envelopes = logged.mapInArrow(EnvelopeExtractor(logs), routed)
+        return _gathered(envelopes.unionByName(ranges_), len(logs)).mapInArrow(
+            SegmentAssembler(plan, logs), ddl(SEGMENTS)
         )
 
 
 def _gathered(rows: DataFrame, tasks: int) -> DataFrame:
-    """Bring rows to the task that they are for, in order."""
+    """Gather rows (``ROUTED_ROWS``) in the task of their column ``to``, in order."""
     return rows.repartitionById(tasks, f.col("to")).sortWithinPartitions(
         "to", "at", "kind", "index"
     )

@@ -1,16 +1,16 @@
-"""Ingest once more, on Spark: raw topics in, the log's segments out, as they were cut when live.
+"""Runs ingest again on Spark: raw topics in, the segments of the log out, with the live cuts.
 
-What raw topics do not tell is in the log's envelopes: which commit took which offsets of which
-source, and who was silent.  So each log partition is made anew from three things: its envelopes,
-the raw records between their offsets, and the program, which may be another one.
+The envelopes of the log hold what raw topics lack: the offsets of each source in each commit, and
+the silence of sources.  So each log partition is built again from three inputs: its envelopes, the
+raw records between their offsets, and the program, which may have changed.
 
-1. A task reads an envelope and gives a row per mark, to the source that the mark is of.  Another
-   packs raw records into blocks of some thousand.  Spark brings both to one task per source,
-   sorted by offset.
-2. That task runs ingest over the records, cut where any mark begins or ends, and gives for every
-   mark the rows of its log partition.
-3. Spark brings these to one task per log partition, sorted as its segments were, with the
-   envelopes; it makes the segments.
+1. One task reads envelopes and routes a row per mark to the mark's source.  Another task packs raw
+   records into blocks of a few thousand.  Spark gathers both in one task per source, sorted by
+   offset.
+2. That task runs ingest over the records, cut where any mark begins or ends.  For every mark it
+   yields the rows of the mark's log partition.
+3. Spark gathers these rows and the envelopes in one task per log partition, in the order of the
+   segments.  That task builds the segments.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.serde.frames import encode_frame
-from tidemark.spark.read.envelopes import SECOND, Made, Row, row_batch
+from tidemark.spark.read.envelopes import BODY, ReplayedRange, RoutedRow, routed_batch
 from tidemark.spark.read.segment_rows import Batches
 from tidemark.spark.read.source import RAW, record_batch
 
@@ -36,13 +36,16 @@ _BLOCK_RECORDS, _BLOCK_BYTES = 4096, 4 * 2**20
 
 
 @dataclass(frozen=True)
-class Packing:
-    """Packs the records of raw partitions, which come in order, into blocks."""
+class RecordPacker:
+    """Packs the records of raw partitions into blocks; they arrive in the order of their offsets.
+
+    The batches it takes have the columns of ``raw_records``, the ones it returns ``ROUTED_ROWS``.
+    """
 
     sources: Sequence[Partition]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per block."""
+        """Yield a batch of one row per block: an Arrow stream of its records."""
         places = {source: place for place, source in enumerate(self.sources)}
         held: list[pa.RecordBatch] = []
         source: Partition | None = None
@@ -68,7 +71,7 @@ class Packing:
             writer.write_table(table)
         data = sink.getvalue().to_pybytes()
         first = table.column("offset")[0].as_py()
-        return row_batch([(places[source], first, SECOND, 0, 0, 0, data)])
+        return routed_batch([(places[source], first, BODY, 0, 0, 0, data)])
 
 
 def _is_block(held: Sequence[pa.RecordBatch]) -> bool:
@@ -78,23 +81,27 @@ def _is_block(held: Sequence[pa.RecordBatch]) -> bool:
 
 @dataclass
 class _Open:
-    """A mark whose range is being read."""
+    """A mark whose offset range is being read."""
 
     mark: SourceMark
     place: tuple[int, int, int]  # log, log offset, index
     before_ms: int
     frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
-    def made(self, watermark_ms: int) -> Row:
+    def closed(self, watermark_ms: int) -> RoutedRow:
+        """Return the replayed range as a row; ``watermark_ms``: the watermark at its end."""
         log, log_offset, index = self.place
         streams = {name: encode_frame(pl.concat(each)) for name, each in self.frames.items()}
-        data = msgspec.msgpack.encode(Made(self.before_ms, watermark_ms, streams))
-        return log, log_offset, SECOND, index, log, log_offset, data
+        data = msgspec.msgpack.encode(ReplayedRange(self.before_ms, watermark_ms, streams))
+        return log, log_offset, BODY, index, log, log_offset, data
 
 
 @dataclass(frozen=True)
-class Reingesting:
-    """Runs ingest over sources; ``begins`` and ``ends`` are what there is of each."""
+class IngestReplayer:
+    """Runs ingest over sources; ``begins`` and ``ends``: the offset range of each raw partition.
+
+    The batches it takes and returns have the columns of ``ROUTED_ROWS``.
+    """
 
     plan: Plan
     sources: Sequence[Partition]
@@ -103,7 +110,11 @@ class Reingesting:
     ends: Sequence[int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per mark: what was made of its range."""
+        """Yield batches with a row per mark: its ``ReplayedRange``.
+
+        Raises:
+            StateError: raw records of a mark's range do not exist.
+        """
         source: _Source | None = None
         for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -117,12 +128,13 @@ class Reingesting:
 
 
 class _Source:
-    """One source: its records so far, and the marks whose ranges are being read.
+    """One source: its pending records, and the marks whose ranges are being read.
 
-    ``position``: all before it is worked off.  A mark comes before the records of its range.
+    Records below ``_position`` have been through ingest.  A mark arrives before the records of its
+    range.
     """
 
-    def __init__(self, job: Reingesting, place: int) -> None:
+    def __init__(self, job: IngestReplayer, place: int) -> None:
         self.place = place
         self._at = job.sources[place]
         self._begin, self._end = job.begins[place], job.ends[place]
@@ -134,60 +146,59 @@ class _Source:
         self._open: list[_Open] = []
         self._pending: list[pa.Table] = []
 
-    def take(self, row: Row) -> Iterator[pa.RecordBatch]:
-        """Take a mark or a block; both come in the order of their offsets."""
+    def take(self, row: RoutedRow) -> Iterator[pa.RecordBatch]:
+        """Take a mark or a block, in the order of their offsets; yield the ranges that end."""
         _, at, kind, index, log, log_offset, data = row
         yield from self._advance(at)
-        if kind == SECOND:
+        if kind == BODY:
             self._pending.append(pa.ipc.open_stream(data).read_all())
             return
         mark = msgspec.msgpack.decode(data, type=SourceMark)
         if mark.next_offset > mark.first_offset and mark.first_offset < self._begin:
             raise StateError(
-                f"{self._at}: offset {mark.first_offset} is wanted, the first there is "
-                f"{self._begin}: records were deleted, so ingest cannot be run again"
+                f"{self._at}: offset {mark.first_offset} is gone, the topic begins at "
+                f"{self._begin}: records were deleted, so ingest cannot run again"
             )
         self._open.append(_Open(mark, (log, log_offset, index), self._progress.watermark_ms))
         yield from self._closed()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Work off what is left of the open marks."""
-        upto = max((each.mark.next_offset for each in self._open), default=0)
-        if upto > self._end:
+        """Run ingest to the end of the open marks; yield their ranges."""
+        to = max((each.mark.next_offset for each in self._open), default=0)
+        if to > self._end:
             raise StateError(
-                f"{self._at}: the log was made of records up to offset {upto}, the topic ends at "
-                f"{self._end}"
+                f"{self._at}: the log has records up to offset {to}, the topic ends at {self._end}"
             )
-        yield from self._advance(upto)
+        yield from self._advance(to)
 
     def _advance(self, to: int) -> Iterator[pa.RecordBatch]:
         if self._position is None:
             self._position = to
         while self._position < to:
             cut = min([to, *(each.mark.next_offset for each in self._open)])
-            self._work(cut)
+            self._run(cut)
             self._position = cut
             yield from self._closed()
 
     def _closed(self) -> Iterator[pa.RecordBatch]:
         position = self._position or 0
-        done = [each for each in self._open if each.mark.next_offset <= position]
-        if done:
+        ended = [each for each in self._open if each.mark.next_offset <= position]
+        if ended:
             self._open = [each for each in self._open if each.mark.next_offset > position]
-            yield row_batch([each.made(self._progress.watermark_ms) for each in done])
+            yield routed_batch([each.closed(self._progress.watermark_ms) for each in ended])
 
-    def _work(self, cut: int) -> None:
-        """Run ingest over the records before an offset; nobody wants those outside of marks."""
+    def _run(self, cut: int) -> None:
+        """Run ingest over the pending records below an offset, if they are in a mark's range."""
         progress = replace(self._progress, next_offset=self._position or 0)
         for records in self._cut(cut):
             if self._open:
-                taken = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)
-                progress = taken.progress
-                self._give(taken)
+                output = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)
+                progress = output.progress
+                self._add_rows(output)
         self._progress = progress
 
     def _cut(self, cut: int) -> list[pa.Table]:
-        """Take the pending records before an offset."""
+        """Remove and return the pending records below an offset."""
         taken, left = [], []
         for table in self._pending:
             count = int(np.searchsorted(table.column("offset").to_numpy(), cut))
@@ -198,22 +209,22 @@ class _Source:
         self._pending = left
         return taken
 
-    def _give(self, taken: IngestOutput) -> None:
-        """Give every open mark the rows of its log partition."""
+    def _add_rows(self, output: IngestOutput) -> None:
+        """Add to every open mark the rows of its log partition."""
         split: dict[str, list[dict[str, pl.DataFrame]]] = {}
         for each in self._open:
             log = self._logs[each.place[0]]
             if log.topic not in split:
-                split[log.topic] = _by_partition(taken, self._plans[log.topic])
+                split[log.topic] = _by_partition(output, self._plans[log.topic])
             for name, rows in split[log.topic][log.number].items():
                 each.frames.setdefault(name, []).append(rows)
 
 
-def _by_partition(taken: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
-    """Split what was made of records by log partition."""
+def _by_partition(output: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataFrame]]:
+    """Split the rows of streams by log partition; return a frame per stream for each."""
     split: list[dict[str, pl.DataFrame]] = [{} for _ in range(log.partitions)]
     for stream in log.streams:
-        rows = taken.streams.get(stream.name)
+        rows = output.streams.get(stream.name)
         if rows is None or rows.is_empty():
             continue
         columns = [name for name in ROW_COLUMNS if name != SOURCE]

@@ -1,4 +1,4 @@
-"""Segments, and slices of them, as rows of Arrow batches: how they travel between Spark's tasks."""
+"""Segments, and key-group slices of them, as rows of Arrow batches between Spark's tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ SEGMENTS = pa.schema(
         ("value", pa.binary()),
     ]
 )
-"""Segments as they come from a topic, an archive, or ingest run again."""
+"""Segments from a topic, an archive, or ingest run again; ``slice`` is 0."""
 
-PIECES = pa.schema(
+SLICED_SEGMENTS = pa.schema(
     [
-        ("unit", pa.int32()),
+        ("task", pa.int32()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("slice", pa.int32()),
@@ -30,7 +30,7 @@ PIECES = pa.schema(
         ("value", pa.binary()),
     ]
 )
-"""Segments, or their slices, on the way to the task that works on them."""
+"""Segments, or key-group slices of them, with the number of the ``task`` that processes them."""
 
 _SQL = {
     pa.string(): "string",
@@ -42,18 +42,18 @@ _SQL = {
 
 
 def ddl(schema: pa.Schema) -> str:
-    """Return columns as Spark writes them."""
+    """Return a schema in Spark's DDL."""
     return ", ".join(f"{field.name} {_SQL[field.type]}" for field in schema)
 
 
 def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return columns of Python values as a batch."""
+    """Return columns of Python values, in the order of the schema, as a batch."""
     arrays = [pa.array(values, f.type) for values, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class Piece(NamedTuple):
-    """A segment, or its slice, as a task gets it."""
+class SegmentRow(NamedTuple):
+    """A segment, or one key-group slice of it, as a task reads it."""
 
     log: Partition
     slice: int
@@ -62,15 +62,15 @@ class Piece(NamedTuple):
 
 
 def segment_batch(log: Partition, offset: int, value: bytes) -> pa.RecordBatch:
-    """Return the row of a segment."""
+    """Return a segment as a batch of one row (``SEGMENTS``)."""
     return batch_of(([cell] for cell in (*log, 0, offset, value)), SEGMENTS)
 
 
-def pieces_of(batch: pa.RecordBatch) -> Iterator[Piece]:
-    """Return the segments, or slices, of a batch."""
+def segment_rows(batch: pa.RecordBatch) -> Iterator[SegmentRow]:
+    """Yield the rows of a batch that has the columns of ``SEGMENTS``."""
     names = ("topic", "partition", "slice", "offset")
     topics, numbers, slices, offsets = (batch.column(name).to_pylist() for name in names)
     values = batch.column("value")
     for index, topic in enumerate(topics):
         log = Partition(topic, numbers[index])
-        yield Piece(log, slices[index], offsets[index], values[index].as_py())
+        yield SegmentRow(log, slices[index], offsets[index], values[index].as_py())

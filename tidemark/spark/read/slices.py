@@ -1,9 +1,12 @@
-"""Slices of a log partition: ranges of its key groups, so that several tasks can share it.
+"""Key-group slices of a log partition: ranges of its key groups, so that several tasks share it.
 
-A key group of partition p of P is p, p + P, p + 2 P and so on; slice s of S has the s-th part of
-these in order.  A segment is cut into one segment per slice: the rows of the slice's keys, and all
-marks.  So each of them moves a clock as the whole does, and since rows are judged by their own
-sources, an operator gives of the slices together what it gives of the whole.
+Partition p of P has the key groups p, p + P, p + 2 P and so on.  Key-group slice s of S is the s-th
+part of them, in order.  A segment is cut into one segment per key-group slice, with the rows of its
+keys and with all marks.
+
+So each slice moves a clock as the whole segment does.  The watermark of a row depends only on its
+own source.  Therefore an operator publishes for all slices together what it publishes for the
+whole.
 """
 
 from collections.abc import Sequence
@@ -18,12 +21,21 @@ from tidemark.core.time.segment import Segment
 
 
 def most_slices(partitions: int) -> int:
-    """Return into how many slices a partition of a log can be cut at most, at least one."""
+    """Return the largest number of key-group slices of a log partition, at least 1."""
     return max(1, KEY_GROUPS // partitions)
 
 
-def sliced(segment: Segment, key: Sequence[str], partitions: int, slices: int) -> list[Segment]:
-    """Cut a segment of a log of ``partitions`` partitions into one segment per slice."""
+def slice_segment(
+    segment: Segment, key: Sequence[str], partitions: int, slices: int
+) -> list[Segment]:
+    """Cut a segment into one segment per key-group slice.
+
+    Args:
+        segment: a segment of a log.
+        key: the key columns of the log.
+        partitions: the number of partitions of the log.
+        slices: the number of key-group slices.
+    """
     streams: list[dict[str, pl.DataFrame]] = [{} for _ in range(slices)]
     for name, rows in segment.streams.items():
         for index, part in enumerate(_parts(rows, key, partitions, slices)):
@@ -34,7 +46,7 @@ def sliced(segment: Segment, key: Sequence[str], partitions: int, slices: int) -
 def _parts(
     rows: pl.DataFrame, key: Sequence[str], partitions: int, slices: int
 ) -> list[pl.DataFrame]:
-    """Split rows by slice; those of a slice stay in order."""
+    """Split rows by key-group slice; the rows of a slice stay in order."""
     slice_of = slices_of(key_groups(rows, key), partitions, slices)
     order = np.argsort(slice_of, kind="stable")
     ends = np.searchsorted(slice_of[order], np.arange(slices), side="right")
@@ -44,7 +56,7 @@ def _parts(
 
 
 def slices_of(groups: npt.NDArray[np.uint8], partitions: int, slices: int) -> npt.NDArray[np.uint8]:
-    """Return the slice of each key group."""
+    """Return the number of the key-group slice of each key group."""
     return (groups.astype(np.int64) // partitions * slices // most_slices(partitions)).clip(
         max=slices - 1
     ).astype(np.uint8)  # fmt: skip

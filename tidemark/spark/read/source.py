@@ -1,7 +1,8 @@
 """Committed records of Kafka as a DataFrame: a row per record, in order within a partition.
 
-Spark's own defaults would read aborted records.  Without ``minPartitions`` there is one task for
-each partition, which gets its records in the order of their offsets.
+By default Spark also reads aborted records, so the isolation level is set.  ``minPartitions`` is
+not set: Spark then runs one task per partition, which reads its records in the order of their
+offsets.
 """
 
 import json
@@ -19,11 +20,12 @@ from tidemark.spark.read.ranges import Ranges, as_json
 
 _FETCH_BYTES = 16 * 2**20
 
-# After each poll Spark asks where the partition begins and ends.  The broker answers once the fetch
-# has that is under way on the same connection; at the end of a log that would take half a second.
+# After each poll Spark asks for the begin and the end of the partition.  The broker answers only
+# after the running fetch of the same connection.  At the end of a log, a fetch takes half a second
+# by default.
 _FETCH_WAIT_MS = 10
 
-# Names of librdkafka's properties that Java's clients know by another name, or with another value.
+# Properties of librdkafka that have another name, or another value, in Java clients.
 _RENAMED = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
 _LOGIN = ("sasl.username", "sasl.password")
 _SAME = (
@@ -40,16 +42,25 @@ _MODULES = {
 
 
 def kafka_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
-    """Return the records of ranges: topic, partition, offset, key, value."""
+    """Return the records of ranges.
+
+    Returns:
+        A DataFrame: topic (string), partition (int), offset (long), key and value (binary).
+    """
     return _source(spark, config, ranges).select("topic", "partition", "offset", "key", "value")
 
 
 RAW = ("offset", "timestamp_ms", "key", "value", "headers")
-"""The columns of a raw record beside its topic and partition."""
+"""The columns of a raw record without topic and partition."""
 
 
 def raw_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFrame:
-    """Return the records of ranges with all that ingest may look at: times and headers too."""
+    """Return the records of ranges with every field that ingest may read.
+
+    Returns:
+        A DataFrame: topic (string), partition (int), offset and timestamp_ms (long), key and value
+        (binary), headers (array of key: string and value: binary).
+    """
     return _source(spark, config, ranges).select(
         "topic", "partition", "offset", f.unix_millis("timestamp").alias("timestamp_ms"),
         "key", "value", "headers",
@@ -57,7 +68,13 @@ def raw_records(spark: SparkSession, config: Config, ranges: Ranges) -> DataFram
 
 
 def record_batch(at: Partition, records: pa.Table, received_at_ms: int) -> RecordBatch:
-    """Return records of a raw partition, one at least, as ingest takes them."""
+    """Return records of a raw partition as a batch for ingest.
+
+    Args:
+        at: the raw partition.
+        records: at least one record, with the columns of ``RAW``.
+        received_at_ms: when the records were read (wall clock).
+    """
     offsets = records.column("offset").to_numpy()
     return RecordBatch(
         topic=at.topic,
@@ -107,12 +124,12 @@ def _assigned(ranges: Ranges) -> str:
 
 
 def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Translate how clients reach a broker from librdkafka's names to those of Java's clients.
+    """Translate connection properties from librdkafka to Java clients.
 
-    Properties that only tune librdkafka are left out.
+    Other properties, which only tune librdkafka, are left out.
 
     Raises:
-        ConfigurationError: a login of which Java's clients need more than is known here.
+        ConfigurationError: the SASL mechanism is not one that a replay supports.
     """
     known = {_RENAMED.get(name, name): value for name, value in properties.items()}
     java = {name: known[name] for name in _SAME if name in known}
@@ -131,7 +148,7 @@ def _values(known: Mapping[str, str], names: Iterable[str]) -> list[str]:
 def _login(mechanism: str, login: list[str]) -> str:
     if mechanism not in _MODULES:
         raise ConfigurationError(
-            f"KAFKA_SASL_MECHANISM={mechanism}: a replay logs in by {', '.join(_MODULES)} alone"
+            f"KAFKA_SASL_MECHANISM={mechanism}: a replay supports only {', '.join(_MODULES)}"
         )
     user, password = (word.replace("\\", "\\\\").replace('"', '\\"') for word in login)
     return f'{_MODULES[mechanism]} required username="{user}" password="{password}";'

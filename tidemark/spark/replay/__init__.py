@@ -1,5 +1,5 @@
-"""Replays from start to end: results, comparison with live ones, hand-over into live services.
+"""Replays from start to end: results, comparison with live results, hand-over to live services.
 
 May import: spark.read, spark.targets and everything below.
-Start with: jobs.py; handover.py has the steps of a hand-over.
+Start with: jobs.py; handover.py describes the steps of a hand-over.
 """

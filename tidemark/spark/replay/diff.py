@@ -1,7 +1,7 @@
-"""Live results against a replay: message by message, in Spark, whatever their number.
+"""Compares live results with a replay, message by message, in Spark.
 
-Both sides are messages of the same topics, as the same encoder writes them, so equal results are
-equal bytes (tidemark/spark/replay/matching.py).
+Both sides are messages of the same topics from the same encoder, so equal results have equal bytes
+(tidemark/spark/replay/matching.py).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
-from tidemark.spark.read.live_position import Cut, result_topics
+from tidemark.spark.read.live_position import LivePosition, result_topics
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.source import kafka_records
@@ -34,16 +34,16 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Comparison:
-    """A replay, on the right, to where live stood, on the left; the services' operators alone."""
+    """Live results, on the left, and a replay up to the live position, on the right."""
 
     plan: Plan
-    cut: Cut
+    live: LivePosition
     ranges: Ranges
     slices: int = 1
     raw: Raw | None = None
 
     def topics(self, spark: SparkSession, config: Config) -> list[TopicDiff]:
-        """Compare everything; return a line for each topic, those without messages too."""
+        """Compare all results; return a ``TopicDiff`` per topic, also without messages."""
         with one_line_errors():
             found = totals(windows(self._messages(spark, config)))
         names = result_topics(self.plan.operators)
@@ -52,7 +52,7 @@ class Comparison:
     def differences(
         self, spark: SparkSession, config: Config, topics: Iterable[str], limit: int = _SHOWN
     ) -> list[Difference]:
-        """Return the first windows of these topics that differ, with their messages."""
+        """Return the first windows that differ in these topics, with their messages."""
         differing = frozenset(topics)
         kept = [each for each in self.plan.operators if not differing.isdisjoint(each.topics)]
         part = replace(self, plan=replace(self.plan, operators=tuple(kept)))
@@ -60,7 +60,7 @@ class Comparison:
             return first_differences(spark, lambda: part._messages(spark, config), limit)
 
     def _messages(self, spark: SparkSession, config: Config) -> DataFrame:
-        """Return the messages of both sides."""
+        """Return the messages of both sides, with the columns of matching.py."""
         replays = [self._replay(spark, config, name) for name in self.plan.keyed_services()]
         live = kafka_records(spark, config, self._results()).select(
             "topic", "partition", f.lit(LEFT).alias("side"), f.col("offset").alias("place"),
@@ -70,18 +70,18 @@ class Comparison:
 
     def _results(self) -> Ranges:
         wanted = set(result_topics(self.plan.operators))
-        begins, ends = self.cut.results.begins, self.cut.results.ends
+        begins, ends = self.live.results.begins, self.live.results.ends
         kept = [at for at in ends if at.topic in wanted]
         return Ranges({at: begins[at] for at in kept}, {at: ends[at] for at in kept})
 
     def _replay(self, spark: SparkSession, config: Config, service: str) -> DataFrame:
-        """Replay the operators of a service from where it began to what it has committed."""
+        """Replay the operators of a service, from the begin of its state to its commit."""
         operators = self.plan.of_service(service)
         logs = {each.log for each in operators}
-        after = self.cut.after[service]
+        after = self.live.after[service]
         read = [at for at in self.ranges.partitions if at.topic in logs]
-        ranges = self.ranges.to({at: after[at] for at in read}, self.cut.begun[service])
+        ranges = self.ranges.to({at: after[at] for at in read}, self.live.state_begins[service])
         plan = replace(self.plan, operators=operators)
         job = Replay(plan, ranges, self.slices, raw=self.raw)
-        messages = job.results(spark, config, Messages(self.cut.before[service], config))
+        messages = job.results(spark, config, Messages(self.live.before[service], config))
         return messages.withColumnRenamed("log_offset", "at").withColumn("side", f.lit(RIGHT))

@@ -1,7 +1,7 @@
-"""Two folders of replayed results, compared: of two programs, or of two cuts of the logs.
+"""Compares two folders of replayed results: of two programs, or of two ranges of the logs.
 
-Rows are compared as JSON text, in which every double is written to its last bit.  Columns that
-only one of the programs has are left out of the comparison and named.
+Rows are compared as JSON text, which has every bit of a double.  Columns that only one program has
+are not compared; the result names them.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from tidemark.spark.replay.matching import (
     windows,
 )
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.targets.files import SUCCESS, About, opened
+from tidemark.spark.targets.files import SUCCESS, FolderInfo, opened
 
 _PLACE = ("log_partition", "log_offset")
 _JSON = {"ignoreNullFields": "false"}
@@ -32,32 +32,32 @@ _JSON = {"ignoreNullFields": "false"}
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a replay that has ended."""
+    """A folder with the results of a complete replay."""
 
     path: str
-    about: About
+    info: FolderInfo
 
     @classmethod
     def open(cls, path: str) -> "Folder":
-        """Read what a folder says of itself.
+        """Read the ``_SUCCESS`` of a folder.
 
         Raises:
-            ConfigurationError: there is no such folder, or its replay has not ended.
+            ConfigurationError: the folder does not exist, or its replay is not complete.
         """
         system, place = opened(path)
         try:
             with system.open_input_stream(f"{place}/{SUCCESS}") as file:
-                return cls(path, msgspec.json.decode(file.read(), type=About))
+                return cls(path, msgspec.json.decode(file.read(), type=FolderInfo))
         except OSError:
             raise ConfigurationError(
-                f"{path} holds no results of a replay that has ended: no {SUCCESS} in it"
+                f"{path} holds no results of a complete replay: no {SUCCESS} in it"
             ) from None
         except msgspec.DecodeError as error:
-            raise ConfigurationError(f"{path}/{SUCCESS} is not of a replay: {error}") from None
+            raise ConfigurationError(f"{path}/{SUCCESS} is not from a replay: {error}") from None
 
     def read(self, spark: SparkSession, part: str) -> DataFrame | None:
-        """Return the rows of ``OPERATOR/PORT``; None where there are none."""
-        if not any(name.startswith(f"{part}/") for name in self.about.files):
+        """Return the rows of ``OPERATOR/PORT``, with the port's columns; None without files."""
+        if not any(name.startswith(f"{part}/") for name in self.info.files):
             return None
         path = self.path if "://" in self.path else Path(self.path).absolute().as_uri()
         return spark.read.parquet(f"{path.rstrip('/')}/{part}")
@@ -65,9 +65,9 @@ class Folder:
 
 @dataclass(frozen=True)
 class FoldersDiff:
-    """What two folders have and have not in common.
+    """The result of a comparison of two folders.
 
-    ``only``: operators and columns that one side alone has, in words.
+    ``only``: a line for each operator and column that only one side has.
     """
 
     left: Folder
@@ -84,11 +84,11 @@ class FoldersDiff:
 
 def compare(spark: SparkSession, left: Folder, right: Folder, limit: int = 20) -> FoldersDiff:
     """Compare two folders operator by operator and port by port."""
-    common = [name for name in left.about.operators if name in right.about.operators]
-    only = _only("operator", left, set(left.about.operators) - set(common))
-    only += _only("operator", right, set(right.about.operators) - set(common))
+    common = [name for name in left.info.operators if name in right.info.operators]
+    only = _only("operator", left, set(left.info.operators) - set(common))
+    only += _only("operator", right, set(right.info.operators) - set(common))
     sides: list[DataFrame] = []
-    parts = [(name, port) for name in common for port in left.about.operators[name]]
+    parts = [(name, port) for name in common for port in left.info.operators[name]]
     for name, port in parts:
         both, missing = _sides(spark, left, right, name, port)
         sides += both
@@ -110,7 +110,7 @@ def _matched(
 
 
 def _only(what: str, folder: Folder, names: set[str]) -> list[str]:
-    return [f"{what} {name} is in {folder.path} alone" for name in sorted(names)]
+    return [f"{what} {name} is only in {folder.path}" for name in sorted(names)]
 
 
 def _sides(
@@ -124,7 +124,7 @@ def _sides(
     ]
     columns = [set(frame.columns) for _, _, frame in read]
     shared = set.intersection(*columns) if columns else set()
-    key = left.about.operators[name][port]
+    key = left.info.operators[name][port]
     only = [
         line
         for _, folder, frame in read
@@ -136,7 +136,7 @@ def _sides(
 def _messages(
     rows: DataFrame, part: str, key: tuple[str, ...], shared: set[str], side: str
 ) -> DataFrame:
-    """Return rows as messages of a topic that is named after operator and port."""
+    """Return rows as messages (columns of matching.py) of the topic ``OPERATOR/PORT``."""
     values = [name for name in rows.columns if name in shared and name not in _PLACE]
     revision = f.col(REVISION) if REVISION in values else f.lit(0).cast("long")
     return rows.select(

@@ -1,17 +1,18 @@
-"""Hand-over: Spark works off the logs to an exact cut, and the live services go on from there.
+"""Hand-over: Spark replays the logs to an exact cut, and the live services continue from there.
 
-Order of steps; each may be the last, and a second run completes them:
+A hand-over has four steps.  It may fail after each of them; a second run completes it.
 
-1. the services' groups must be empty, and their result topics too, unless these are deleted;
-2. in ONE transaction: old state is dropped, and every log partition's offset says that a hand-over
-   is under way, of which run.  From here on services refuse to start;
-3. Spark's tasks write results and state (handover_tasks.py), each in transactions of its own
-   that note how far it is: a task or a run that is repeated leaves out what is there;
-4. in ONE transaction: the offsets of all log partitions, at the cut, with the numbers of the
-   snapshots that belong to them.
+1. Check: the groups of the services are empty.  The result topics are empty too, unless their
+   records are to be deleted.
+2. In ONE transaction: delete old state, and mark the offset of every log partition with the run of
+   the hand-over.  From now on services refuse to start.
+3. Spark's tasks write results and state (handover_tasks.py).  Each task commits its progress in
+   its own transactions.  So a repeated task, or a repeated run, skips what is written.
+4. In ONE transaction: commit the offsets of all log partitions, at the cut, with the numbers of
+   their snapshots.
 
-From raw topics ingest's group takes part in all of it: what it had read stays read, and its
-watermarks become those of ingest run again (tidemark/spark/replay/ingest_cut.py).
+With ``--from raw``, the group of ingest takes part in every step.  Its offsets stay; its watermarks
+become those of ingest run again (tidemark/spark/replay/ingest_position.py).
 """
 
 import logging
@@ -36,15 +37,22 @@ from tidemark.runtime.client.progress import LogProgress, decode, encode
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
+from tidemark.runtime.retry import retry
 from tidemark.serde.changelog import Commit
 from tidemark.spark.outcome import Outcome, read_outcome
-from tidemark.spark.progress import Progress, Told, listening
-from tidemark.spark.read.live_position import committed_of, result_topics
+from tidemark.spark.progress import OnProgress, Progress, progress_listener
+from tidemark.spark.read.live_position import committed_positions, result_topics
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.segment_rows import ddl
-from tidemark.spark.replay.handover_tasks import STORED, LiveTopics, Stored, Storing, side_group
-from tidemark.spark.replay.ingest_cut import IngestCut
+from tidemark.spark.replay.handover_tasks import (
+    REPORTS,
+    LiveTopics,
+    StateWriter,
+    StoredState,
+    progress_group,
+)
+from tidemark.spark.replay.ingest_position import IngestPosition
 from tidemark.spark.replay.replay import Replay, one_line_errors
 
 _log = logging.getLogger("tidemark")
@@ -53,8 +61,12 @@ _PATIENCE_S = 300.0
 _PAUSE_S = 1.0
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
-    """Which hand-over is under way: it is completed by the same program in the same slices."""
+class HandOverRun(msgspec.Struct, frozen=True, array_like=True):
+    """The run of a hand-over that is under way.
+
+    Only the same program (``fingerprint``) can complete it.  A second run uses the key-group slices
+    of the first.
+    """
 
     name: str
     slices: int
@@ -64,9 +76,10 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass
 class HandOver:
-    """One hand-over of the logs' ranges; ``delete_results``: those that are there.
+    """A hand-over at the end of ``ranges``.
 
-    ``raw``: raw topics of which the logs are made again; then the ranges must be all of the logs.
+    ``delete_results``: delete the existing results first.  ``raw``: the raw topics, if ingest runs
+    again; then ``ranges`` must be the whole logs.
     """
 
     config: Config
@@ -82,17 +95,17 @@ class HandOver:
         return {name: self.plan.group(name) for name in self.plan.keyed_services()}
 
     @property
-    def _ingest(self) -> IngestCut | None:
+    def _ingest(self) -> IngestPosition | None:
         if self.raw is None:
             return None
-        return IngestCut(self.config, self.admin, self.plan, self.raw.ranges.begins)
+        return IngestPosition(self.config, self.admin, self.plan, self.raw.ranges.begins)
 
     def _require_empty(self) -> None:
         ingest = [self._ingest.group] if self._ingest is not None else []
         require_empty(self.admin, [*ingest, *self.groups.values()])
 
-    def check(self) -> Run | None:
-        """Look whether it can be done; return the run to be completed, if one is under way.
+    def check(self) -> HandOverRun | None:
+        """Check that the hand-over is possible; return the run to complete, if one is under way.
 
         Raises:
             ConfigurationError: a group has members, or a result topic has records.
@@ -118,39 +131,43 @@ class HandOver:
                 )
         return None
 
-    def _completes(self, run: Run) -> bool:
+    def _completes(self, run: HandOverRun) -> bool:
         from_raw = self.raw is not None
         return run.fingerprint == self.plan.fingerprint and run.from_raw == from_raw
 
-    def _under_way(self) -> Run | None:
+    def _under_way(self) -> HandOverRun | None:
         for group in self.groups.values():
-            for committed in committed_of(self.config, group, self.ranges.partitions):
+            for committed in committed_positions(self.config, group, self.ranges.partitions):
                 at = f"{committed.topic}/{committed.partition}"
                 if committed.offset >= 0 and committed.metadata:
                     past = decode(committed.metadata, LogProgress, at)
                     if past.handing_over:
-                        return msgspec.json.decode(past.handing_over, type=Run)
+                        return msgspec.json.decode(past.handing_over, type=HandOverRun)
         return None
 
-    def _require_behind(self, run: Run) -> None:
-        """Stop where results beyond the cut are there already, of the run's first attempt."""
+    def _require_behind(self, run: HandOverRun) -> None:
+        """Require that the first attempt of the run wrote no results beyond the cut.
+
+        Raises:
+            ConfigurationError: it did.
+        """
         for slice_ in range(run.slices):
-            group = side_group(self.plan.pipeline, slice_)
-            for noted in committed_of(self.config, group, self.ranges.partitions):
+            group = progress_group(self.plan.pipeline, slice_)
+            for noted in committed_positions(self.config, group, self.ranges.partitions):
                 at = Partition(noted.topic, noted.partition)
                 if noted.metadata == run.name and noted.offset > self.ranges.ends[at]:
                     raise ConfigurationError(
-                        f"{at}: results up to offset {noted.offset} are there of a hand-over that "
-                        f"was not completed, the end wanted now is {self.ranges.ends[at]}; take a "
-                        "later one, or --delete-results"
+                        f"{at}: an incomplete hand-over has written results up to offset "
+                        f"{noted.offset}, beyond the requested end {self.ranges.ends[at]}; request "
+                        "a later end, or --delete-results"
                     )
 
-    def begin(self, slices: int) -> Run:
-        """Drop what is there; let no service start until all is done."""
+    def begin(self, slices: int) -> HandOverRun:
+        """Delete old state and mark all offsets (step 2); return the new run."""
         if self.delete_results:
             self._delete_results()
         name, from_raw = f"hand-over-{secrets.token_hex(4)}", self.raw is not None
-        run = Run(name, slices, self.plan.fingerprint, from_raw)
+        run = HandOverRun(name, slices, self.plan.fingerprint, from_raw)
         mark = msgspec.json.encode(run).decode()
         writes: dict[Partition, list[Record]] = {}
         commits = {}
@@ -171,25 +188,25 @@ class HandOver:
         results = partitions_of(self.admin, result_topics(self.plan.operators))
         delete_records(self.admin, offsets(self.admin, results, LATEST))
 
-    def work(self, spark: SparkSession, run: Run, told: Told) -> list[Outcome]:
-        """Let Spark do the work, and commit it."""
+    def work(self, spark: SparkSession, run: HandOverRun, on_progress: OnProgress) -> list[Outcome]:
+        """Write results and state on Spark, then commit the offsets (steps 3 and 4)."""
         logs = self.ranges.partitions
         target = LiveTopics(self.config, self.plan.pipeline, run.name, tuple(logs))
-        storing = Storing(self.plan, self.config, run.name, dict(self.ranges.ends))
+        state_writer = StateWriter(self.plan, self.config, run.name, dict(self.ranges.ends))
         job = Replay(self.plan, self.ranges, run.slices, raw=self.raw)
         progress = Progress(self.ranges, run.slices, time.monotonic())
-        with one_line_errors(), listening(spark, progress, told) as driver:
+        with one_line_errors(), progress_listener(spark, progress, on_progress) as driver:
             state = job.results(spark, self.config, target, driver)
             gathered = state.repartitionById(len(logs), f.col("log"))
             ordered = gathered.sortWithinPartitions("log", "operator", "slice", "chunk")
-            rows = ordered.mapInArrow(storing, ddl(STORED)).collect()
+            rows = ordered.mapInArrow(state_writer, ddl(REPORTS)).collect()
         outcomes = [read_outcome(row.data) for row in rows if not row.stored]
-        stored = [msgspec.msgpack.decode(row.data, type=Stored) for row in rows if row.stored]
+        stored = [msgspec.msgpack.decode(row.data, type=StoredState) for row in rows if row.stored]
         self._commit(stored, outcomes, run)
         return outcomes
 
-    def _commit(self, stored: list[Stored], outcomes: list[Outcome], run: Run) -> None:
-        """Let the live services go on at the cut."""
+    def _commit(self, stored: list[StoredState], outcomes: list[Outcome], run: HandOverRun) -> None:
+        """Commit the offsets at the cut, from which the live services continue."""
         numbers = {Partition(each.topic, each.partition): each.sequence for each in stored}
         self._await_empty()
         commits = {
@@ -201,41 +218,49 @@ class HandOver:
         commit_for_group(self.config, self.admin, self._name, {}, commits)
 
     def _await_empty(self) -> None:
-        """Wait for services that somebody starts although they refuse."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                self._require_empty()
-            except ConfigurationError as error:
-                if time.monotonic() > deadline_s:
-                    raise
-                _log.warning("%s, to end the hand-over", error)
-                time.sleep(_PAUSE_S)
-            else:
-                return
+        """Wait until the groups are empty; a service that somebody starts refuses and ends.
+
+        Raises:
+            ConfigurationError: a group still has members.
+        """
+        retry(
+            self._require_empty,
+            lambda error: isinstance(error, ConfigurationError),
+            for_s=_PATIENCE_S,
+            pause_s=_PAUSE_S,
+            on_wait=lambda error: _log.warning("%s, to end the hand-over", error),
+        )
 
     def _offsets(
-        self, service: str, group: str, numbers: Mapping[Partition, int], run: Run
+        self, service: str, group: str, numbers: Mapping[Partition, int], run: HandOverRun
     ) -> Iterator[TopicPartition]:
-        """Return the offsets of a service; of a log without segments, as they were begun."""
+        """Yield the offsets to commit for a service.
+
+        A log partition without state, because it has no segments, keeps its offset of step 2.
+
+        Raises:
+            StateError: an offset lacks the mark of step 2.
+        """
         plans = self.plan.of_service(service)
         wanted = [at for at in self.ranges.partitions if at.topic in {p.log for p in plans}]
-        for begun in committed_of(self.config, group, wanted):
-            at = Partition(begun.topic, begun.partition)
-            past = decode(begun.metadata or "", LogProgress, str(at))
+        for committed in committed_positions(self.config, group, wanted):
+            at = Partition(committed.topic, committed.partition)
+            past = decode(committed.metadata or "", LogProgress, str(at))
             if not past.handing_over:
-                raise StateError(f"{at}: somebody committed an offset while results were written")
-            offset, done = begun.offset, msgspec.structs.replace(past, handing_over="")
+                raise StateError(
+                    f"{at}: another process has committed an offset during the hand-over"
+                )
+            offset, progress = committed.offset, msgspec.structs.replace(past, handing_over="")
             if at in numbers:
                 names = [each.operator.name for each in plans if each.log == at.topic]
                 snapshots = dict.fromkeys(names, numbers[at])
                 commit = Commit(numbers[at], run.name, run.name)
                 first = self.ranges.begins[at]
-                done = LogProgress(
+                progress = LogProgress(
                     past.version, past.topic_id, *commit, begun=first, snapshots=snapshots
                 )
                 offset = self.ranges.ends[at]
-            yield TopicPartition(*at, offset, metadata=encode(done))
+            yield TopicPartition(*at, offset, metadata=encode(progress))
 
 
 def _marked(committed: TopicPartition, mark: str) -> TopicPartition:

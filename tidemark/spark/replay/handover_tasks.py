@@ -1,10 +1,12 @@
-"""A replay into the live topics: what the tasks of a hand-over write (handover.py).
+"""The tasks of a hand-over: they write results to the live topics, and state to the changelogs.
 
-A first task works on a log partition, or a slice of it.  It writes the results, as a replay to
-topics does, and gives its state on in pieces.  Spark brings the pieces of a log partition together,
-sorted by operator and slice, and a second task writes them to the changelogs: as one snapshot each,
-which means nothing before the driver commits its number with the offset.  State is in no place as a
-whole; nothing of it passes the driver.
+A first task replays a log partition, or a key-group slice of it.  It writes the results, as a
+replay to topics does, and returns its state in pieces.  Spark gathers the pieces of a log partition
+in a second task, sorted by operator and key-group slice.
+
+The second task writes them to the changelogs, as one snapshot per operator.  A snapshot has no
+effect until the driver commits its number with the offset (handover.py).  No process holds the
+whole state, and no state passes the driver.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,8 +35,8 @@ from tidemark.serde.changelog import (
 from tidemark.spark.log_replay import LogReplay
 from tidemark.spark.outcome import Outcome, encode_outcome
 from tidemark.spark.read.segment_rows import Batches, batch_of, ddl
-from tidemark.spark.targets.topics import UnitTopics
-from tidemark.spark.work import Writer
+from tidemark.spark.targets.topics import TopicsWriter
+from tidemark.spark.work import ResultWriter
 
 STATE = pa.schema(
     [
@@ -47,27 +49,31 @@ STATE = pa.schema(
         ("data", pa.binary()),
     ]
 )
-"""Pieces of state on the way to the task that stores them; the operator "" tells of a unit."""
+"""Pieces of state for the task ``log``, which stores them; a row of operator "" is an outcome."""
 
-STORED = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
+REPORTS = pa.schema([("stored", pa.bool_()), ("data", pa.binary())])
+"""Rows for the driver: an ``Outcome``, or if ``stored`` is true a ``StoredState``."""
 
 
-class Stored(msgspec.Struct, frozen=True):
-    """A log partition whose operators' state is in the changelogs, under this commit number."""
+class StoredState(msgspec.Struct, frozen=True):
+    """A log partition whose state is in the changelogs, with the number of its snapshots."""
 
     topic: str
     partition: int
     sequence: int
 
 
-def side_group(pipeline: str, slice_: int | str) -> str:
-    """Return the group in which a task notes what it has written."""
+def progress_group(pipeline: str, slice_: int | str) -> str:
+    """Return the consumer group in which a task commits its progress."""
     return f"{pipeline}.hand-over.{slice_}"
 
 
 @dataclass(frozen=True)
 class LiveTopics:
-    """The live result topics, and state for the next task; ``logs`` in the order of the tasks."""
+    """The live result topics, and rows of ``STATE`` for the second task.
+
+    ``logs``: the log partitions, in the order of the second tasks.
+    """
 
     config: Config
     pipeline: str
@@ -75,36 +81,37 @@ class LiveTopics:
     logs: tuple[Partition, ...]
     ddl: str = ddl(STATE)
 
-    def open(self, unit: LogReplay) -> Writer:
-        """Begin with the messages of a unit."""
-        return _UnitLive(self, unit)
+    def open(self, replay: LogReplay) -> ResultWriter:
+        """Return a writer for the results and the state of a log replay."""
+        return _LiveWriter(self, replay)
 
 
-class _UnitLive(UnitTopics):
-    """The results of a unit, and then its state."""
+class _LiveWriter(TopicsWriter):
+    """Writes the results of a log replay, then yields its state."""
 
-    def __init__(self, target: LiveTopics, unit: LogReplay) -> None:
-        group = side_group(target.pipeline, unit.slice)
-        super().__init__(target.config, group, target.run, unit, suffix="")
-        self._place = target.logs.index(unit.log)
+    def __init__(self, target: LiveTopics, replay: LogReplay) -> None:
+        group = progress_group(target.pipeline, replay.slice)
+        super().__init__(target.config, group, target.run, replay, suffix="")
+        self._place = target.logs.index(replay.log)
 
-    def finish(self, unit: LogReplay) -> Batches:
-        """Commit the rest of the results; tell of the unit; give its state."""
-        self.close(unit)
-        yield self._row(unit, "", -1, encode_outcome(Outcome.of(unit)))
-        for plan, piece in unit.snapshots():
-            yield self._row(unit, plan.operator.name, piece.chunk, encode(piece))
+    def finish(self, replay: LogReplay) -> Batches:
+        """Commit the remaining results; yield the outcome, then the state (``STATE``)."""
+        self.close(replay)
+        yield self._row(replay, "", -1, encode_outcome(Outcome.of(replay)))
+        for plan, piece in replay.snapshots():
+            yield self._row(replay, plan.operator.name, piece.chunk, encode(piece))
 
-    def _row(self, unit: LogReplay, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
-        values = (self._place, *unit.log, operator, unit.slice, chunk, data)
+    def _row(self, replay: LogReplay, operator: str, chunk: int, data: bytes) -> pa.RecordBatch:
+        values = (self._place, *replay.log, operator, replay.slice, chunk, data)
         return batch_of(([value] for value in values), STATE)
 
 
 @dataclass(frozen=True)
-class Storing:
-    """Writes the state of log partitions, whose pieces come one after another.
+class StateWriter:
+    """Writes the state of log partitions to their changelogs.
 
-    ``ends``: where the live services go on.
+    The rows it takes (``STATE``) are sorted by log partition and operator.  ``ends``: the offsets
+    from which the live services continue.
     """
 
     plan: Plan
@@ -113,7 +120,7 @@ class Storing:
     ends: Mapping[Partition, int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return what became of units, as they said, and of log partitions."""
+        """Yield rows of ``REPORTS``: the outcomes, and a ``StoredState`` per log partition."""
         store: _LogStore | None = None
         for log, operator, data in _rows(batches):
             if not operator:
@@ -137,21 +144,21 @@ def _rows(batches: Batches) -> Iterator[tuple[Partition, str, bytes]]:
 
 def _batch(data: bytes, *, stored: bool) -> pa.RecordBatch:
     columns = [pa.array([stored]), pa.array([data], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=STORED)
+    return pa.RecordBatch.from_arrays(columns, schema=REPORTS)
 
 
 class _LogStore:
-    """The changelogs of the operators of one log partition, written by one producer.
+    """Writes the changelogs of the operators of one log partition, with one producer.
 
-    What earlier attempts left is numbered lower and replaced; an attempt that still runs is fenced
-    before anybody looks what is there.
+    The snapshots of earlier attempts have lower numbers; this attempt deletes them.  It fences an
+    attempt that still runs before it reads the keys in the changelogs.
     """
 
-    def __init__(self, job: Storing, log: Partition) -> None:
+    def __init__(self, job: StateWriter, log: Partition) -> None:
         self.log = log
         self._run, self._end = job.run, job.ends[log]
         self._commit_s = commit_after_s(job.config)
-        group = side_group(job.plan.pipeline, "state")
+        group = progress_group(job.plan.pipeline, "state")
         self._transaction = transaction(job.config, f"{group}.{log}")
         self._consumer = clients.plain_consumer(job.config, group)
         self._plans = {p.operator.name: p for p in job.plan.operators if p.log == log.topic}
@@ -166,7 +173,7 @@ class _LogStore:
         self._due_s = monotonic() + self._commit_s
 
     def take(self, operator: str, piece: Piece) -> None:
-        """Take the next piece; those of an operator become one snapshot."""
+        """Write the next piece; the pieces of an operator become one snapshot."""
         if self._operator is None or self._operator.operator.name != operator:
             self._end_operator()
             self._begin_operator(self._plans[operator])
@@ -177,9 +184,9 @@ class _LogStore:
     def _begin_operator(self, plan: OperatorPlan) -> None:
         self._operator, self._chunk = plan, 0
         keys = self._keys[Partition(plan.changelog, self.log.number)]
-        told: list[tuple[bytes, bytes | None]] = [(key, None) for key in keys]
-        told.append((OPERATOR_KEY, encode_operator(plan.state_signature)))
-        self._send(told)
+        records: list[tuple[bytes, bytes | None]] = [(key, None) for key in keys]
+        records.append((OPERATOR_KEY, encode_operator(plan.state_signature)))
+        self._send(records)
 
     def _end_operator(self) -> None:
         if self._held is not None:
@@ -207,9 +214,9 @@ class _LogStore:
         self._due_s = monotonic() + self._commit_s
 
     def finish(self) -> bytes:
-        """Commit the rest; tell of the log partition."""
+        """Commit the remaining pieces; return the encoded ``StoredState``."""
         self._end_operator()
         if self._transaction.is_open:
             self._commit()
         self._consumer.close()
-        return msgspec.msgpack.encode(Stored(*self.log, self._number))
+        return msgspec.msgpack.encode(StoredState(*self.log, self._number))

@@ -1,4 +1,4 @@
-"""A replay and a comparison from start to end: what ``tidemark replay`` and ``diff`` do."""
+"""Replays, hand-overs and comparisons from start to end, for ``tidemark replay`` and ``diff``."""
 
 import secrets
 import time
@@ -16,8 +16,8 @@ from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome
-from tidemark.spark.progress import Told
-from tidemark.spark.read.live_position import live_cut
+from tidemark.spark.progress import OnProgress
+from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.replay.diff import Comparison
@@ -28,27 +28,30 @@ from tidemark.spark.replay.replay import Replay, slices_for, slices_limit
 from tidemark.spark.session import spark_session
 from tidemark.spark.targets.files import Files
 from tidemark.spark.targets.topics import Topics
-from tidemark.spark.work import ALWAYS, Period, Target
+from tidemark.spark.work import ALL_TIMES, EventTimeRange, ReplayTarget
 
 Sessions = Callable[[], AbstractContextManager[SparkSession]]
-"""Starts Spark; called only once everything that can be checked without it is."""
+"""Starts Spark; called only after every check that does not need Spark."""
 
 
 @dataclass(frozen=True)
-class Span:
-    """What of the logs is read, as the user says it; see ``tidemark replay --help``."""
+class ReplayInput:
+    """The input of a replay, as the options of ``tidemark replay`` state it.
+
+    ``archive``: the place of the archive, empty without one.  ``from_raw``: run ingest again.
+    """
 
     from_offsets: str | None = None
     to_offsets: str | None = None
     as_of_ms: int | None = None
-    period: Period = ALWAYS
+    event_times: EventTimeRange = ALL_TIMES
     archive: str = ""
     from_raw: bool = False
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a replay did; ``startup_s`` is Spark's, not in ``took_s``."""
+class ReplayResult:
+    """The outcomes and the duration of a replay; ``took_s`` does not include ``startup_s``."""
 
     outcomes: Sequence[Outcome]
     startup_s: float
@@ -56,42 +59,57 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What a comparison found; ``behind`` counts what live has not worked on yet."""
+class DiffResult:
+    """The result of a comparison of live results with a replay.
+
+    ``truncated_topics``: a line for each result partition that lacks its first messages.
+    ``behind``: the number of offsets that the services have not processed yet.
+    """
 
     topics: Sequence[TopicDiff]
     differences: Sequence[Difference]
-    cut_short: Sequence[str]
+    truncated_topics: Sequence[str]
     behind: int
 
     @property
     def equal(self) -> bool:
-        """Whether live and replay agree."""
+        """Whether live and replay have the same results."""
         return not any(topic.different for topic in self.topics)
 
 
 def replay(
     config: Config,
     plan: Plan,
-    span: Span,
+    replay_input: ReplayInput,
     output: str,
     sessions: Sessions,
     slices: int | None,
-    told: Told = lambda _: None,
-) -> Done:
-    """Replay a plan to ``parquet:DIR`` or ``topics``.
+    on_progress: OnProgress = lambda _: None,
+) -> ReplayResult:
+    """Replay a plan to files or topics.
 
-    ``slices``: tasks that share a log partition; None for enough to keep all cores busy.
-    ``told``: is given a line about the progress every second.
+    Args:
+        config: of the broker.
+        plan: the plan.
+        replay_input: what to read.
+        output: ``parquet:DIR`` or ``topics``.
+        sessions: starts Spark.
+        slices: key-group slices per log partition; None for enough to keep all cores busy.
+        on_progress: called with a line about the progress every second.
 
     Raises:
-        ConfigurationError: the output is none of these, or is not empty.
+        ConfigurationError: the output has another form, or is not empty.
         StateError: records are missing or damaged.
     """
     run = secrets.token_hex(4)
-    ranges = _ranges(config, plan, span)
-    raw = _raw(config, plan, span.from_raw)
-    job = _Job(config, Replay(plan, ranges, slices or 0, span.period, raw), sessions, told)
+    ranges = _ranges(config, plan, replay_input)
+    raw = _raw(config, plan, replay_input.from_raw)
+    job = _Job(
+        config,
+        Replay(plan, ranges, slices or 0, replay_input.event_times, raw),
+        sessions,
+        on_progress,
+    )
     if output.startswith("parquet:"):
         return _to_files(job, Files(output.removeprefix("parquet:"), run))
     if output != "topics":
@@ -104,27 +122,29 @@ def replay(
 def into_live(
     config: Config,
     plan: Plan,
-    span: Span,
+    replay_input: ReplayInput,
     sessions: Sessions,
     slices: int | None,
     *,
     delete_results: bool = False,
-    told: Told = lambda _: None,
-) -> Done:
-    """Work off the logs and hand over to the live services, which go on at the end of the span.
+    on_progress: OnProgress = lambda _: None,
+) -> ReplayResult:
+    """Replay the logs into the live topics; live services continue at the end of the range.
+
+    Arguments as of ``replay``.  ``delete_results``: delete the existing results first.
 
     Raises:
-        ConfigurationError: a service runs, or there are results and they are not to be deleted.
+        ConfigurationError: a service runs, or results exist and ``delete_results`` is false.
         StateError: records are missing or damaged.
     """
-    ranges, raw = _ranges(config, plan, span), _raw(config, plan, span.from_raw)
+    ranges, raw = _ranges(config, plan, replay_input), _raw(config, plan, replay_input.from_raw)
     job = HandOver(config, clients.admin(config), plan, ranges, delete_results, raw)
     under_way = job.check()
     with _started(sessions) as (spark, startup_s):
         began_s = time.monotonic()
         run = under_way or job.begin(_slices(spark, plan, ranges, slices or 0))
-        outcomes = job.work(spark, run, told)
-        return Done(outcomes, startup_s, time.monotonic() - began_s)
+        outcomes = job.work(spark, run, on_progress)
+        return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
 
 @dataclass(frozen=True)
@@ -132,26 +152,26 @@ class _Job:
     config: Config
     replay: Replay
     sessions: Sessions
-    told: Told
+    on_progress: OnProgress
 
-    def run(self, target: Target) -> Done:
+    def run(self, target: ReplayTarget) -> ReplayResult:
         with _started(self.sessions) as (spark, startup_s):
             began_s = time.monotonic()
             slices = _slices(spark, self.replay.plan, self.replay.ranges, self.replay.slices)
             job = replace(self.replay, slices=slices)
-            outcomes = job.run(spark, self.config, target, self.told)
-            return Done(outcomes, startup_s, time.monotonic() - began_s)
+            outcomes = job.run(spark, self.config, target, self.on_progress)
+            return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
 
-def _to_files(job: _Job, files: Files) -> Done:
+def _to_files(job: _Job, files: Files) -> ReplayResult:
     files.prepare()
     try:
-        done = job.run(files)
+        result = job.run(files)
     except BaseException:
         files.discard()
         raise
-    files.complete(done.outcomes, job.replay.plan, job.replay.ranges)
-    return done
+    files.complete(result.outcomes, job.replay.plan, job.replay.ranges)
+    return result
 
 
 def diff(
@@ -162,39 +182,46 @@ def diff(
     archive: str = "",
     *,
     from_raw: bool = False,
-) -> Compared:
-    """Compare what the services have published with a replay of what they have read.
+) -> DiffResult:
+    """Compare the published results of the services with a replay of the segments they have read.
 
-    ``archive``: where to read what the logs do not hold any more.  ``from_raw``: ingest is run
-    again too.
+    Args:
+        config: of the broker.
+        plan: the plan.
+        sessions: starts Spark.
+        slices: key-group slices per log partition; None for enough to keep all cores busy.
+        archive: the place of an archive with segments that the logs no longer have.
+        from_raw: run ingest again, over the raw topics.
 
     Raises:
-        StateError: the logs do not hold all of it any more.
+        StateError: the logs no longer have all segments.
     """
     admin = clients.admin(config)
-    cut = live_cut(admin, config, plan)
-    ranges = resolve(admin, plan, cut.earliest, archive=_archive(archive))
+    live = find_live_position(admin, config, plan)
+    ranges = resolve(admin, plan, live.earliest, archive=_archive(archive))
     raw = _raw(config, plan, from_raw)
     with sessions() as spark:
-        of_each = _slices(spark, plan, ranges, slices or 0)
-        comparison = Comparison(plan, cut, ranges, of_each, raw)
+        slices_ = _slices(spark, plan, ranges, slices or 0)
+        comparison = Comparison(plan, live, ranges, slices_, raw)
         topics = comparison.topics(spark, config)
         differing = [topic.topic for topic in topics if topic.different]
         found = comparison.differences(spark, config, differing) if differing else []
-    cut_short = [f"{at} begins at {first}" for at, first in cut.results.begins.items() if first]
+    truncated_topics = [
+        f"{at} begins at {first}" for at, first in live.results.begins.items() if first
+    ]
     behind = sum(
         max(0, ranges.ends[at] - offset)
-        for offsets in cut.after.values()
+        for offsets in live.after.values()
         for at, offset in offsets.items()
     )
-    return Compared(topics, found, cut_short, behind)
+    return DiffResult(topics, found, truncated_topics, behind)
 
 
 def diff_folders(left: str, right: str, sessions: Sessions) -> FoldersDiff:
-    """Compare the results of two replays to Parquet, given as ``parquet:DIR``.
+    """Compare the results of two replays to Parquet files, each as ``parquet:DIR``.
 
     Raises:
-        ConfigurationError: one is no such folder, or its replay has not ended.
+        ConfigurationError: one is not a folder of results, or its replay is not complete.
     """
     a, b = (Folder.open(_folder(each)) for each in (left, right))
     with sessions() as spark:
@@ -203,23 +230,23 @@ def diff_folders(left: str, right: str, sessions: Sessions) -> FoldersDiff:
 
 def _folder(place: str) -> str:
     if not place.startswith("parquet:"):
-        raise ConfigurationError(f"{place!r} is no result of a replay: name it parquet:DIR")
+        raise ConfigurationError(f"{place!r} is not a folder of results: write it as parquet:DIR")
     return place.removeprefix("parquet:")
 
 
-def _ranges(config: Config, plan: Plan, span: Span) -> Ranges:
+def _ranges(config: Config, plan: Plan, replay_input: ReplayInput) -> Ranges:
     admin = clients.admin(config)
     begins: Offsets | None = None
     ends: Offsets | None = None
-    if span.from_offsets == "earliest":
+    if replay_input.from_offsets == "earliest":
         begins = earliest(admin, plan)
-    elif span.from_offsets is not None:
-        begins = parse(span.from_offsets)
-    if span.to_offsets is not None:
-        ends = parse(span.to_offsets)
-    elif span.as_of_ms is not None:
-        ends = as_of(admin, plan, span.as_of_ms)
-    return resolve(admin, plan, begins, ends, _archive(span.archive))
+    elif replay_input.from_offsets is not None:
+        begins = parse(replay_input.from_offsets)
+    if replay_input.to_offsets is not None:
+        ends = parse(replay_input.to_offsets)
+    elif replay_input.as_of_ms is not None:
+        ends = as_of(admin, plan, replay_input.as_of_ms)
+    return resolve(admin, plan, begins, ends, _archive(replay_input.archive))
 
 
 def _raw(config: Config, plan: Plan, wanted: bool) -> Raw | None:
@@ -232,23 +259,23 @@ def _archive(place: str) -> Archive | None:
 
 @contextmanager
 def session_for(module: ModuleType, master: str, memory: str) -> Iterator[SparkSession]:
-    """Give a session for the pipeline of a module."""
+    """Yield a session whose executors can import the pipeline's module."""
     with spark_session(master, memory) as spark:
         if not str(spark.sparkContext.master).startswith("local"):
-            # Executors elsewhere have Tidemark, but not the user's module.
+            # Remote executors have Tidemark, but not the user's module.
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         yield spark
 
 
 @contextmanager
 def _started(sessions: Sessions) -> Iterator[tuple[SparkSession, float]]:
-    """Give a session, and how long it took to start."""
+    """Yield a session and the seconds that its start took."""
     began_s = time.monotonic()
     with sessions() as spark:
         yield spark, time.monotonic() - began_s
 
 
-def _slices(spark: SparkSession, plan: Plan, ranges: Ranges, asked: int) -> int:
-    """Return how many tasks share a log partition: what was asked for, as far as it goes."""
+def _slices(spark: SparkSession, plan: Plan, ranges: Ranges, requested: int) -> int:
+    """Return the key-group slices per log partition: as requested, or by cores if 0."""
     cores = spark.sparkContext.defaultParallelism
-    return min(asked or slices_for(plan, ranges, cores), slices_limit(plan))
+    return min(requested or slices_for(plan, ranges, cores), slices_limit(plan))

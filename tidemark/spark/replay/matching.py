@@ -1,11 +1,19 @@
-"""Messages of two sides, matched: which windows differ, however many there are.
+"""Matches the messages of two sides and finds the windows that differ, for any number of messages.
 
-Messages are gathered by (topic, partition, message key), which is operator, key and window; per
-such group a count and checksums of the values say whether both sides have the same ones, and
-whether the same one came last.  Only of groups that differ are messages fetched.
+Messages are grouped by (topic, partition, message key): by operator, key and window.  The count and
+checksums of a group show whether both sides have the same values, and the same value last.  Only
+the messages of groups that differ are fetched.
 
-Columns of messages: topic, partition, key, value; ``side``, LEFT or RIGHT; ``place``, its order
-within the side; ``at``, the offset to show; ``sure``, whether it must be there on the other side.
+Columns of messages:
+
+    topic      string
+    partition  int
+    side       string; LEFT or RIGHT
+    place      long or struct; the order within the side
+    sure       boolean; whether the other side must have it
+    at         long; the offset to show
+    key        binary
+    value      binary
 """
 
 from collections import Counter
@@ -23,9 +31,9 @@ _MASK = (1 << 40) - 1
 
 @dataclass(frozen=True)
 class TopicDiff:
-    """One topic: messages of the left and of the right side, and windows that differ.
+    """The counts of a topic: messages of each side, windows, and windows that differ.
 
-    ``under_way``: those of the right that the left may have or not: it was committing them.
+    ``under_way``: messages of the right that the left may lack, because it was committing them.
     """
 
     topic: str
@@ -38,7 +46,7 @@ class TopicDiff:
 
 @dataclass(frozen=True)
 class Message:
-    """One message that only one side has; ``offset`` is that of the topic, or of the log."""
+    """A message that only one side has; ``offset``: its offset in the topic, or in the log."""
 
     value: bytes
     offset: int
@@ -46,9 +54,9 @@ class Message:
 
 @dataclass(frozen=True)
 class Difference:
-    """A window whose messages differ: what each side has that the other has not.
+    """A window whose messages differ: the messages that only one side has.
 
-    Where neither has more, their order differs.
+    Without such messages, the order of the messages differs.
     """
 
     topic: str
@@ -59,7 +67,12 @@ class Difference:
 
 
 def windows(messages: DataFrame) -> DataFrame:
-    """Return a row per window: counts and checksums of each side, and whether they differ."""
+    """Return a row per window: counts and checksums of each side, and whether they differ.
+
+    Returns:
+        A DataFrame: ``GROUP``; for each of left, all (right) and sure (right): a count (long) of
+        that name, NAME_xor (long), NAME_sum (long) and NAME_last (long); different (boolean).
+    """
     hashed = messages.select(*GROUP, "side", "sure", "place", f.xxhash64("value").alias("hash"))
     left, right = f.col("side") == LEFT, f.col("side") == RIGHT
     sides = {LEFT: left, "all": right, "sure": right & f.col("sure")}
@@ -70,7 +83,7 @@ def windows(messages: DataFrame) -> DataFrame:
 
 
 def totals(of: DataFrame) -> dict[str, TopicDiff]:
-    """Sum windows up by topic; a topic without messages is left out."""
+    """Return the counts of each topic that has messages, from the rows of ``windows``."""
     summed = of.groupBy("topic").agg(
         f.sum(LEFT).alias("left"),
         f.sum("all").alias("right"),
@@ -84,7 +97,7 @@ def totals(of: DataFrame) -> dict[str, TopicDiff]:
 def first_differences(
     spark: SparkSession, messages: Callable[[], DataFrame], limit: int
 ) -> list[Difference]:
-    """Return the first windows that differ, with their messages, which are asked for twice."""
+    """Return the first windows that differ, with their messages; calls ``messages`` twice."""
     differing = windows(messages()).filter("different").orderBy(*GROUP)
     rows = differing.select(*GROUP).limit(limit).collect()
     if not rows:
@@ -96,7 +109,7 @@ def first_differences(
 
 
 def _sums(name: str, where: Column) -> list[Column]:
-    """Return count and checksums of one side's values in any order, and which came last."""
+    """Return the count of one side's values, checksums in any order, and the last value."""
     value = f.when(where, f.col("hash"))
     return [
         f.count(value).alias(name),
@@ -113,7 +126,7 @@ def _equal(side: str, other: str, columns: Sequence[str]) -> Column:
 
 
 def _difference(window: Row, messages: Sequence[Row]) -> Difference | None:
-    """Compare the messages of one window; None where they agree but for those under way."""
+    """Compare the messages of a window; None if only messages under way differ."""
     mine = [row for row in messages if all(row[name] == window[name] for name in GROUP)]
     left = [row for row in mine if row.side == LEFT]
     right = [row for row in mine if row.side == RIGHT]
@@ -132,7 +145,7 @@ def _difference(window: Row, messages: Sequence[Row]) -> Difference | None:
 
 
 def _without(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Return the rows whose values the others have not, or not so often."""
+    """Return the rows whose values the others lack, or have fewer times."""
     left = Counter(bytes(row.value) for row in others)
     kept = []
     for row in rows:

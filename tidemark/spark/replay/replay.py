@@ -1,8 +1,8 @@
-"""The driver's side of a replay: what is read by whom, and what became of it.
+"""The driver's side of a replay: it splits the work between tasks and collects their outcomes.
 
-A log partition is one unit where there are at least as many as Spark has cores, so nothing is
-shuffled.  Where there are fewer, each is cut into slices by key group (spark/read/slices.py).
-Segments of an archive and of the topic are brought together by a shuffle too, whole or cut.
+With at least as many log partitions as cores, one task replays a whole log partition, without a
+shuffle.  With fewer, each log partition is cut into key-group slices (spark/read/slices.py).
+A shuffle also gathers the segments of an archive and of the topic, whole or cut.
 """
 
 import re
@@ -19,43 +19,61 @@ from tidemark.errors import PipelineError, StateError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, read_outcome
-from tidemark.spark.progress import Address, Progress, Told, listening
+from tidemark.spark.progress import Address, OnProgress, Progress, progress_listener
 from tidemark.spark.read.archived import archived_segments
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.raw import Raw
-from tidemark.spark.read.segment_rows import PIECES, ddl
+from tidemark.spark.read.segment_rows import SLICED_SEGMENTS, ddl
 from tidemark.spark.read.slices import most_slices
 from tidemark.spark.read.source import kafka_records
-from tidemark.spark.work import ALWAYS, Operating, Period, Slicing, Target
+from tidemark.spark.work import (
+    ALL_TIMES,
+    EventTimeRange,
+    OperatorRunner,
+    ReplayTarget,
+    SegmentSlicer,
+)
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A plan over ranges of its logs; ``slices`` is how many tasks share a log partition.
+    """A replay of a plan over ranges of its logs.
 
-    ``period``: the event time whose results are wanted; rows of all times are worked on.
-    ``raw``: raw topics of which the logs are made again, with the envelopes of those there are.
+    ``slices``: key-group slices, and so tasks, per log partition.  ``event_times``: selects
+    results; the operators process rows of all times.  ``raw``: the raw topics, if ingest runs
+    again; the envelopes still come from the logs.
     """
 
     plan: Plan
     ranges: Ranges
     slices: int = 1
-    period: Period = ALWAYS
+    event_times: EventTimeRange = ALL_TIMES
     raw: Raw | None = None
 
     def results(
-        self, spark: SparkSession, config: Config, target: Target, driver: Address | None = None
+        self,
+        spark: SparkSession,
+        config: Config,
+        target: ReplayTarget,
+        driver: Address | None = None,
     ) -> DataFrame:
-        """Return what the tasks return, lazily; its rows are the target's."""
+        """Return the rows of all tasks, lazily, with the columns of the target.
+
+        ``driver``: where tasks send their progress.
+        """
         segments = self.segments(spark, config)
         whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
         pieces = segments if whole else self._shuffled(segments, driver)
         timeout_ms = config.transaction_timeout_ms
-        operating = Operating(self.plan, target, timeout_ms, self.period, driver)
+        operating = OperatorRunner(self.plan, target, timeout_ms, self.event_times, driver)
         return pieces.mapInArrow(operating, target.ddl)
 
     def segments(self, spark: SparkSession, config: Config) -> DataFrame:
-        """Return the segments: as they are logged, or made again."""
+        """Return the segments of the logs, or those of ingest run again.
+
+        Returns:
+            A DataFrame with the columns of ``SEGMENTS``.
+        """
         logged = kafka_records(spark, config, self.ranges.of_topics).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
@@ -63,35 +81,39 @@ class Replay:
             logged = logged.unionByName(archived_segments(spark, self.ranges.archived))
         if self.raw is None:
             return logged
-        return self.raw.remade(spark, config, self.plan, logged, self.ranges)
+        return self.raw.segments(spark, config, self.plan, logged, self.ranges)
 
     def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions
-        cut = segments.mapInArrow(Slicing(self.plan, logs, self.slices, driver), ddl(PIECES))
-        gathered = cut.repartitionById(len(logs) * self.slices, f.col("unit"))
-        return gathered.sortWithinPartitions("unit", "offset")
+        cut = segments.mapInArrow(
+            SegmentSlicer(self.plan, logs, self.slices, driver), ddl(SLICED_SEGMENTS)
+        )
+        gathered = cut.repartitionById(len(logs) * self.slices, f.col("task"))
+        return gathered.sortWithinPartitions("task", "offset")
 
     def run(
-        self, spark: SparkSession, config: Config, target: Target, told: Told = lambda _: None
+        self,
+        spark: SparkSession,
+        config: Config,
+        target: ReplayTarget,
+        on_progress: OnProgress = lambda _: None,
     ) -> list[Outcome]:
-        """Do it; return the outcome of every unit that had something to read.
-
-        ``told``: where the progress goes.
+        """Run the replay; return the outcome of every log replay that had a segment.
 
         Raises:
             StateError: a segment is missing or cannot be read.
         """
         progress = Progress(self.ranges, self.slices, time.monotonic())
-        with one_line_errors(), listening(spark, progress, told) as driver:
+        with one_line_errors(), progress_listener(spark, progress, on_progress) as driver:
             rows = self.results(spark, config, target, driver).collect()
         return [read_outcome(row.outcome) for row in rows]
 
 
-def chosen(plan: Plan, names: list[str]) -> Plan:
-    """Return a plan with only the operators of these names; of all, where none is given.
+def with_operators(plan: Plan, names: list[str]) -> Plan:
+    """Return a plan with only the operators of these names; with all, if ``names`` is empty.
 
     Raises:
-        PipelineError: there is no such operator.
+        PipelineError: the plan has no operator of a name.
     """
     known = [each.operator.name for each in plan.operators]
     for name in names:
@@ -102,32 +124,36 @@ def chosen(plan: Plan, names: list[str]) -> Plan:
 
 
 def slices_for(plan: Plan, ranges: Ranges, cores: int) -> int:
-    """Return into how many slices each log partition is best cut for so many cores."""
-    units = max(1, len(ranges.partitions))
-    return min(slices_limit(plan), -(-cores // units))
+    """Return the number of key-group slices per log partition that keeps all cores busy."""
+    partitions = max(1, len(ranges.partitions))
+    return min(slices_limit(plan), -(-cores // partitions))
 
 
 def slices_limit(plan: Plan) -> int:
-    """Return into how many slices the partitions of all logs of a plan can be cut."""
+    """Return the largest number of key-group slices that every log of a plan allows."""
     read = {each.log for each in plan.operators}
     return min(most_slices(log.partitions) for log in plan.logs if log.topic in read)
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Raise what a task said in one line, instead of Spark's account of it."""
+    """Raise the error of a task as one line, without Spark's stack trace.
+
+    Raises:
+        StateError: a task, or Spark itself, has failed.
+    """
     try:
         yield
     except PySparkException as error:
         text = str(error)
-        said = re.findall(r"^tidemark\.errors\.\w+: (.+)$", text, re.MULTILINE)
-        if said:
-            raise StateError(said[-1]) from None
+        messages = re.findall(r"^tidemark\.errors\.\w+: (.+)$", text, re.MULTILINE)
+        if messages:
+            raise StateError(messages[-1]) from None
         raise StateError(f"Spark: {_cause(text)}") from error
 
 
 def _cause(text: str) -> str:
-    """Return the line of a stack trace that tells most: the last that names an error."""
+    """Return the most useful line of a stack trace: the last line that names an error."""
     errors = re.findall(r"^(?:Caused by: )?([\w.]+(?:Error|Exception): .+)$", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     found: str = [*lines[:1], *errors][-1]

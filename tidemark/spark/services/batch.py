@@ -1,9 +1,9 @@
-"""A micro-batch of one log partition: what a keyed service does between two commits, in a task.
+"""A micro-batch of one log partition: a task does what a keyed service does between two commits.
 
-State is read from the changelogs, segments are worked on, and results, late rows, changelog and
-offset are committed in one transaction, or in several where one would last too long: each is a
-commit as the services make it, so whoever comes next goes on from the last one.  A task that Spark
-repeats fences the first and does what that has not committed.
+The task restores state from the changelogs and processes segments.  It commits results, late rows,
+changelog and offset in one transaction, or in several if one would last too long.  Each is a commit
+like that of a service, so the next task or service continues from the last commit.  A task that
+Spark repeats fences the first attempt and processes the segments after its last commit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,59 +30,67 @@ from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.serde.segments import segment_at
-from tidemark.spark.read.live_position import committed_of
-from tidemark.spark.read.segment_rows import Batches, batch_of, pieces_of
+from tidemark.spark.read.live_position import committed_positions
+from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
 from tidemark.spark.services.ingest_batch import task_id
-from tidemark.spark.work import in_portions
+from tidemark.spark.work import in_short_batches
 
-BATCHED = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
+BATCH_COUNTS = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
+"""What a task did: segments and rows processed, and the lowest clock."""
 
 
 @dataclass(frozen=True)
-class Batching:
-    """Works on log partitions up to ``ends``, for each service that reads them."""
+class KeyedBatch:
+    """Processes log partitions up to ``ends``, for each service that reads them.
+
+    The batches it takes have the columns of ``SEGMENTS``, the ones it returns ``BATCH_COUNTS``.
+    """
 
     plan: Plan
     config: Config
     ends: Mapping[Partition, int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per service and log partition: what was done."""
-        pieces = (piece for batch in batches for piece in pieces_of(batch))
-        for log, found in groupby(pieces, key=attrgetter("log")):
-            owned = [_Owned(self, service, log) for service in self._services(log)]
-            for values in in_portions(found, self.config.transaction_timeout_ms):
-                for each in owned:
+        """Yield a row per service and log partition."""
+        rows = (row for batch in batches for row in segment_rows(batch))
+        for log, found in groupby(rows, key=attrgetter("log")):
+            logs = [_OwnedLog(self, service, log) for service in self._services(log)]
+            for values in in_short_batches(found, self.config.transaction_timeout_ms):
+                for each in logs:
                     each.take(values)
-            yield from self._finished(owned)
+            yield from self._finished(logs)
 
     def _services(self, log: Partition) -> list[str]:
         return list(dict.fromkeys(p.service for p in self.plan.operators if p.log == log.topic))
 
-    def _finished(self, owned: Sequence["_Owned"]) -> Iterator[pa.RecordBatch]:
-        for each in owned:
-            done = each.finish(self.ends[each.at])
-            yield batch_of(([figure] for figure in done), BATCHED)
+    def _finished(self, logs: Sequence["_OwnedLog"]) -> Iterator[pa.RecordBatch]:
+        for each in logs:
+            counts = each.finish(self.ends[each.at])
+            yield batch_of(([count] for count in counts), BATCH_COUNTS)
 
 
-class _Owned:
-    """One log partition of one service, as long as a batch lasts."""
+class _OwnedLog:
+    """One log partition of one service, for the time of a micro-batch."""
 
-    def __init__(self, job: Batching, service: str, at: Partition) -> None:
-        """Fence an earlier attempt, then go on where the last commit was."""
+    def __init__(self, job: KeyedBatch, service: str, at: Partition) -> None:
+        """Fence an earlier attempt, then restore the state of the last commit.
+
+        Raises:
+            StateError: the log partition was given back to its service.
+        """
         self.at = at
         group = job.plan.group(service)
         self._transaction = transaction(job.config, task_id(group, at))
         self._consumer = clients.plain_consumer(job.config, group)
         self._commit_s = commit_after_s(job.config)
         admin = clients.admin(job.config)
-        (committed,) = committed_of(job.config, group, [at])
+        (committed,) = committed_positions(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
         backend = MemoryBackend()
         self._operators = KeyedOperators(job.config, plans, backend, encoders(job.config, plans))
         topic_id = topic_ids(admin, [at.topic])[at.topic]
-        self._log = LogPartition.begun(start, topic_id, self._operators, by_spark=True)
+        self._log = LogPartition.from_commit(start, topic_id, self._operators, by_spark=True)
         if not self._log.past.on_spark:
             raise StateError(f"{at}: {service} was given back while Spark worked on it")
         self._segments, self._moved = 0, False
@@ -95,7 +103,7 @@ class _Owned:
         self._due_s = monotonic() + self._commit_s
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> None:
-        """Work on segments, given with their offsets, but for those that were before."""
+        """Process segments, by offset, except those below the last commit."""
         new = [(offset, value) for offset, value in values if offset >= self._log.offset]
         if not new:
             return
@@ -115,7 +123,7 @@ class _Owned:
         self._moved, self._due_s = False, monotonic() + self._commit_s
 
     def finish(self, end: int) -> tuple[int, int, int]:
-        """Commit the rest; return segments and rows worked on, and the lowest clock."""
+        """Commit the remaining output; return segments and rows processed, and the lowest clock."""
         if end > self._log.offset:
             self._commit(end)
         self._consumer.close()
@@ -124,5 +132,5 @@ class _Owned:
 
 
 def marked(past: LogProgress, *, on_spark: bool = True) -> LogProgress:
-    """Say who works on a log partition: Spark, or the services."""
+    """Return the progress of a log partition with a mark of its owner: Spark, or the services."""
     return msgspec.structs.replace(past, on_spark=on_spark)

@@ -1,10 +1,12 @@
-"""A pipeline's services on Spark: micro-batches that never end.
+"""The driver of a pipeline's services on Spark: an endless series of micro-batches.
 
-The driver marks the services' offsets as Spark's, so that no service starts meanwhile.  Then, again
-and again, it gives Spark the next ranges of the logs; tasks do the rest (batch.py).
-Where ingest is Spark's too, each batch takes the next ranges of the raw topics first
-(ingest_stream.py).  Told to stop, it ends the batch and gives the offsets back.
-After a crash they are still Spark's, for the next driver, or until they are released.
+1. The driver marks the offsets of the services as Spark's, so that no service starts meanwhile.
+2. In a loop it gives Spark the next ranges of the logs; tasks process them (batch.py).  If Spark
+   runs ingest too, each micro-batch first takes the next ranges of the raw topics
+   (ingest_driver.py).
+3. After a signal it completes the micro-batch and gives the offsets back.
+
+After a crash the offsets stay Spark's, until the next driver or ``--release`` gives them back.
 """
 
 import logging
@@ -33,35 +35,35 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import live_keys
 from tidemark.runtime.keyed.log_partition import past_of
 from tidemark.spark.progress import event_time
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Ranges, log_partitions, resolve
 from tidemark.spark.read.segment_rows import ddl
 from tidemark.spark.read.source import kafka_records
 from tidemark.spark.replay.jobs import session_for
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.services.batch import BATCHED, Batching, marked
+from tidemark.spark.services.batch import BATCH_COUNTS, KeyedBatch, marked
 from tidemark.spark.services.ingest_batch import task_id
-from tidemark.spark.services.ingest_stream import IngestStream
+from tidemark.spark.services.ingest_driver import IngestDriver
 
 _log = logging.getLogger("tidemark")
 
-_MOST_OFFSETS = 20_000  # of a log partition in a batch
+_MOST_OFFSETS = 20_000  # of a log partition in a micro-batch
 _IDLE_S = 0.5
 
 
 @dataclass
-class Stream:
-    """The services of a plan, as Spark runs them; ``with_ingest``: ingest too."""
+class MicroBatchDriver:
+    """Runs the keyed services of a plan on Spark; ``with_ingest``: ingest too."""
 
     config: Config
     admin: AdminClient
     plan: Plan
     with_ingest: bool = False
-    _ingest: IngestStream = field(init=False)
+    _ingest: IngestDriver = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ask nothing yet."""
-        self._ingest = IngestStream(self.config, self.admin, self.plan, self._name)
+        """Send no request yet."""
+        self._ingest = IngestDriver(self.config, self.admin, self.plan, self._name)
 
     @property
     def _name(self) -> str:
@@ -80,7 +82,7 @@ class Stream:
 
         Raises:
             ConfigurationError: a service runs.
-            StateError: what is committed is of no use; says why.
+            StateError: a committed offset is unusable; the message says why.
         """
         groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
         require_empty(self.admin, groups)
@@ -93,7 +95,7 @@ class Stream:
         self._mark(on_spark=False)
 
     def _fence(self) -> None:
-        """End what tasks of a killed driver still do: it must not come after what is looked at."""
+        """Fence the tasks of a killed driver: they must not commit after the offsets are read."""
         ids = [
             task_id(group, at)
             for service, group in self._groups.items()
@@ -120,7 +122,7 @@ class Stream:
         logs = self._logs(service)
         ids = topic_ids(self.admin, {at.topic for at in logs})
         begins = offsets(self.admin, logs, EARLIEST)
-        for each in committed_of(self.config, self._groups[service], logs):
+        for each in committed_positions(self.config, self._groups[service], logs):
             at = Partition(each.topic, each.partition)
             if each.offset < 0:
                 self._require_new(service, at)
@@ -130,7 +132,11 @@ class Stream:
                 yield at, each.offset, past_of(start, ids[at.topic], by_spark=True)
 
     def _require_new(self, service: str, at: Partition) -> None:
-        """Stop where state is there of which no offset tells."""
+        """Require that a log partition without a committed offset has no state.
+
+        Raises:
+            StateError: a changelog has state of it.
+        """
         plans = [each for each in self.plan.of_service(service) if each.log == at.topic]
         wanted = [Partition(each.changelog, at.number) for each in plans]
         for changelog, keys in live_keys(self.config, self.admin, wanted).items():
@@ -141,7 +147,7 @@ class Stream:
                 )
 
     def batch(self, spark: SparkSession) -> int:
-        """Work on what has come; return how many records and segments that were."""
+        """Process new records and segments; return how many there were."""
         records = self._ingest.batch(spark) if self.with_ingest else 0
         return records + self._segments(spark)
 
@@ -152,9 +158,9 @@ class Stream:
         segments = kafka_records(spark, self.config, ranges).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
-        batching = Batching(self.plan, self.config, dict(ranges.ends))
+        batch = KeyedBatch(self.plan, self.config, dict(ranges.ends))
         with one_line_errors():
-            rows = segments.mapInArrow(batching, ddl(BATCHED)).collect()
+            rows = segments.mapInArrow(batch, ddl(BATCH_COUNTS)).collect()
         segments_ = sum(row.segments for row in rows)
         if segments_:
             clock_ms = min(row.clock_ms for row in rows)
@@ -163,10 +169,10 @@ class Stream:
         return int(segments_)
 
     def _next(self) -> Ranges:
-        """Return what was not worked on yet by some service, or a part of it."""
+        """Return the segments that some service has not processed, limited to a micro-batch."""
         begins: dict[Partition, int] = {}
         for service, group in self._groups.items():
-            for each in committed_of(self.config, group, self._logs(service)):
+            for each in committed_positions(self.config, group, self._logs(service)):
                 at = Partition(each.topic, each.partition)
                 begins[at] = min(each.offset, begins.get(at, each.offset))
         ends = resolve(self.admin, self.plan, begins).ends
@@ -174,36 +180,37 @@ class Stream:
 
 
 def run(config: Config, plan: Plan) -> None:
-    """Run the keyed services of a pipeline on Spark until told to stop; ingest too, if asked to."""
+    """Run the keyed services of a pipeline on Spark until a signal; ingest too, if configured."""
     admin = clients.admin(config)
     with_ingest = config.spark_from == "raw"
-    stream = Stream(config, admin, plan, with_ingest)
-    stream.claim()
+    driver = MicroBatchDriver(config, admin, plan, with_ingest)
+    driver.claim()
     module = pipeline_module(config.pipeline)
     with session_for(module, config.spark_master, config.spark_memory) as spark:
         stop = _Stop()
-        what = "all of it" if with_ingest else "what follows ingest"
+        what = "with ingest" if with_ingest else "without ingest"
         _log.info("%s runs on Spark, %s: %s", plan.pipeline, config.spark_master, what)
         while not stop.asked:
-            if not stream.batch(spark):
+            if not driver.batch(spark):
                 time.sleep(_IDLE_S)
-    stream.release()
+    driver.release()
     _log.info("%s was given back to its services", plan.pipeline)
 
 
 def release(config: Config, plan: Plan) -> None:
-    """Give a pipeline back whose driver was killed."""
+    """Give a pipeline back to its services after its driver was killed."""
     admin = clients.admin(config)
-    ingest = IngestStream(config, admin, plan, "")
+    ingest = IngestDriver(config, admin, plan, "")
     with_ingest = any(each.on_spark for each in ingest.sources().values())
-    Stream(config, admin, plan, with_ingest).release()
+    MicroBatchDriver(config, admin, plan, with_ingest).release()
     _log.info("%s was given back to its services", plan.pipeline)
 
 
 class _Stop:
-    """Whether a signal came; a second one ends the process at once.
+    """Records a stop signal; a second signal ends the process at once.
 
-    A batch may last longer than a service has to stop (runtime/service/stopping.py).
+    A micro-batch may last longer than the time in which a service must stop
+    (runtime/service/stopping.py).
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""A micro-batch of one raw partition: what ingest does between two commits, in a task.
+"""A micro-batch of one raw partition: a task does what ingest does between two commits.
 
-Dead letters, segments and the offset are committed in one transaction, or in several where a batch
-is large: each is a commit as the service makes it.  A task that Spark repeats fences the first and
-does what that has not committed.
+It commits dead letters, segments and the offset in one transaction, or in several if the
+micro-batch is large.  Each is a commit like that of the service.  A task that Spark repeats fences
+the first attempt and reads the records after its last commit.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, wr
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.segment_rows import Batches, batch_of
 from tidemark.spark.read.source import RAW, record_batch
 
-INGESTED = pa.schema(
+INGEST_COUNTS = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -39,21 +39,22 @@ INGESTED = pa.schema(
         ("watermark_ms", pa.int64()),
     ]
 )
-"""What a task says of a raw partition of which it read something."""
+"""What a task did in a raw partition of which it has read a record."""
 
 _COMMIT_RECORDS, _COMMIT_BYTES = 50_000, 32 * 2**20
 
 
 def task_id(group: str, at: Partition) -> str:
-    """Return the transactional id of whoever works on a partition on Spark."""
+    """Return the transactional id of the Spark tasks of a group and a partition."""
     return f"{group}.spark.{at}"
 
 
 @dataclass(frozen=True)
-class Ingesting:
+class IngestBatch:
     """Runs ingest over raw partitions up to ``ends``.
 
-    ``partitions``: how many each raw topic has.
+    The batches it takes have the columns of ``raw_records``, the ones it returns ``INGEST_COUNTS``.
+    ``partitions``: the number of partitions, by raw topic.
     """
 
     plan: Plan
@@ -62,7 +63,7 @@ class Ingesting:
     partitions: Mapping[str, int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Return a row per raw partition: what was done."""
+        """Yield a row per raw partition."""
         source: _Source | None = None
         for batch in batches:
             if not batch.num_rows:
@@ -78,10 +79,14 @@ class Ingesting:
 
 
 class _Source:
-    """One raw partition, as long as a batch lasts."""
+    """One raw partition, for the time of a micro-batch."""
 
-    def __init__(self, job: Ingesting, at: Partition) -> None:
-        """Fence an earlier attempt, then go on where the last commit was."""
+    def __init__(self, job: IngestBatch, at: Partition) -> None:
+        """Fence an earlier attempt, then continue from the last commit.
+
+        Raises:
+            StateError: the raw partition was given back to the ingest service.
+        """
         self.at = at
         self._job = job
         group = job.plan.group("ingest")
@@ -89,11 +94,11 @@ class _Source:
         self._consumer = clients.plain_consumer(job.config, group)
         self._commit_s = commit_after_s(job.config)
         admin = clients.admin(job.config)
-        (committed,) = committed_of(job.config, group, [at])
+        (committed,) = committed_positions(job.config, group, [at])
         start = Start(at, committed.offset, committed.metadata or "")
         past = PastMarks(job.config, admin, job.plan)
         topic_id = topic_ids(admin, [at.topic])[at.topic]
-        self._owned = OwnedSource.begun(start, topic_id, past, by_spark=True)
+        self._owned = OwnedSource.from_commit(start, topic_id, past, by_spark=True)
         if not self._owned.on_spark:
             raise StateError(f"{at}: ingest was given back while Spark worked on it")
         self._builder = segment_builder(admin, job.plan)
@@ -106,25 +111,25 @@ class _Source:
         self._due_s = monotonic() + self._commit_s
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Turn records into rows, but for those that an earlier attempt has committed."""
+        """Run ingest over records, except those below the last commit; commit if it is time."""
         table = pa.Table.from_batches([batch.select(RAW)])
         known = self._owned.progress.next_offset
         table = table.slice(int((table.column("offset").to_numpy() < known).sum()))
         if not table.num_rows:
             return
         at_ms = now_ms()
-        taken = self._ingest.take(record_batch(self.at, table, at_ms), self._owned.progress)
-        self._builder.add(taken)
-        self._counts += taken.counts
-        if taken.dead_letters:
-            letters = encode_dead_letters(taken.dead_letters)
+        output = self._ingest.take(record_batch(self.at, table, at_ms), self._owned.progress)
+        self._builder.add(output)
+        self._counts += output.counts
+        if output.dead_letters:
+            letters = encode_dead_letters(output.dead_letters)
             self._transaction.write(self._job.plan.dead_letters, 0, *letters)
-        self._owned.took(taken.progress, at_ms)
+        self._owned.took(output.progress, at_ms)
         self._records += table.num_rows
         self._bytes += int(table.nbytes)
         large = self._records >= _COMMIT_RECORDS or self._bytes >= _COMMIT_BYTES
         if large or monotonic() > self._due_s:
-            self._commit(taken.progress.next_offset)
+            self._commit(output.progress.next_offset)
 
     def _commit(self, position: int) -> None:
         write_segments(self._transaction, self._job.plan, self._builder, self._job.partitions)
@@ -135,11 +140,11 @@ class _Source:
         self._begin()
 
     def finish(self) -> pa.RecordBatch:
-        """Commit the rest, up to what only the broker sees; tell of the source."""
+        """Commit up to the end, past control records; return a row of ``INGEST_COUNTS``."""
         end = self._job.ends[self.at]
         if end > self._owned.committed:
             self._commit(end)
         self._consumer.close()
         watermark_ms = self._owned.progress.watermark_ms
         row = (*self.at, self._counts.records, self._counts.dead, watermark_ms)
-        return batch_of(([cell] for cell in row), INGESTED)
+        return batch_of(([cell] for cell in row), INGEST_COUNTS)

@@ -1,5 +1,5 @@
 """Where results of a replay go: Parquet files, topics, messages to compare.
 
-May import: spark.read, the units of work and everything below.
+May import: spark.read, the modules of the spark folder itself, and everything below.
 Start with: files.py.
 """

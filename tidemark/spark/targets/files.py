@@ -1,9 +1,11 @@
-"""Results as Parquet files, written by the tasks themselves: nothing of them passes the driver.
+"""Results as Parquet files.  Each task writes its own files; no result passes the driver.
 
-``DIR/<operator>/<port>``, such as ``panes`` and ``late``, holds a file per log partition and slice,
-with every column of the live topic and two that say where a result comes from: ``log_partition``
-and ``log_offset``.  A task that Spark runs twice writes twice, under different names; what it
-returns names its files, and the driver removes all others, then writes ``_SUCCESS``.
+``DIR/<operator>/<port>``, such as ``panes`` and ``late``, holds a file per log partition and
+key-group slice.  A file has every column of the live topic.  Two more columns name the segment
+that published the row: ``log_partition`` (int32) and ``log_offset`` (int64).
+
+A task that Spark runs twice writes twice, under different names.  Each outcome names the files of
+its task.  The driver removes all other files, then writes ``_SUCCESS``.
 """
 
 from collections.abc import Iterable
@@ -26,15 +28,16 @@ from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, WrittenFile, outcome_batch
 from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.segment_rows import Batches
-from tidemark.spark.work import Writer
+from tidemark.spark.work import ResultWriter
 
 SUCCESS = "_SUCCESS"
 
 
-class About(msgspec.Struct, frozen=True):
-    """What ``_SUCCESS`` says: of which program and log ranges a folder of results is.
+class FolderInfo(msgspec.Struct, frozen=True):
+    """The content of ``_SUCCESS``: the program and the log ranges of a folder of results.
 
-    ``operators``: by name and port, the columns that name a result.
+    ``logs``: first offset and end by log partition.  ``operators``: by operator and port, the
+    columns that identify a result.
     """
 
     pipeline: str
@@ -57,27 +60,29 @@ class Files:
     run: str
     ddl: str = DDL
 
-    def open(self, unit: LogReplay) -> Writer:
-        """Begin with the files of a unit."""
+    def open(self, replay: LogReplay) -> ResultWriter:
+        """Return a writer for the files of a log replay."""
         task = TaskContext.get()
         attempt = 0 if task is None else task.taskAttemptId()
-        name = f"{unit.log.number:05}-{unit.slice:03}-{self.run}-{attempt}.parquet"
-        return _UnitFiles(*opened(self.folder), name, unit)
+        name = f"{replay.log.number:05}-{replay.slice:03}-{self.run}-{attempt}.parquet"
+        return _FilesWriter(*opened(self.folder), name, replay)
 
     def prepare(self) -> None:
-        """Refuse a folder that holds something.
+        """Create the folder.
 
         Raises:
-            ConfigurationError: it does, or it cannot be reached.
+            ConfigurationError: the folder is not empty, or Arrow cannot reach it.
         """
         system, path = opened(self.folder)
         if system.get_file_info(path).type == fs.FileType.File or _files(system, path):
             shown = without_password(self.folder)
-            raise ConfigurationError(f"{shown} is not empty: replays add to nothing")
+            raise ConfigurationError(
+                f"{shown} is not empty: a replay writes only to an empty folder"
+            )
         system.create_dir(path, recursive=True)
 
     def complete(self, outcomes: Iterable[Outcome], plan: Plan, ranges: Ranges) -> None:
-        """Remove the files of attempts that failed; say in ``_SUCCESS`` what the rest are."""
+        """Remove the files of failed attempts; write ``_SUCCESS``."""
         system, path = opened(self.folder)
         names = sorted(file.path for outcome in outcomes for file in outcome.files)
         wanted = {f"{path}/{name}" for name in names}
@@ -85,10 +90,10 @@ class Files:
             if found not in wanted:
                 system.delete_file(found)
         with system.open_output_stream(f"{path}/{SUCCESS}") as file:
-            file.write(msgspec.json.encode(_about(plan, ranges, names)))
+            file.write(msgspec.json.encode(_info(plan, ranges, names)))
 
     def discard(self) -> None:
-        """Remove what a failed replay left."""
+        """Remove the files of a failed replay."""
         system, path = opened(self.folder)
         system.delete_dir_contents(path, missing_dir_ok=True)
 
@@ -97,7 +102,7 @@ def opened(folder: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a folder, and its path there.
 
     Raises:
-        ConfigurationError: Arrow knows no such file system.
+        ConfigurationError: Arrow does not know the file system.
     """
     try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(
@@ -114,8 +119,8 @@ def _files(system: fs.FileSystem, path: str) -> list[str]:
 
 
 @dataclass
-class _Table:
-    """One file in the making."""
+class _OpenFile:
+    """A file that a task is writing, of one operator and port."""
 
     operator: str
     kind: str
@@ -126,23 +131,23 @@ class _Table:
 
 
 @dataclass
-class _UnitFiles:
-    """The files of one unit."""
+class _FilesWriter:
+    """Writes the files of one log replay."""
 
     system: fs.FileSystem
     folder: str
     name: str
-    unit: LogReplay
-    _tables: dict[tuple[str, str], _Table] = field(default_factory=dict)
+    replay: LogReplay
+    _tables: dict[tuple[str, str], _OpenFile] = field(default_factory=dict)
     _bytes: int = 0
 
-    def take(self, given: SegmentOutput) -> Batches:
-        """Keep results; write them when they are many."""
-        for each in given.plan.published:
+    def take(self, output: SegmentOutput) -> Batches:
+        """Buffer results; write them once they exceed the size of the buffer."""
+        for each in output.plan.published:
             name = each.port.name
-            rows = given.output.frames.get(name)
+            rows = output.frames.get(name)
             if rows is not None and rows.height:
-                self._add(given.plan, each.port, rows, given.offsets[name])
+                self._add(output.plan, each.port, rows, output.offsets[name])
         if self._bytes > _BUFFER_BYTES:
             self._flush()
         return iter(())
@@ -156,9 +161,9 @@ class _UnitFiles:
     ) -> None:
         schema = {**port.columns, **_PLACE}
         at = (plan.name, port.name)
-        table = self._tables.setdefault(at, _Table(plan.name, port.name, schema))
+        table = self._tables.setdefault(at, _OpenFile(plan.name, port.name, schema))
         shown = port.published(rows).with_columns(
-            pl.lit(self.unit.log.number, _PLACE["log_partition"]).alias("log_partition"),
+            pl.lit(self.replay.log.number, _PLACE["log_partition"]).alias("log_partition"),
             pl.Series("log_offset", offset),
         )
         table.frames.append(_cast(shown.select(*table.schema), table))
@@ -170,7 +175,7 @@ class _UnitFiles:
                 self._write(table)
         self._bytes = 0
 
-    def _write(self, table: _Table) -> None:
+    def _write(self, table: _OpenFile) -> None:
         rows = pl.concat(table.frames).to_arrow(compat_level=_LAYOUT)
         table.frames.clear()
         table.rows += rows.num_rows
@@ -182,8 +187,8 @@ class _UnitFiles:
             )
         table.writer.write_table(rows)
 
-    def finish(self, unit: LogReplay) -> Batches:
-        """Close the files; tell of them."""
+    def finish(self, replay: LogReplay) -> Batches:
+        """Close the files; yield the outcome, which names them."""
         self._flush()
         written = []
         for table in self._tables.values():
@@ -191,26 +196,30 @@ class _UnitFiles:
             table.writer.close()
             path = f"{table.operator}/{table.kind}/{self.name}"
             written.append(WrittenFile(path, table.operator, table.kind, table.rows))
-        yield outcome_batch(Outcome.of(unit, written))
+        yield outcome_batch(Outcome.of(replay, written))
 
 
-def _about(of: Plan, ranges: Ranges, files: list[str]) -> About:
+def _info(of: Plan, ranges: Ranges, files: list[str]) -> FolderInfo:
     logs = {str(at): (ranges.begins[at], ranges.ends[at]) for at in ranges.partitions}
     operators = {
         plan.name: {each.port.name: each.port.identity for each in plan.published}
         for plan in of.operators
     }
-    return About(of.pipeline, of.fingerprint, logs, operators, files)
+    return FolderInfo(of.pipeline, of.fingerprint, logs, operators, files)
 
 
-def _cast(rows: pl.DataFrame, table: _Table) -> pl.DataFrame:
-    """Give columns their declared types; only a sum may have outgrown its own."""
+def _cast(rows: pl.DataFrame, table: _OpenFile) -> pl.DataFrame:
+    """Cast columns to their declared types.
+
+    Raises:
+        StateError: a value, which can only be a sum, is outside the range of its type.
+    """
     if dict(rows.schema) == table.schema:
         return rows
     try:
         return rows.cast(pl.Schema(table.schema))
     except pl.exceptions.PolarsError as error:
         raise StateError(
-            f"{table.operator}: a value is beyond its column's type, which Parquet cannot hold; "
+            f"{table.operator}: a value exceeds the type of its column, so Parquet cannot hold it; "
             f"replay to topics: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Results as messages, byte for byte as the services write them, for Spark to compare."""
+"""Results as messages, byte for byte as the services write them, for a comparison in Spark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.oversized import Keys, Values, fitting
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import Batches, ddl
-from tidemark.spark.work import Writer
+from tidemark.spark.work import ResultWriter
 
 Offsets = npt.NDArray[np.int64]
 
@@ -32,36 +32,38 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Messages:
-    """Rows for the result topics; ``place`` numbers those of a unit.
+    """Results as rows: the messages that the services write to the result topics.
 
-    ``sure``: whether the segment is before ``before``, by log partition.
+    Columns: topic, partition, log_offset (of the segment), place (order within a log replay), sure,
+    key, value.  ``sure`` is true if the segment is below the offset in ``before`` of its log
+    partition.
     """
 
     before: Mapping[Partition, int]
     config: Config
     ddl: str = ddl(_SCHEMA)
 
-    def open(self, unit: LogReplay) -> Writer:
-        """Begin with the messages of a unit."""
-        return _UnitMessages(unit, self.before[unit.log], self.config)
+    def open(self, replay: LogReplay) -> ResultWriter:
+        """Return a writer that yields the messages of a log replay."""
+        return _MessagesWriter(replay, self.before[replay.log], self.config)
 
 
-class _UnitMessages:
-    def __init__(self, unit: LogReplay, before: int, config: Config) -> None:
-        self._partition = unit.log.number
+class _MessagesWriter:
+    def __init__(self, replay: LogReplay, before: int, config: Config) -> None:
+        self._partition = replay.log.number
         self._before = before
         self._place = 0
-        self._encoders = encoders(config, unit.plans)
+        self._encoders = encoders(config, replay.plans)
 
-    def take(self, given: SegmentOutput) -> Batches:
-        """Return the messages, without results that fit none: live has dead letters of these."""
-        for each in given.plan.published:
+    def take(self, output: SegmentOutput) -> Batches:
+        """Yield the messages; leave out results too large for one, which live dead-letters."""
+        for each in output.plan.published:
             name = each.port.name
-            rows = given.output.frames.get(name)
+            rows = output.frames.get(name)
             if rows is None or rows.is_empty():
                 continue
-            keys, values = self._encoders[given.plan.name, name].encode(rows)
-            batch = self._batch(each.topic, given.offsets[name], keys, values)
+            keys, values = self._encoders[output.plan.name, name].encode(rows)
+            batch = self._batch(each.topic, output.offsets[name], keys, values)
             fit = fitting(keys, values)
             yield batch if all(fit) else batch.filter(pa.array(fit))
 
@@ -81,5 +83,5 @@ class _UnitMessages:
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
     def finish(self, _: LogReplay) -> Batches:
-        """Return nothing: every message is on its way."""
+        """Return no rows: ``take`` has yielded every message."""
         return iter(())

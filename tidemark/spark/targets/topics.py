@@ -1,8 +1,9 @@
 """Results as topics beside the live ones, ``<pipeline>.<name>.replay``, exactly once.
 
-A task writes as a service does: messages and the offset of the log up to which they are, in one
-transaction.  The offset carries the replay's own name.  So a task that Spark runs again fences
-the first attempt, works from the start, and writes only what follows the last commit.
+A task writes as a service does.  One transaction holds messages and the offset of the log up to
+which their segments go.  The metadata of the offset is the name of the replay.  A task that Spark
+runs again fences the first attempt, reads from the start, and writes only the messages after the
+last commit.
 """
 
 import time
@@ -27,20 +28,20 @@ from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.read.live_position import result_topics
 from tidemark.spark.read.segment_rows import Batches
-from tidemark.spark.work import Writer
+from tidemark.spark.work import ResultWriter
 
 _ANSWER_S = 30.0
 _SUFFIX = ".replay"
 
 
 def replay_topic(live: str) -> str:
-    """Return where a replay writes what live writes to a topic."""
+    """Return the topic in which a replay writes the messages of a live topic."""
     return f"{live}{_SUFFIX}"
 
 
 @dataclass(frozen=True)
 class Topics:
-    """Topics of a replay that is named ``run``."""
+    """The topics of the replay with the name ``run``."""
 
     config: Config
     pipeline: str
@@ -51,7 +52,7 @@ class Topics:
         """Create the topics.
 
         Raises:
-            ConfigurationError: one holds records of an earlier replay.
+            ConfigurationError: a topic holds records of an earlier replay.
         """
         live = {topic.name: topic for topic in own_topics(plan)}
         wanted = [_renamed(live[name]) for name in result_topics(plan.operators)]
@@ -65,46 +66,56 @@ class Topics:
                     f"with kafka-topics --delete --topic {at.topic}"
                 )
 
-    def open(self, unit: LogReplay) -> Writer:
-        """Begin with the messages of a unit."""
-        group = f"{self.pipeline}{_SUFFIX}.{unit.slice}"
-        return UnitTopics(self.config, group, self.run, unit, _SUFFIX)
+    def open(self, replay: LogReplay) -> ResultWriter:
+        """Return a writer for the messages of a log replay."""
+        group = f"{self.pipeline}{_SUFFIX}.{replay.slice}"
+        return TopicsWriter(self.config, group, self.run, replay, _SUFFIX)
 
 
 def _renamed(topic: Topic) -> Topic:
     return replace(topic, name=replay_topic(topic.name))
 
 
-class UnitTopics:
-    """The messages of one unit, in topics whose names have a suffix; the live ones have none."""
+class TopicsWriter:
+    """Writes the messages of one log replay to topics with a suffix; live topics have none."""
 
-    def __init__(self, config: Config, group: str, run: str, unit: LogReplay, suffix: str) -> None:
-        """``group``: where the offset of the log is noted, with the name ``run``."""
-        self._transaction = transaction(config, f"{group}.{unit.log}")
+    def __init__(
+        self, config: Config, group: str, run: str, replay: LogReplay, suffix: str
+    ) -> None:
+        """Fence an earlier attempt; find the offset that it has committed.
+
+        Args:
+            config: of the broker.
+            group: the consumer group whose offset of the log partition shows the progress.
+            run: the name of the replay, in the metadata of that offset.
+            replay: the log replay whose messages are written.
+            suffix: of the topics; empty for the live topics.
+        """
+        self._transaction = transaction(config, f"{group}.{replay.log}")
         self._consumer = clients.plain_consumer(config, group)
         self._run, self._suffix = run, suffix
         self._commit_s = commit_after_s(config)
-        self._log = unit.log
-        self._written = _written(self._consumer, unit.log, run)
-        self._encoders = encoders(config, unit.plans)
+        self._log = replay.log
+        self._written = _written(self._consumer, replay.log, run)
+        self._encoders = encoders(config, replay.plans)
         self._first = -1
         self._due_s = time.monotonic() + self._commit_s
 
-    def take(self, given: SegmentOutput) -> Batches:
-        """Write the messages of segments, but for those that an earlier attempt has written."""
-        if given.first > self._first:
-            self._begin(given.first)
-        for each in given.plan.ports:
+    def take(self, output: SegmentOutput) -> Batches:
+        """Write the messages, except those that an earlier attempt has written."""
+        if output.first_offset > self._first:
+            self._begin(output.first_offset)
+        for each in output.plan.ports:
             name = each.port.name
-            rows = given.output.frames.get(name)
-            if rows is not None and given.first < self._written:
-                rows = rows.filter(pl.Series(given.offsets[name] >= self._written))
+            rows = output.frames.get(name)
+            if rows is not None and output.first_offset < self._written:
+                rows = rows.filter(pl.Series(output.offsets[name] >= self._written))
             if rows is not None and rows.height:
-                self._write_rows(given.plan, each, rows)
+                self._write_rows(output.plan, each, rows)
         return iter(())
 
     def _write_rows(self, plan: OperatorPlan, each: PortPlan, rows: pl.DataFrame) -> None:
-        """Write the rows of a port; dead letters go to the live topics alone."""
+        """Write the rows of a port; write dead letters only with the live topics."""
         keys: Keys
         values: Values
         keys, values = self._encoders[plan.name, each.port.name].encode(rows)
@@ -123,30 +134,30 @@ class UnitTopics:
     def _write(self, topic: str, keys: Keys, values: Values) -> None:
         self._transaction.write(f"{topic}{self._suffix}", self._log.number, keys, values)
 
-    def _begin(self, first: int) -> None:
-        """Commit what came before the segments from ``first`` on, if it is time."""
+    def _begin(self, first_offset: int) -> None:
+        """Commit the messages of segments below ``first_offset``, if a commit is due."""
         if time.monotonic() > self._due_s and self._transaction.is_open:
-            self._commit(first)
-        self._first = first
+            self._commit(first_offset)
+        self._first = first_offset
 
     def _commit(self, next_offset: int) -> None:
         progress = TopicPartition(*self._log, next_offset, metadata=self._run)
         self._transaction.commit([progress], self._consumer)
         self._due_s = time.monotonic() + self._commit_s
 
-    def close(self, unit: LogReplay) -> None:
-        """Commit the rest."""
+    def close(self, replay: LogReplay) -> None:
+        """Commit the remaining messages."""
         if self._transaction.is_open:
-            self._commit(unit.offset + 1)
+            self._commit(replay.offset + 1)
         self._consumer.close()
 
-    def finish(self, unit: LogReplay) -> Batches:
-        """Commit the rest; tell of the unit."""
-        self.close(unit)
-        yield outcome_batch(Outcome.of(unit))
+    def finish(self, replay: LogReplay) -> Batches:
+        """Commit the remaining messages; yield the outcome."""
+        self.close(replay)
+        yield outcome_batch(Outcome.of(replay))
 
 
 def _written(consumer: Consumer, log: Partition, run: str) -> int:
-    """Return up to which segment an earlier attempt of this replay has written, 0 for none."""
+    """Return the offset below which an earlier attempt has written all messages, or 0."""
     (progress,) = consumer.committed([TopicPartition(*log)], timeout=_ANSWER_S)
     return progress.offset if progress.metadata == run else 0

@@ -1,8 +1,8 @@
-"""Windows without rows between those of a key: published as empty panes, where asked for.
+"""Empty panes for the windows without rows between a key's published windows.
 
-See docs/semantics.md, "Empty windows".  ``GapFilled`` stands around a body of aligned windows and
-adds to what it publishes.  State: that of the body, and for each key ever seen the ends of its
-first and last window published.
+See docs/semantics.md, "Empty windows".  ``GapFilled`` wraps a body of aligned windows and adds
+empty panes to its panes.  State is that of the body, and for each key ever seen its *extent*: the
+ends of its first and last published window.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,17 +26,20 @@ from tidemark.core.time.segment import FOREVER_MS
 from tidemark.core.windows.pane import EARLY, END, ON_TIME, REVISION, TIMING, pane_frame
 
 MOST = 1_000
-"""A gap of as many windows or more is not filled."""
+"""A gap of this number of windows or more is not filled."""
 
 EXTENTS = "extents"
-"""Name of the frame that this adds to the state's changes."""
+"""Name of the frame of extents in the state's changes; changelogs store it.
+
+The frame has the key columns, and the ends of the first and the last window (Int64, ms).
+"""
 
 _FIRST, _LAST, _BELOW = "@first_end", "@last_end", "@below"
 
 
 @dataclass
 class GapState:
-    """State of the windows, and the extent of each key: of its lines the newest counts."""
+    """State of the windows, and the extents of keys: the newest line of a key counts."""
 
     key: tuple[str, ...]
     windows: Any
@@ -45,7 +48,7 @@ class GapState:
     added: list[pl.DataFrame] = field(default_factory=list)
 
     def of(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Return the extents of keys, where they have one."""
+        """Return the extents of the keys that have one."""
         schema = {**keys.schema, _FIRST: pl.Int64(), _LAST: pl.Int64()}
         on = list(self.key)
         found = [
@@ -61,7 +64,7 @@ class GapState:
 
     def _keep(self, extents: pl.DataFrame) -> None:
         self.blocks.append(self.store.put(FOREVER_MS, extents))
-        # As with counting in binary, a line is merged again only with as many others.
+        # Blocks merge only with blocks of similar size, so a line is merged O(log n) times.
         while len(self.blocks) > 1 and self.blocks[-2].height <= 2 * self.blocks[-1].height:
             newest = self._newest(list(frames_of(self.blocks[-2:])))
             self.blocks[-2:] = [self.store.put(FOREVER_MS, newest)]
@@ -70,34 +73,34 @@ class GapState:
         return pl.concat(blocks).unique(list(self.key), keep="last", maintain_order=True)
 
     def changes(self) -> Changes:
-        """Return what changed since the last call."""
+        """Return the changes of the windows and the extents since the last call."""
         added, self.added = self.added, []
         return {**self.windows.changes(), **({EXTENTS: self._newest(added)} if added else {})}
 
     def snapshot(self) -> Iterator[Changes]:
-        """Return all state."""
+        """Return all state in pieces."""
         newest = self._newest([*frames_of(self.blocks)]) if self.blocks else pl.DataFrame()
         parts = (newest[at : at + PIECE_LINES] for at in range(0, newest.height, PIECE_LINES))
         return chain(self.windows.snapshot(), ({EXTENTS: part} for part in parts))
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         windows_bytes: int = self.windows.size_bytes()
         return windows_bytes + total_bytes(self.blocks)
 
     def open_windows(self) -> int:
-        """Count the windows that hold a row."""
+        """Return the number of windows that hold a row."""
         held: int = self.windows.open_windows()
         return held
 
     def apply(self, changes: Changes) -> None:
-        """Add one piece."""
+        """Apply changes to the windows and the extents."""
         self.windows.apply(changes)
         if EXTENTS in changes:
             self._keep(changes[EXTENTS])
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach any more; extents stay."""
+        """Drop the windows that no row can reach; extents stay."""
         self.windows.purge(clock_ms)
 
     def validate(self) -> None:
@@ -109,7 +112,7 @@ class GapState:
 
 @dataclass(frozen=True)
 class GapFilled(WindowBody):
-    """Windows of aggregates, with an on-time pane of zero rows for each gap between them."""
+    """Aligned windows, with an on-time pane of zero rows for each window in a gap."""
 
     inner: WindowAggregate | EarlyAggregate[WindowAggregate]
 
@@ -119,11 +122,11 @@ class GapFilled(WindowBody):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """The ports of the windows; an empty pane may lie any time behind the clock."""
+        """The ports of the windows; nothing bounds how far an empty pane is behind the clock."""
         return tuple(replace(port, holds_ms=None) for port in self.inner.outputs)
 
     def open(self, store: BlockStore = IN_MEMORY) -> GapState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return GapState(self._windows.key, self.inner.open(store), store)
 
     def record(self, state: GapState, now_ms: int, clock_ms: int) -> None:
@@ -135,7 +138,7 @@ class GapFilled(WindowBody):
         return self.inner.fold(rows, state.windows)
 
     def publish(self, state: GapState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return what is due, with the empty windows between those of each key."""
+        """Return the panes that are due, with the empty windows between those of each key."""
         panes = self.inner.publish(state.windows, before_ms, clock_ms)
         key = list(self._windows.key)
         closed = panes.filter(pl.col(TIMING) != EARLY).select(*key, END).unique()
@@ -153,7 +156,7 @@ class GapFilled(WindowBody):
         return filled.sort(END, *key, REVISION, TIMING)
 
     def _gaps(self, closed: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-        """Return key, END and the end before it, where windows may lie between that are new."""
+        """Return key, END and the end before it, for the gaps that may hold new empty windows."""
         key = list(self._windows.key)
         inside = closed.join(known, on=key, how="left", nulls_equal=True)
         outside = inside.filter(
@@ -184,7 +187,7 @@ class GapFilled(WindowBody):
         return panes.hstack(windows.aggregation.values(nothing))
 
     def _ends(self, gaps: pl.DataFrame) -> tuple[Numbers, Numbers]:
-        """Return the ends of windows in gaps, each with the number of its gap."""
+        """Return the gap and the end of each window in gaps that are short enough to fill."""
         below_ms, end_ms = gaps[_BELOW].to_numpy(), gaps[END].to_numpy()
         at = np.arange(gaps.height)
         steps: list[tuple[Numbers, Numbers]] = []

@@ -1,18 +1,19 @@
-"""Aligned windows: one pane per key and window, from slices that windows share.
+"""Aligned windows: one pane per key and window, from time slices that windows share.
 
 See docs/semantics.md, "Windows", "Lateness" and "Panes".
 
-State layout.  Time is cut into slices, of width gcd(size, slide) or a period of the calendar;
-every window is a whole number of them.  A slice holds runs of partial aggregates: each fold adds
-one small block to every slice it met, with one line per key.  Rows that W had overtaken for some
-window of theirs (*behind*) are kept apart, with two marks on their partial:
+State layout.  Time is divided into *time slices*, of width gcd(size, slide) or one period of the
+calendar.  Every window is a whole number of time slices.  A time slice holds blocks of partial
+aggregates.  Each fold adds one block, with one line per key, to every time slice that has rows in
+the segment.  Rows with W at or past the end of one of their windows are *behind*.  Their partials
+are kept apart, with two marks:
 
 * ``passed``: the last window end at or before W.  The row is on time for every later window.
 * ``closed``: the last window end at or before W - allowed lateness.  The row is late for the
-  windows up to it and counts in every later one.
+  windows up to this end, and counts in every later window.
 
-Publishing a window reads the blocks of its slices and groups them once.  What a window shows
-follows from those marks alone, so purged and unpurged state give the same panes.
+Publishing a window reads the blocks of its time slices and groups them once.  The marks alone
+decide which rows a window shows, so purged and unpurged state give the same panes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,15 +47,15 @@ from tidemark.core.windows.pane import (
 from tidemark.core.windows.trigger import OnClose, Trigger
 from tidemark.core.windows.window import AlignedWindows
 
-_CAME = "@came"  # the segment that brought rows behind, where SEGMENT is the one that shows them
+_CAME = "@came"  # segment in which rows behind came; SEGMENT is the segment that shows them
 
 
 @dataclass(frozen=True)
 class WindowAggregate(DueByEnd):
     """Aggregate each key's rows in every window that contains them.
 
-    State is the partial aggregates of every slice until the clock has passed the last window it
-    belongs to by the allowed lateness: bounded by keys x open slices.
+    State is the partial aggregates of every time slice, until the clock has passed the last window
+    of the time slice by the allowed lateness.  So it is bounded by keys x open time slices.
     """
 
     windows: AlignedWindows
@@ -78,30 +79,30 @@ class WindowAggregate(DueByEnd):
 
     @property
     def max_late_segments(self) -> int:
-        """How many segments with rows behind a batch may hold.
+        """The number of segments with rows behind that a batch may hold.
 
-        A pane looks at what came behind in each segment before its own: the work grows with the
-        square of their number.
+        A pane reads the rows behind of each segment before its own.  So the work grows with the
+        square of this number.
         """
         return 32
 
     def open(self, store: BlockStore = IN_MEMORY) -> WindowState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return WindowState(
             self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
         )
 
     @property
     def grid_ms(self) -> int:
-        """All keys share the windows, so the tallies of each lie apart from others."""
+        """The interval of ends, ms, whose tallies lie together: 1, as keys share windows."""
         return 1
 
     def fold(self, rows: pl.DataFrame, state: WindowState) -> pl.DataFrame:
-        """Add each row's share to its slice; return the rows late for all their windows."""
+        """Add each row to its time slice; return the rows that are late for all their windows."""
         if rows.is_empty():
             return self._late(rows)
         at_ms = rows[EVENT_TIME].to_numpy()
-        # Before its own time W overtakes nothing; cutting there keeps NEVER_MS from overflowing.
+        # A W before the row's time has passed none of its windows, and NEVER_MS would overflow.
         watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
         passed = self.windows.end_until(watermark_ms)
         sliced = rows.with_columns(pl.Series(SLICE, self.windows.slice_start(at_ms)))
@@ -138,7 +139,7 @@ class WindowAggregate(DueByEnd):
     def publish_each(
         self, state: WindowState, before_ms: int, clock_ms: Sequence[int]
     ) -> pl.DataFrame:
-        """Return what ``publish`` gives for each segment, with its number in SEGMENT."""
+        """Return the panes of ``publish`` for each segment, with its number in SEGMENT."""
         clocks_ms = np.array(clock_ms)
         parts = self._due(state, before_ms, clocks_ms)
         if not parts:
@@ -148,22 +149,25 @@ class WindowAggregate(DueByEnd):
         return self._panes(merged, until_ms[merged[SEGMENT].to_numpy()], (SEGMENT,))
 
     def corrects(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows count in a window that W had passed, and so correct its pane."""
+        """Mark the rows that count in a window that W has passed: they correct its pane."""
         behind = super().corrects(rows)
         at_ms, watermark_ms = rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy()
         behind[behind] = self.windows.end_until(watermark_ms[behind]) > at_ms[behind]
         return behind
 
     def due(self, state: WindowState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
-        """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
+        """Return the panes of ``publish`` as partials by END and key, with REVISION and TIMING.
 
-        An on-time pane holds the rows with W < end, whatever else has come; the keys with rows
-        behind have a second pane right after it, with everything or, discarding, with those rows.
+        An on-time pane holds exactly the rows with W < end.  For a key with rows behind, a second
+        pane follows directly: with all rows, or with discarding panes, with the rows behind.
         """
         return self._due(state, before_ms, np.array([clock_ms]))
 
     def _due(self, state: WindowState, before_ms: int, clock_ms: Numbers) -> list[pl.DataFrame]:
-        """Return what is due after segments, with the clock after each; by SEGMENT if several."""
+        """Return the panes that are due after segments; with several segments, by SEGMENT.
+
+        ``clock_ms``: the clock after each segment.
+        """
         wait_ms, last_ms = self.wait_ms, int(clock_ms[-1])
         ends = state.due(before_ms - wait_ms, last_ms - wait_ms)
         corrects = self.allowed_lateness_ms > wait_ms
@@ -173,7 +177,7 @@ class WindowAggregate(DueByEnd):
         return [*self._placed(parts, clock_ms), *corrections]
 
     def _placed(self, parts: list[pl.DataFrame], clock_ms: Numbers) -> list[pl.DataFrame]:
-        """Say after which segment the clock reached each window."""
+        """Add, with several segments, the SEGMENT after which each window was due."""
         if clock_ms.size == 1:
             return parts
         reached = [np.searchsorted(clock_ms, p[END].to_numpy() + self.wait_ms) for p in parts]
@@ -185,14 +189,14 @@ class WindowAggregate(DueByEnd):
     def counted(
         self, state: WindowState, windows: pl.DataFrame, *, behind: bool
     ) -> list[pl.DataFrame]:
-        """Return what counts in some windows of keys so far, the rows behind them too if asked."""
+        """Return the partials of windows of keys so far; with ``behind`` including rows behind."""
         ends = windows[END].unique().sort().to_list()
         parts = self._complete(state, ends) if behind else self._on_time(state, ends)
         by = [END, *self.key]
         return [part.join(windows, on=by, how="semi", nulls_equal=True) for part in parts]
 
     def counts(self, rows: pl.DataFrame, _state: WindowState, wait_ms: int) -> pl.DataFrame | None:
-        """Return which rows count in which windows, as ``early`` asks for it."""
+        """Return which rows count in which windows, as for ``EarlyWindows``."""
         starts = self.windows.slice_start(rows[EVENT_TIME].to_numpy())
         watermark_ms = rows[WATERMARK].to_numpy()
         parts = []
@@ -212,15 +216,15 @@ class WindowAggregate(DueByEnd):
         return pl.concat(parts) if parts else None
 
     def before(self, _state: WindowState, _windows: pl.DataFrame, _wait_ms: int) -> None:
-        """Return nothing: of each window that has rows there is a tally."""
+        """Return None: every window with rows has a tally."""
 
     def _on_time(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
-        """Return the rows that are on time for windows, as far as they have come."""
+        """Return the partials of the rows that are on time for windows, so far."""
         portions = state.portions(ends)
         return [part for some in portions for part in self._merged(state.on_time(some), ON_TIME)]
 
     def _complete(self, state: WindowState, ends: list[int]) -> list[pl.DataFrame]:
-        """Return everything accepted for windows, late where a row of the key was behind."""
+        """Return the partials of all accepted rows; timing is late for keys with a row behind."""
         portions = state.portions(ends)
         return [part for some in portions for part in self._completed(state, some)]
 
@@ -237,9 +241,9 @@ class WindowAggregate(DueByEnd):
     def _corrections(
         self, state: WindowState, ends: list[int], clock_ms: Numbers
     ) -> list[pl.DataFrame]:
-        """Return late panes: of published windows with new rows behind, and of ``ends`` with any.
+        """Return late panes: of published windows with new rows behind, of ``ends`` with any.
 
-        Each shows what had come by its segment.
+        Each pane shows the rows that had come by its segment.
         """
         came = [self._shown_in(part, clock_ms) for part in self._counting(state.touched)]
         new = [stacked(came)] if came else []
@@ -251,7 +255,7 @@ class WindowAggregate(DueByEnd):
         shown = _distinct(behind, by) if behind else None
         if shown is None or shown.is_empty():
             return []
-        # A window is laid out once for each segment that shows it.
+        # A window is read once for each segment that shows it.
         times = shown.select(END, *segment).unique().group_by(END).len("times").sort(END)
         everything = [
             part
@@ -267,12 +271,12 @@ class WindowAggregate(DueByEnd):
     def _corrected(
         self, state: WindowState, shown: pl.DataFrame, new: list[pl.DataFrame], by: list[str]
     ) -> list[pl.DataFrame]:
-        """Return everything accepted for panes, of which ``new`` are rows not settled before."""
+        """Return the partials of all accepted rows of panes; ``new``: rows not yet settled."""
         accepted = [*self._accepted(state, shown), *(self._by_then(part, shown) for part in new)]
         return self._merged(accepted, LATE, by)
 
     def _counting(self, touched: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield partials of rows behind in each window in which they count, with the END."""
+        """Yield partials of rows behind for each window in which they count, with END."""
         for block in touched:
             start = block[SLICE].to_numpy()
             lower = np.maximum(block[CLOSED].to_numpy(), start)
@@ -283,7 +287,7 @@ class WindowAggregate(DueByEnd):
                     yield ended.filter(pl.Series(counts))
 
     def _shown_in(self, part: pl.DataFrame, clock_ms: Numbers) -> pl.DataFrame:
-        """Say which segment shows rows behind: that in which they came, or closes the window."""
+        """Add the SEGMENT that shows rows behind: their own, or if later, that of the close."""
         if clock_ms.size == 1:
             return part
         came = part[SEGMENT]
@@ -292,7 +296,7 @@ class WindowAggregate(DueByEnd):
         return part.with_columns(came.alias(_CAME), pl.Series(SEGMENT, shown))
 
     def _by_then(self, part: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows behind that count in panes: those that had come by their segment."""
+        """Return the rows behind that panes show: those that had come by the pane's segment."""
         by = [END, *self.key]
         found = _bare(part, PASSED, SEGMENT).join(shown, on=by, nulls_equal=True)
         if SEGMENT not in shown.columns:
@@ -300,7 +304,7 @@ class WindowAggregate(DueByEnd):
         return found.filter(pl.col(_CAME) <= pl.col(SEGMENT)).drop(_CAME)
 
     def _accepted(self, state: WindowState, shown: pl.DataFrame) -> list[pl.DataFrame]:
-        """Return what settled of some windows of keys, for each of their panes."""
+        """Return the settled partials of windows of keys, once for each of their panes."""
         blocks = state.accepted(shown[END].unique().sort().to_list())
         by = [END, *self.key]
         return [block.join(shown, on=by, nulls_equal=True) for block in blocks]
@@ -314,7 +318,7 @@ class WindowAggregate(DueByEnd):
         return [merged.with_columns(pl.col(ROWS).alias(REVISION), pl.lit(timing).alias(TIMING))]
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
-        """Return partials as panes, in their order."""
+        """Return partials as panes, in the order of a topic."""
         if not parts:
             schema = pane_schema(self.key, self.columns, self.aggregation.types)
             return pl.DataFrame(schema=schema)

@@ -1,7 +1,8 @@
-"""Blocks of many slices each, as segments brought them: cut up later, with those of other segments.
+"""A buffer of whole blocks, each with the rows of a segment in many time slices.
 
-Rows that fall into a thousand open windows would else cost a thousand small frames per segment.
-Once a buffer is full, each segment cuts up some of the slices, in turn; so none has to do all.
+See docs/semantics.md, "Windows".  Without the buffer, rows in a thousand open windows would cost a
+thousand small frames per segment.  Once the buffer is full, each segment moves some of its time
+slices to the state, in turn.  So no segment has to move them all.
 """
 
 from collections.abc import Iterator
@@ -14,20 +15,24 @@ from tidemark.core.state.keyed_lines import Numbers, ranges
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END
 
-SLICE = "@slice"  # start of the slice, ms
+SLICE = "@slice"  # start of the time slice, ms
 
 _MANY = 16
-"""Blocks, and ..."""
+"""A buffer is full with this number of blocks ..."""
 
 _LARGE = 1 << 18
-"""... lines after which a buffer is full."""
+"""... or with more than this number of lines."""
 
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A block in order of slice: the slices' starts, and where their lines begin, then the end."""
+    """A block in order of time slice.
+
+    ``starts``: the starts of its time slices.  ``bounds``: the place of each one's first line, then
+    the number of lines.
+    """
 
     block: pl.DataFrame
     starts: Numbers
@@ -40,11 +45,11 @@ class _Span:
         return cls(ordered, starts, np.append(first, ordered.height))
 
     def after(self, start_ms: int) -> pl.DataFrame:
-        """Return the lines of the slices that start after ``start_ms``."""
+        """Return the lines of the time slices that start after ``start_ms``."""
         return self.block[int(self.bounds[np.searchsorted(self.starts, start_ms, "right")]) :]
 
     def parted(self, first_ms: int, last_ms: int) -> tuple[pl.DataFrame, list["_Span"]]:
-        """Return the lines of slices that start from ``first_ms`` to ``last_ms``, and the rest."""
+        """Return the lines of time slices from ``first_ms`` to ``last_ms``, and the rest."""
         low = int(np.searchsorted(self.starts, first_ms))
         high = int(np.searchsorted(self.starts, last_ms, "right"))
         rest = [self._part(0, low), self._part(high, self.starts.size)]
@@ -57,7 +62,7 @@ class _Span:
         return _Span(block, self.starts[low:high], bounds - bounds[0])
 
     def size_bytes(self, begin_ms: Numbers, end_ms: Numbers) -> Numbers:
-        """Return about how many bytes the lines of slices within each window have."""
+        """Return the approximate size of the lines within each window, bytes."""
         lines = self._bound(end_ms) - self._bound(begin_ms)
         size_bytes: Numbers = lines * int(self.block.estimated_size()) // self.block.height
         return size_bytes
@@ -67,7 +72,7 @@ class _Span:
         return bound
 
     def within(self, begin_ms: Numbers, end_ms: Numbers) -> pl.DataFrame:
-        """Return the lines of slices within each window, with its END."""
+        """Return the lines within each window, with its END."""
         low = self._bound(begin_ms)
         count = self._bound(end_ms) - low
         lines = self.block[ranges(low, count)].drop(SLICE)
@@ -75,26 +80,26 @@ class _Span:
 
 
 class SliceBuffer:
-    """Blocks by SLICE that were not cut up yet."""
+    """Blocks with a column SLICE that are not yet divided into time slices."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._spans: list[_Span] = []
-        self._taken_ms = NEVER_MS  # start of the last slice whose turn it was
+        self._taken_ms = NEVER_MS  # start of the last time slice that was taken
 
     def add(self, block: pl.DataFrame) -> Numbers:
-        """Add a block; return the starts of its slices."""
+        """Add a block; return the starts of its time slices."""
         self._spans.append(_Span.of(block))
         return self._spans[-1].starts
 
     @property
     def full(self) -> bool:
-        """Whether it is time to cut some slices up."""
+        """Whether some time slices must be taken."""
         lines = [span.block.height for span in self._spans]
         return len(lines) >= _MANY or sum(lines) > _LARGE
 
     def after(self, start_ms: int) -> Iterator[pl.DataFrame]:
-        """Return the lines of the slices that start after ``start_ms``, as they are now."""
+        """Return the lines of the time slices that start after ``start_ms``, as they are now."""
         spans = list(self._spans)
         cut = (
             s.block[int(s.bounds[np.searchsorted(s.starts, start_ms, "right")]) :] for s in spans
@@ -102,9 +107,9 @@ class SliceBuffer:
         return (block for block in cut if block.height)
 
     def take_some(self, start_ms: int) -> list[pl.DataFrame]:
-        """Remove the lines of the slices whose turn it is, of those that start after ``start_ms``.
+        """Remove and return the lines of some time slices that start after ``start_ms``, in turn.
 
-        They are a share of all slices, such that the buffer holds no more than before the last
+        The share of time slices taken is such that the buffer holds no more than before the last
         block was added.
         """
         self.drop_until(start_ms)
@@ -122,17 +127,17 @@ class SliceBuffer:
         return [taken for taken, _ in parted if taken.height]
 
     def drop_until(self, start_ms: int) -> None:
-        """Drop the blocks all of whose slices start up to ``start_ms``."""
+        """Drop the blocks whose last time slice starts at or before ``start_ms``."""
         self._spans = [span for span in self._spans if span.starts[-1] > start_ms]
 
     def sizes_bytes(self, begin_ms: Numbers, end_ms: Numbers) -> Numbers:
-        """Return about how many bytes the lines of slices within each window have."""
+        """Return the approximate size of the lines within each window, bytes."""
         sizes = np.zeros(end_ms.size, np.int64)
         for span in self._spans:
             sizes += span.size_bytes(begin_ms, end_ms)
         return sizes
 
     def within(self, begin_ms: Numbers, end_ms: Numbers) -> list[pl.DataFrame]:
-        """Return the lines of slices within each window, with its END."""
+        """Return the lines within each window, with its END."""
         found = (span.within(begin_ms, end_ms) for span in self._spans)
         return [lines for lines in found if lines.height]

@@ -1,9 +1,12 @@
-"""Keyed state of windows: runs of partial aggregates, held per slice of time.
+"""Keyed state of aligned windows: blocks of partial aggregates by time slice.
 
-A block is a frame of partials of one slice: the key columns, ROWS and the aggregates' parts; blocks
-of rows that were behind have PASSED and CLOSED too (see ``windowed``).  There is no Python object
-per key or per row: adding a segment appends one block to each slice it met.  A segment that met
-many slices is kept whole at first (``slice_buffer``), and cut up together with others.
+See docs/semantics.md, "Windows"; operator.py explains time slices.  A *block* is a frame of the
+partials of one time slice: the key columns, ROWS and the columns of the aggregates.  Blocks of rows
+behind also have PASSED and CLOSED.
+
+There is no Python object per key or per row.  A segment appends one block to each time slice of its
+rows.  A segment with rows in many time slices is kept whole at first (slice_buffer.py), and divided
+later together with others.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -29,28 +32,32 @@ PASSED = "@passed"  # last window end at or before W; NEVER_MS: W overtook none 
 CLOSED = "@closed"  # last window end at or before W - allowed lateness; NEVER_MS: none
 
 BLOCKS = "blocks"
-"""Name of the only frame in the state's changes."""
+"""Name of the only frame in the state's changes; changelogs store it.
+
+The frame has SLICE, PASSED and CLOSED (Int64, ms), the key columns, and the partials of the
+aggregates with ROWS.
+"""
 
 _MANY = 32
-"""Blocks in a row that are merged into fewer, so that their number stays bounded."""
+"""Blocks of a time slice that are merged into fewer, so that their number stays bounded."""
 
 _FEW = 8
-"""Slices of a segment that are kept apart at once; if it met more, it waits in a buffer."""
+"""A segment with rows in more time slices than this goes to the buffer first."""
 
 _PORTION_BYTES = 32 * 2**20
-"""About how much of blocks is laid out at once, unless a single window has more."""
+"""Approximate size of the blocks read at once; a single window may have more."""
 
 
 @dataclass(slots=True)
-class Slice:
-    """The blocks of one slice, oldest first."""
+class TimeSlice:
+    """The blocks of one time slice, oldest first."""
 
     ahead: list[Block] = field(default_factory=list)
     behind: list[Block] = field(default_factory=list)
 
 
 class WindowState:
-    """Blocks by slice, and what changed since it was last asked."""
+    """Blocks by time slice, and the changes since the last call of ``changes``."""
 
     def __init__(
         self,
@@ -66,7 +73,7 @@ class WindowState:
         self.key = key
         self.allowed_lateness_ms = allowed_lateness_ms
         self._store = store
-        self._slices: dict[int, Slice] = {}
+        self._slices: dict[int, TimeSlice] = {}
         self._starts: list[int] = []
         self._ahead, self._behind = SliceBuffer(), SliceBuffer()
         self._added: list[pl.DataFrame] = []
@@ -75,14 +82,14 @@ class WindowState:
         self._last_purged = self._closed_ms = NEVER_MS
 
     def add_ahead(self, blocks: pl.DataFrame) -> None:
-        """Add partials of rows that are on time for all their windows, by SLICE and key."""
+        """Add partials, by SLICE and key, of rows that are on time for all their windows."""
         self._added.append(blocks)
         self._keep_ahead(blocks)
 
     def add_behind(self, blocks: pl.DataFrame) -> None:
-        """Add partials of rows behind some window, by SLICE, key, PASSED, CLOSED, maybe SEGMENT.
+        """Add partials of rows behind, by SLICE, key, PASSED, CLOSED and in a batch SEGMENT.
 
-        Until they are ``settled``, no window shows them.
+        No window shows them until the next ``settle``.
         """
         self._touched.append(blocks)
         if SEGMENT in blocks.columns:
@@ -95,11 +102,11 @@ class WindowState:
 
     @property
     def touched(self) -> list[pl.DataFrame]:
-        """Return partials of what was behind since the last publication, as they were added."""
+        """Return the partials of rows behind that were added since the last publication."""
         return self._touched
 
     def settle(self) -> None:
-        """End a publication: what was behind becomes part of its windows."""
+        """End a publication: the new rows behind become part of their windows."""
         for blocks in self._unsettled:
             self._keep_behind(blocks)
         self._touched, self._unsettled = [], []
@@ -116,10 +123,10 @@ class WindowState:
         return due
 
     def portions(self, ends: list[int], times: Numbers | int = 1) -> list[list[int]]:
-        """Split windows, by their ends in order, such that the blocks of each portion are few.
+        """Split windows, by their sorted ends, into portions of about _PORTION_BYTES.
 
-        A block is laid out for every window that it is in: where windows overlap and many are due,
-        that is many times the state.  ``times``: how often it is for each window.
+        A block is read once for every window that it is in.  If windows overlap and many are due,
+        the copies are many times the size of the state.  ``times``: how often each window is read.
         """
         if len(ends) < 2:
             return [ends] if ends else []
@@ -129,7 +136,7 @@ class WindowState:
         return [ends[low:high] for low, high in pairwise(bounds)]
 
     def _sizes_bytes(self, end_of: Numbers) -> Numbers:
-        """Return about how many bytes the blocks of windows have, by their ends in order."""
+        """Return the approximate size of the blocks of windows, by their sorted ends, bytes."""
         start_of = self.windows.start_of(end_of)
         low = bisect_left(self._starts, int(start_of.min()))
         starts = self._starts[low : bisect_left(self._starts, int(end_of[-1]))]
@@ -163,7 +170,7 @@ class WindowState:
         return [*ahead, *(unmarked(block.filter(behind)) for block in marked)]
 
     def _of_windows(
-        self, ends: list[int], blocks_of: Callable[[Slice], list[Block]], buffer: SliceBuffer
+        self, ends: list[int], blocks_of: Callable[[TimeSlice], list[Block]], buffer: SliceBuffer
     ) -> list[pl.DataFrame]:
         """Return blocks of windows as frames with an END column."""
         blocks: list[pl.DataFrame] = []
@@ -192,10 +199,10 @@ class WindowState:
         self,
         blocks: pl.DataFrame,
         buffer: SliceBuffer,
-        kept_in: Callable[[Slice], list[Block]],
+        kept_in: Callable[[TimeSlice], list[Block]],
         by: tuple[str, ...],
     ) -> None:
-        """Add blocks to their slices, or to the buffer; some of that once it is full."""
+        """Add blocks to their time slices, or to the buffer; move part of a full buffer."""
         if blocks[SLICE].n_unique() > _FEW:
             starts = buffer.add(blocks)
             for start in starts[starts > self._last_purged].tolist():
@@ -208,7 +215,7 @@ class WindowState:
     def _append(
         self, kept: list[Block], start: int, block: pl.DataFrame, by: tuple[str, ...]
     ) -> None:
-        """Add a block to those of a slice, and merge them as they become many."""
+        """Add a block to those of a time slice; merge blocks so that they stay few."""
 
         def stored(block: pl.DataFrame) -> Block:
             return self._store.put(start + self.windows.longest_ms, block)
@@ -220,20 +227,20 @@ class WindowState:
         parts = blocks.partition_by(SLICE, as_dict=True, include_key=False)
         return ((start, part) for (start,), part in parts.items())
 
-    def _slice(self, start: int) -> Slice:
+    def _slice(self, start: int) -> TimeSlice:
         found = self._slices.get(start)
         if found is None:
-            found = self._slices[start] = Slice()
+            found = self._slices[start] = TimeSlice()
             insort(self._starts, start)
         return found
 
     def changes(self) -> Changes:
-        """Return the blocks added since the last call, less those purged meanwhile.
+        """Return the blocks added since the last call, without those purged since.
 
-        Merging blocks changes nothing.
+        Merging blocks is no change.
         """
         added, self._added = self._added, []
-        # Under lag most windows open and close between two calls: then this saves most bytes.
+        # Under lag most windows open and close between two calls: this saves most bytes.
         kept = [block.filter(pl.col(SLICE) > self._last_purged) for block in added]
         return self._framed([block for block in kept if not block.is_empty()])
 
@@ -254,7 +261,7 @@ class WindowState:
         return chain.from_iterable([buffer.after(self._last_purged) for buffer in buffers])
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         parts = self._slices.values()
         waiting_bytes = sum(int(block.estimated_size()) for block in self._waiting())
         held = (block for part in parts for block in (*part.ahead, *part.behind))
@@ -269,14 +276,14 @@ class WindowState:
         }
 
     def open_windows(self) -> int:
-        """Count the windows that hold a row and may get more."""
+        """Return the number of windows that hold a row and accept more."""
         starts = np.array(self._starts, np.int64)
         ends = self.windows.ends_of(starts)
         holds = (ends > starts[:, None]) & (ends > self._closed_ms)
         return int(np.unique(ends[holds]).size)
 
     def apply(self, changes: Changes) -> None:
-        """Add blocks; those that are already past their time stay invisible."""
+        """Add blocks; no window shows those that purging would drop."""
         blocks = changes.get(BLOCKS)
         if blocks is None:
             return
@@ -285,7 +292,7 @@ class WindowState:
         self._keep_behind(blocks.filter(~ahead))
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the slices whose last window no row can reach any more."""
+        """Drop the time slices whose last window no row can reach."""
         starts = np.array(self._starts, np.int64)
         self._closed_ms = max(self._closed_ms, clock_ms - self.allowed_lateness_ms)
         gone = self.windows.last_end(starts) <= clock_ms - self.allowed_lateness_ms
@@ -300,13 +307,15 @@ class WindowState:
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
-        assert self._starts == sorted(self._slices), "slices and their order differ"
+        assert self._starts == sorted(self._slices), "time slices and their order differ"
         waiting = {start for block in self._waiting() for start in block[SLICE].unique()}
-        assert waiting <= self._slices.keys(), "slices that wait are not known"
+        assert waiting <= self._slices.keys(), "time slices that wait are not known"
         for start, part in self._slices.items():
-            assert part.ahead or part.behind or start in waiting, f"slice {start} is empty"
+            assert part.ahead or part.behind or start in waiting, f"time slice {start} is empty"
             for block in frames_of(part.behind):
-                assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
+                assert (block[CLOSED] <= block[PASSED]).all(), (
+                    f"time slice {start}: closed not passed"
+                )
 
 
 def unmarked(block: pl.DataFrame) -> pl.DataFrame:

@@ -1,5 +1,5 @@
-"""Windows in order of arrival and rolling aggregates: functions of the log, where no row is late.
+"""Windows in order of arrival and rolling aggregates: functions of the log, without late rows.
 
 May import: core.operators and everything below.
-Start with: operator.py; body.py has what the discarding form shares with it.
+Start with: operator.py; discarding.py has discarding panes, body.py the common part.
 """

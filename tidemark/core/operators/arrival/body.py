@@ -1,6 +1,8 @@
-"""What operators on windows in order of arrival have in common; ``arrival`` and its siblings fold.
+"""The common part of operators on windows in order of arrival.
 
-Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
+See docs/semantics.md, "Windows in order of arrival".  The rows of a key are split into *runs* of
+consecutive rows (core/windows/arrival.py).  Windows close by rows, never by the clock.  So folding
+makes the panes, and publishing only returns them.
 """
 
 from abc import abstractmethod
@@ -24,11 +26,11 @@ from tidemark.core.windows.trigger import Every, EveryProcessingTime
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
-    """Rows of a segment by key, cut into slices, with the lines of their keys that were stored.
+class FoldInput:
+    """Rows of a segment by key, their runs, and the stored lines of their keys.
 
-    ``keys`` and ``hashes``: of the different keys; ``order``: of the sorted rows, their places in
-    the segment; ``key_of_line``: of each stored line, the place of its key.
+    ``keys`` and ``hashes``: of the distinct keys.  ``order``: the place in the segment of each row
+    of ``by_key``.  ``key_of_line``: the place of the key of each stored line.
     """
 
     keys: pl.DataFrame
@@ -36,15 +38,15 @@ class Folding:
     order: Numbers
     stored: Lines | None
     key_of_line: Numbers
-    arrived: RowsByKey
-    cut: RunAssignment
+    by_key: RowsByKey
+    assignment: RunAssignment
 
 
 @dataclass(frozen=True)
 class ArrivalBody(WindowBody):
     """Aggregate each key's rows in windows by their order in the log.
 
-    ``every``: when windows are published that have not closed.
+    ``every``: when open windows are published; None: never.
     """
 
     windows: ArrivalWindowKind
@@ -56,19 +58,19 @@ class ArrivalBody(WindowBody):
     @property
     @abstractmethod
     def facts(self) -> np.dtype[np.void]:
-        """Type of what a line of state holds besides key and partials."""
+        """The type of the facts of a stored line, which come after its key and partials."""
 
     @abstractmethod
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
-        """Return of each key the slice that is open, as its stored lines tell; zeros of none."""
+        """Return the facts of each key's open run from its stored lines; zeros for a new key."""
 
     @abstractmethod
-    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
-        """Return the lines to be kept of the keys that have rows, and the panes they bring."""
+    def folded(self, fold_input: FoldInput) -> tuple[Lines, pl.DataFrame]:
+        """Return the lines to store for the keys that have rows, and the panes of the rows."""
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """The ports of panes and late rows; nothing bounds how old a pane is."""
+        """The ports of panes and late rows; nothing bounds the age of a pane."""
         discards = self.discards
         return window_ports(
             self.key, self.columns, self.aggregation.types, numbered=True, discarding=discards
@@ -76,11 +78,11 @@ class ArrivalBody(WindowBody):
 
     @property
     def discards(self) -> bool:
-        """Whether a pane holds only what none before has shown."""
+        """Whether a pane holds only rows that no earlier pane of its window has shown."""
         return False
 
     def open(self, store: BlockStore = IN_MEMORY) -> ArrivalState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return ArrivalState(self.key, self.facts, store)
 
     def fold(self, rows: pl.DataFrame, state: ArrivalState) -> pl.DataFrame:
@@ -97,16 +99,18 @@ class ArrivalBody(WindowBody):
         key = key_of_row[order]
         first = np.searchsorted(key, np.arange(keys.height))
         heads = self.heads(keys.height, stored, key_of_line)
-        arrived = RowsByKey(lines_at(rows, order), key, first, heads)
-        cut = self.windows.cut(arrived)
-        lines, panes = self.folded(Folding(keys, hashes, order, stored, key_of_line, arrived, cut))
+        by_key = RowsByKey(lines_at(rows, order), key, first, heads)
+        assignment = self.windows.assign_runs(by_key)
+        lines, panes = self.folded(
+            FoldInput(keys, hashes, order, stored, key_of_line, by_key, assignment)
+        )
         if isinstance(self.every, EveryProcessingTime):
             lines.facts[RECORDED] = state.now_ms
         state.put(lines)
         state.add_panes(panes)
 
     def publish(self, state: ArrivalState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return the panes that the rows brought, in order of those rows, then of windows."""
+        """Return the panes that rows fired, in order of those rows, then of windows."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
         panes = state.take_panes()
         if panes:
@@ -115,18 +119,18 @@ class ArrivalBody(WindowBody):
         return pl.DataFrame(schema=schema)
 
     def closed(self, complete: Numbers) -> Numbers:
-        """Count the windows that are closed where so many slices are complete."""
+        """Return the number of closed windows for each number of complete runs."""
         closed = (complete - self.windows.runs) // self.windows.step + 1
         return np.maximum(closed, 0)
 
 
-def last_rows(arrived: RowsByKey) -> Numbers:
-    """Return of each key the place of its last row."""
-    return np.append(arrived.first[1:], arrived.key.size) - 1
+def last_rows(by_key: RowsByKey) -> Numbers:
+    """Return the place of each key's last row."""
+    return np.append(by_key.first[1:], by_key.key.size) - 1
 
 
-def complete_slices(arrived: RowsByKey, cut: RunAssignment) -> Numbers:
-    """Count of each key the slices that are complete."""
-    last = last_rows(arrived)
-    complete: Numbers = cut.number[last] + cut.completes[last]
+def complete_runs(by_key: RowsByKey, assignment: RunAssignment) -> Numbers:
+    """Return the number of complete runs of each key."""
+    last = last_rows(by_key)
+    complete: Numbers = assignment.number[last] + assignment.completes[last]
     return complete

@@ -1,12 +1,13 @@
-"""Windows in order of arrival whose panes hold only what none before has shown.
+"""Windows in order of arrival with discarding panes: each pane holds only unshown rows.
 
-See docs/semantics.md, "Windows in order of arrival" and "Discarding".  State is one line of each
-open window of a key: its number of rows, the times that they span, and partials of those that no
-pane has shown.  A row is counted in each window that it is in.
+See docs/semantics.md, "Windows in order of arrival" and "Discarding".  State is one line for each
+open window of a key: the number of its rows, the range of their event times, and the partials of
+the rows that no pane has shown.
 
-Counts of a key and window lie in order of arrival behind the window's stored line.  Those up to and
-including one that fires make a *block*, which is a pane; what follows the last one is kept or, of
-a window that closes, is its last pane.  So the work is in columns however many panes there are.
+Theory of operation.  A *count* is a row in one of its windows.  The counts of a key and window are
+in order of arrival, after the window's stored line.  A *block* ends with each count that fires, and
+each block is a pane.  The counts after the last firing one are the last pane of a window that
+closes.  Otherwise they are stored.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
-from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_slices
+from tidemark.core.operators.arrival.body import ArrivalBody, FoldInput, complete_runs
 from tidemark.core.operators.arrival.state import COUNT, RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import (
@@ -40,7 +41,7 @@ from tidemark.core.windows.pane import EARLY, ON_TIME, WINDOW, pane_frame, timin
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, EveryRows
 
 LOWEST, HIGHEST = "@lowest", "@highest"
-"""Facts of a window: the event times of its rows, ms; FOREVER_MS and NEVER_MS of none."""
+"""Facts of a window, Int64 ms: the range of event times; FOREVER_MS and NEVER_MS without rows."""
 
 _BLOCK = "@block"
 _NONE = -1
@@ -50,9 +51,9 @@ _NONE = -1
 class _Counts:
     """Stored lines and rows in order of key, window and arrival.
 
-    ``row``: the place of the row among the sorted ones; that of a line is just before the first row
-    of its key.  ``line``: the place of the stored line, _NONE for a row.  ``count``, ``lowest`` and
-    ``highest``: of the rows of the window so far.
+    ``row``: the place of the row among the sorted rows.  For a stored line it is the place before
+    the first row of its key.  ``line``: the place of the stored line, or _NONE for a row.
+    ``count``, ``lowest`` and ``highest``: number and event times of the window's rows so far.
     """
 
     key: Numbers
@@ -67,13 +68,13 @@ class _Counts:
         return _Counts(*(getattr(self, name)[index] for name in self.__slots__))
 
     def begins(self) -> Mask:
-        """Mark the first of each key and window."""
+        """Mark the first count of each key and window."""
         begins = np.ones(self.key.size, np.bool_)
         begins[1:] = (np.diff(self.key) != 0) | (np.diff(self.window) != 0)
         return begins
 
     def running(self) -> "_Counts":
-        """Add up counts and times in each key and window."""
+        """Return running totals of rows and event times in each key and window."""
         group = group_numbers(self.begins())
         total = np.add.accumulate(self.count)
         before = (total - self.count)[np.searchsorted(group, group)]
@@ -86,10 +87,11 @@ class _Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
-    """Which counts fire, which are the last of windows that close, and what panes then hold.
+class _Blocks:
+    """Counts divided into blocks.
 
-    ``block``: of each count; ``partials``: of the blocks that have rows.
+    ``fires``: the counts that fire.  ``closes``: the last counts of windows that close.  ``block``:
+    the block of each count.  ``partials``: those of the blocks that have rows.
     """
 
     counts: _Counts
@@ -99,11 +101,11 @@ class _Shared:
     partials: pl.DataFrame
 
     def up_to(self, at: Numbers) -> pl.DataFrame:
-        """Return partials of the blocks of some counts, which fire."""
+        """Return partials of the blocks that end with the counts at ``at``, which fire."""
         return self._held(self.block[at])
 
     def behind(self, at: Numbers) -> pl.DataFrame:
-        """Return partials of what no pane has shown once some counts, the last of theirs, came."""
+        """Return partials of the rows left unshown after the last counts ``at`` of windows."""
         return self._held(np.where(self.fires[at], _NONE, self.block[at]))
 
     def _held(self, block: Numbers) -> pl.DataFrame:
@@ -114,25 +116,25 @@ class _Shared:
 
 @dataclass(frozen=True)
 class DiscardingArrival(ArrivalBody):
-    """Panes of the rows since the pane before, ``every`` so often and when a window closes.
+    """Publish the rows since the last pane, by the trigger ``every`` and when a window closes.
 
-    The work of a row grows with the windows that it is in.
+    The work of a row grows with the number of its windows.
     """
 
     @cached_property
     def facts(self) -> np.dtype[np.void]:
-        """Type of what is stored of a window; NUMBER is the window's."""
+        """The type of the facts of a window; NUMBER is the number of the window."""
         recorded = [RECORDED] if isinstance(self.every, EveryProcessingTime) else []
         own = [(name, np.int64) for name in (COUNT, LOWEST, HIGHEST, *recorded)]
         return np.dtype([*self.windows.facts.descr, *own])
 
     @property
     def discards(self) -> bool:
-        """Whether a pane holds only what none before has shown: always."""
+        """Whether a pane holds only rows that no earlier pane has shown: always."""
         return True
 
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
-        """Publish what was recorded before this interval of processing time and not shown yet."""
+        """Fire panes of unshown rows that were recorded before this processing time interval."""
         if not isinstance(self.every, EveryProcessingTime):
             return
         lines, _ = state.record(now_ms, self.every.interval_ms)
@@ -151,18 +153,18 @@ class DiscardingArrival(ArrivalBody):
             facts[COUNT], facts[LOWEST], facts[HIGHEST] = 0, FOREVER_MS, NEVER_MS
         state.put(Lines(lines.keys, lines.hashes, facts, pl.DataFrame({ROWS: facts[ROWS]})))
 
-    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
-        """Add rows to their windows and make the panes that they bring."""
-        keys, arrived, cut = folding.keys, folding.arrived, folding.cut
-        closed = self.closed(complete_slices(arrived, cut))
-        counts = self._counts(arrived, cut, folding.stored, folding.key_of_line)
-        shared = self._share(counts, closed, arrived, folding.stored)
-        panes = self._published(keys, shared, folding.order)
-        place, facts, partials = self._kept(shared, cut.heads, closed)
-        return Lines(keys[place], folding.hashes[place], facts, partials), panes
+    def folded(self, fold_input: FoldInput) -> tuple[Lines, pl.DataFrame]:
+        """Add rows to their windows; return the lines to store and the panes that rows fire."""
+        keys, by_key, assignment = fold_input.keys, fold_input.by_key, fold_input.assignment
+        closed = self.closed(complete_runs(by_key, assignment))
+        counts = self._counts(by_key, assignment, fold_input.stored, fold_input.key_of_line)
+        shared = self._share(counts, closed, by_key, fold_input.stored)
+        panes = self._published(keys, shared, fold_input.order)
+        place, facts, partials = self._kept(shared, assignment.heads, closed)
+        return Lines(keys[place], fold_input.hashes[place], facts, partials), panes
 
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
-        """Return of each key the slice that was open, as its newest window tells."""
+        """Return the facts of each key's open run, from its newest window."""
         heads = np.zeros(keys, self.windows.facts)
         if stored is None:
             return heads
@@ -174,30 +176,34 @@ class DiscardingArrival(ArrivalBody):
         return heads
 
     def _counts(
-        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
+        self,
+        by_key: RowsByKey,
+        assignment: RunAssignment,
+        stored: Lines | None,
+        key_of_line: Numbers,
     ) -> _Counts:
-        """Put each row into its windows, behind what is stored of them."""
-        low = self.closed(cut.number)
-        many = cut.number // self.windows.step + 1 - low
+        """Return a count for each row and window, after the stored line of the window."""
+        low = self.closed(assignment.number)
+        many = assignment.number // self.windows.step + 1 - low
         row = np.repeat(np.arange(many.size), many)
-        times = arrived.rows[EVENT_TIME].to_numpy()[row]
+        times = by_key.rows[EVENT_TIME].to_numpy()[row]
         parts: list[tuple[Numbers, ...]] = [
-            (arrived.key[row], ranges(low, many), row, np.full(row.size, _NONE),
+            (by_key.key[row], ranges(low, many), row, np.full(row.size, _NONE),
              np.ones(row.size, np.int64), times, times)
         ]  # fmt: skip
         if stored is not None:
             facts, line = stored.facts, np.arange(key_of_line.size)
             known = (facts[name] for name in (COUNT, LOWEST, HIGHEST))
-            before = arrived.first[key_of_line] - 1
+            before = by_key.first[key_of_line] - 1
             parts.append((key_of_line, facts[NUMBER], before, line, *known))
         every = _Counts(*map(np.concatenate, zip(*parts, strict=True)))
         sorted_ = every.at(np.lexsort((every.row, every.window, every.key)))
         return sorted_.running()
 
     def _share(
-        self, counts: _Counts, closed: Numbers, arrived: RowsByKey, stored: Lines | None
-    ) -> _Shared:
-        """Decide which counts make panes, and share rows out among those."""
+        self, counts: _Counts, closed: Numbers, by_key: RowsByKey, stored: Lines | None
+    ) -> _Blocks:
+        """Decide which counts fire, and divide rows into blocks."""
         begins = counts.begins()
         closes = np.append(begins[1:], True) & (counts.window < closed[counts.key])
         fires = self._firing(counts, begins)
@@ -206,13 +212,13 @@ class DiscardingArrival(ArrivalBody):
         after = np.append(False, fires[:-1])
         block = group_numbers(begins | after)
         is_row = counts.line == _NONE
-        of_rows = arrived.rows[counts.row[is_row]].hstack([pl.Series(_BLOCK, block[is_row])])
-        return _Shared(counts, fires, closes, block, self._partials(of_rows, counts, block, stored))
+        of_rows = by_key.rows[counts.row[is_row]].hstack([pl.Series(_BLOCK, block[is_row])])
+        return _Blocks(counts, fires, closes, block, self._partials(of_rows, counts, block, stored))
 
     def _partials(
         self, rows: pl.DataFrame, counts: _Counts, block: Numbers, stored: Lines | None
     ) -> pl.DataFrame:
-        """Return what blocks hold: rows, and what was stored of them."""
+        """Return the partials of blocks, from rows and from stored lines."""
         others = []
         if stored is not None:
             at = np.flatnonzero(counts.line != _NONE)
@@ -222,7 +228,7 @@ class DiscardingArrival(ArrivalBody):
         return self.aggregation.partials(rows, (_BLOCK,), others)
 
     def _firing(self, counts: _Counts, begins: Mask) -> Mask:
-        """Return which counts fire; a first row steps into no later interval of time."""
+        """Mark the counts that fire; the first row of a window fires no pane by event time."""
         is_row = counts.line == _NONE
         if isinstance(self.every, EveryRows):
             every_row: Mask = is_row & (counts.count % self.every.rows == 0)
@@ -234,8 +240,8 @@ class DiscardingArrival(ArrivalBody):
         later: Mask = is_row & (before > NEVER_MS) & (counts.highest // step > before // step)
         return later
 
-    def _published(self, keys: pl.DataFrame, shared: _Shared, order: Numbers) -> pl.DataFrame:
-        """Return the panes, in order of the rows that publish them, then of windows."""
+    def _published(self, keys: pl.DataFrame, shared: _Blocks, order: Numbers) -> pl.DataFrame:
+        """Return panes in order of the rows that publish them, then of windows."""
         fired, closed = np.flatnonzero(shared.fires), np.flatnonzero(shared.closes)
         at = np.concatenate([fired, closed])
         done = np.arange(at.size) >= fired.size
@@ -259,11 +265,11 @@ class DiscardingArrival(ArrivalBody):
         return panes.hstack(self.aggregation.values(self.aggregation.with_empty_groups(held)))
 
     def _kept(
-        self, shared: _Shared, heads: Facts, closed: Numbers
+        self, shared: _Blocks, heads: Facts, closed: Numbers
     ) -> tuple[Numbers, Facts, pl.DataFrame]:
-        """Return the open windows; of a key that has none, the next one, without rows.
+        """Return the open windows, or for a key without any, its next window without rows.
 
-        That is, of each line, the place of its key, facts and partials, in order.
+        Returns the place of the key, the facts and the partials of each line, in order.
         """
         last = np.append(shared.counts.begins()[1:], True)
         at = np.flatnonzero(last & ~shared.closes)

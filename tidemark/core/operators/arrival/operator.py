@@ -1,11 +1,14 @@
-"""Windows in order of arrival and rolling aggregates: functions of the log, where no row is late.
+"""Windows in order of arrival and rolling aggregates: functions of the log, without late rows.
 
-See docs/semantics.md, "Windows in order of arrival".  A segment's rows are sorted by key, cut into
-slices (``arrival_window``) and merged with the stored slices of their keys (``arrival_state``).
-Windows close by rows, never by the clock, so panes come of folding; publishing hands them on.
+See docs/semantics.md, "Windows in order of arrival".
 
-Each line of partials is a slice, or a piece of one that ends with a row that publishes.  Panes
-before a window closes are prefixes of its lines, complete windows are stretches of slices.
+1. A segment's rows are sorted by key and split into *runs* (core/windows/arrival.py).
+2. Runs are split into *pieces*: a piece ends with its run or with a row that publishes.  Each piece
+   becomes one line of partials.  The stored runs of the keys (state.py) are pieces, too.
+3. The pane of an open window is a prefix of its pieces.  A closed window is a range of whole runs.
+
+Windows close by rows, never by the clock.  So folding makes the panes, and publishing only returns
+them.
 """
 
 from collections.abc import Sequence
@@ -17,7 +20,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.aggregates.basic import Max, Min
-from tidemark.core.operators.arrival.body import ArrivalBody, Folding, complete_slices, last_rows
+from tidemark.core.operators.arrival.body import ArrivalBody, FoldInput, complete_runs, last_rows
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
 from tidemark.core.state.blocks import lines_at, stacked
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, ranges
@@ -40,10 +43,10 @@ _FIRST, _LAST = "@first", "@last"  # aggregates: event times of the rows
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Partials in order of key, slice and arrival.
+    """Partials of pieces, in order of key, run and arrival.
 
-    ``last``: the place of the last row among the sorted ones; that of a stored slice is just before
-    the first row of its key.
+    ``number``: the number of the run, or of the window.  ``last``: the place of the piece's last
+    row among the sorted rows.  For a stored run it is the place before the first row of its key.
     """
 
     key: Numbers
@@ -61,10 +64,11 @@ class _Pieces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
-    """Panes in the making: of which key and window, by which sorted row, and whether it closed.
+class _DuePanes:
+    """Panes to publish.
 
-    ``line``: place among the partials.
+    ``row``: the place, among the sorted rows, of the row that publishes the pane.  ``closed``:
+    whether the window is closed.  ``line``: the place of the pane's line in ``partials``.
     """
 
     key: Numbers
@@ -79,13 +83,13 @@ class _Due:
 class ArrivalAggregate(ArrivalBody):
     """Aggregate each key's rows in windows by their order in the log.
 
-    State is a key's slices of open windows, and one line for a key without any: it is bounded by
-    the keys ever seen (times the slices of a window), and no time takes it away.
+    State is the runs of a key's open windows, or one line for a key without any.  So it is bounded
+    by the keys ever seen, times the runs of a window.  No passing of time removes any.
     """
 
     @cached_property
     def _timed(self) -> Aggregation:
-        """The aggregates, and the event times that a pane spans."""
+        """The aggregates, with the lowest and the highest event time of a pane."""
         return Aggregation(
             {**self.aggregation.aggregates, _FIRST: Min(EVENT_TIME), _LAST: Max(EVENT_TIME)},
             {**self.aggregation.columns, EVENT_TIME: pl.Int64()},
@@ -93,26 +97,26 @@ class ArrivalAggregate(ArrivalBody):
 
     @cached_property
     def facts(self) -> np.dtype[np.void]:
-        """Type of what is stored of a slice; with processing time also when it was recorded."""
+        """The type of the facts of a run; with a trigger by processing time also RECORDED."""
         recorded = [(RECORDED, np.int64)] if isinstance(self.every, EveryProcessingTime) else []
         return np.dtype([*self.windows.facts.descr, *recorded])
 
     @property
     def can_batch(self) -> bool:
-        """Whether many segments can be taken as one: not where processing time publishes."""
+        """Whether segments can be batched: not with a trigger by processing time."""
         return not isinstance(self.every, EveryProcessingTime)
 
     def publish_each(
         self, state: ArrivalState, before_ms: int, clock_ms: Sequence[int]
     ) -> pl.DataFrame:
-        """Return the panes that rows brought, with the segments of those rows in SEGMENT."""
+        """Return the panes that rows fired, with the segment of each row in SEGMENT."""
         panes = self.publish(state, before_ms, clock_ms[-1])
         if SEGMENT in panes.columns:
             return panes
         return panes.with_columns(pl.lit(0, pl.Int64).alias(SEGMENT))
 
     def record(self, state: ArrivalState, now_ms: int, _clock_ms: int) -> None:
-        """Publish what was recorded before this interval of processing time and not shown yet."""
+        """Fire panes of unshown rows that were recorded before this processing time interval."""
         if not isinstance(self.every, EveryProcessingTime):
             return
         lines, key_of_line = state.record(now_ms, self.every.interval_ms)
@@ -122,10 +126,11 @@ class ArrivalAggregate(ArrivalBody):
             panes = self._panes(lines.keys, due, np.arange(due.row.size))
             state.add_panes(panes.sort(*self.key, WINDOW))
 
-    def _open(self, lines: Lines, key_of_line: Numbers) -> _Due:
-        """Return the open windows of some keys, given all their lines in order.
+    def _open(self, lines: Lines, key_of_line: Numbers) -> _DuePanes:
+        """Return panes of the open windows of keys, from all lines of those keys in order.
 
-        All of a key end with its last row for now, so each is the merged slices from its own on.
+        All open windows of a key end with its last row so far.  So each window is the sum of the
+        runs from its first one on.
         """
         held = np.flatnonzero(lines.facts[ROWS] > 0)[::-1]
         key, number = key_of_line[held], lines.facts[NUMBER][held]
@@ -135,49 +140,55 @@ class ArrivalAggregate(ArrivalBody):
         opens = number >= self.closed(lines.facts[NUMBER])[head] * self.windows.step
         at = np.flatnonzero(opens & (number % self.windows.step == 0))
         row, closed = np.arange(at.size), np.zeros(at.size, np.bool_)
-        return _Due(head[at], number[at] // self.windows.step, row, closed, at, suffixes)
+        return _DuePanes(head[at], number[at] // self.windows.step, row, closed, at, suffixes)
 
     def heads(self, keys: int, stored: Lines | None, key_of_line: Numbers) -> Facts:
-        """Return of each key its last line, the open slice."""
+        """Return the facts of each key's last line, the open run."""
         heads = np.zeros(keys, self.facts)
         if stored is not None:
-            heads[key_of_line] = stored.facts  # of several lines of a key the last one stays
+            heads[key_of_line] = stored.facts  # the last line of a key overwrites the others
         return heads
 
-    def folded(self, folding: Folding) -> tuple[Lines, pl.DataFrame]:
-        """Add rows to their slices and make the panes that they bring."""
-        keys, arrived, cut = folding.keys, folding.arrived, folding.cut
-        pieces = self._pieces(arrived, cut, folding.stored, folding.key_of_line)
-        closed = self.closed(arrived.heads[NUMBER]), self.closed(complete_slices(arrived, cut))
+    def folded(self, fold_input: FoldInput) -> tuple[Lines, pl.DataFrame]:
+        """Add rows to their runs; return the lines to store and the panes that rows fire."""
+        keys, by_key, assignment = fold_input.keys, fold_input.by_key, fold_input.assignment
+        pieces = self._pieces(by_key, assignment, fold_input.stored, fold_input.key_of_line)
+        closed = self.closed(by_key.heads[NUMBER]), self.closed(complete_runs(by_key, assignment))
         if self._by_rows:
             running = self._running(pieces, closed[0])
-            due = self._published(running, arrived, closed[1])
-            slices = self._slices(pieces, running)
+            due = self._published(running, by_key, closed[1])
+            runs = self._runs(pieces, running)
         else:
-            slices = self._merged(pieces)
-            due = self._complete(slices, *closed)
-        kept = self._kept(keys, folding.hashes, slices, cut, arrived, closed[1])
-        panes = self._panes(keys, due, folding.order)
-        if SEGMENT in arrived.rows.columns:
-            segment = arrived.rows[SEGMENT].to_numpy()[due.row]
-            panes = panes.hstack([pl.Series(SEGMENT, np.sort(segment))])  # as rows, so are panes
+            runs = self._merged(pieces)
+            due = self._complete(runs, *closed)
+        kept = self._kept(keys, fold_input.hashes, runs, assignment, by_key, closed[1])
+        panes = self._panes(keys, due, fold_input.order)
+        if SEGMENT in by_key.rows.columns:
+            segment = by_key.rows[SEGMENT].to_numpy()[due.row]
+            panes = panes.hstack(
+                [pl.Series(SEGMENT, np.sort(segment))]
+            )  # panes are in order of their rows
         return kept, panes
 
     def _pieces(
-        self, arrived: RowsByKey, cut: RunAssignment, stored: Lines | None, key_of_line: Numbers
+        self,
+        by_key: RowsByKey,
+        assignment: RunAssignment,
+        stored: Lines | None,
+        key_of_line: Numbers,
     ) -> _Pieces:
-        """Put the stored slices and the pieces of new ones in order."""
-        ends = self._ends(arrived, cut)
-        new = self._new(arrived.rows, ends)
+        """Return the stored runs and the pieces of new rows, in order."""
+        ends = self._ends(by_key, assignment)
+        new = self._new(by_key.rows, ends)
         last = np.flatnonzero(ends)
-        pieces = _Pieces(arrived.key[last], cut.number[last], last, new)
+        pieces = _Pieces(by_key.key[last], assignment.number[last], last, new)
         if stored is None:
             return pieces
         old = np.flatnonzero(stored.facts[ROWS] > 0)
         old_key = key_of_line[old]
         key = np.concatenate([old_key, pieces.key])
         number = np.concatenate([stored.facts[NUMBER][old], pieces.number])
-        last = np.concatenate([arrived.first[old_key] - 1, last])
+        last = np.concatenate([by_key.first[old_key] - 1, last])
         every = _Pieces(key, number, last, stacked([lines_at(stored.partials, old), new]))
         return every.at(np.lexsort((number, key)))
 
@@ -187,10 +198,10 @@ class ArrivalAggregate(ArrivalBody):
         piece = pl.Series(_PIECE, group_numbers(np.concatenate([[True], ends[:-1]])))
         return self._timed.partials(rows.hstack([piece]), (_PIECE,)).sort(_PIECE).drop(_PIECE)
 
-    def _ends(self, arrived: RowsByKey, cut: RunAssignment) -> Mask:
-        """Return the rows after which a piece ends: with its slice, or because it publishes."""
-        ends = np.ones(arrived.key.size, np.bool_)
-        ends[:-1] = (np.diff(arrived.key) != 0) | (np.diff(cut.number) != 0)
+    def _ends(self, by_key: RowsByKey, assignment: RunAssignment) -> Mask:
+        """Mark the rows that end a piece: the last row of a run, or a row that publishes."""
+        ends = np.ones(by_key.key.size, np.bool_)
+        ends[:-1] = (np.diff(by_key.key) != 0) | (np.diff(assignment.number) != 0)
         if not self._by_rows:
             return ends
         if self._every_rows == 1 or self.windows.runs > 1:
@@ -198,29 +209,29 @@ class ArrivalAggregate(ArrivalBody):
         begins = np.concatenate([[True], ends[:-1]])
         place = np.arange(ends.size)
         rows = place - place[begins][group_numbers(begins)] + 1
-        heads = arrived.heads[arrived.key]
-        rows += np.where(cut.number == heads[NUMBER], heads[ROWS], 0)
+        heads = by_key.heads[by_key.key]
+        rows += np.where(assignment.number == heads[NUMBER], heads[ROWS], 0)
         ends |= rows % self._every_rows == 0
         return ends
 
     @property
     def _by_rows(self) -> bool:
-        """Whether windows are published by rows that do not close them."""
+        """Whether rows publish windows without closing them."""
         return isinstance(self.every, EveryRows | EveryEventTime)
 
     @property
     def _every_rows(self) -> int:
-        """After how many rows a window may have to be published."""
+        """The smallest number of rows between two panes of a window."""
         return self.every.rows if isinstance(self.every, EveryRows) else 1
 
-    def _slices(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
-        """Merge the pieces of each slice; where windows are slices, that was done."""
+    def _runs(self, pieces: _Pieces, running: _Pieces) -> _Pieces:
+        """Merge the pieces of each run; if a window is one run, ``running`` has the sums."""
         if self.windows.runs > 1:
             return self._merged(pieces)
         return running.at(np.flatnonzero(_ends(running)))
 
     def _merged(self, pieces: _Pieces) -> _Pieces:
-        """Merge the pieces of each slice."""
+        """Merge the pieces of each run."""
         begins, ends = _begins(pieces), _ends(pieces)
         partials = merge_groups(self._timed, pieces.partials, group_numbers(begins))
         return _Pieces(pieces.key[begins], pieces.number[begins], pieces.last[ends], partials)
@@ -229,15 +240,15 @@ class ArrivalAggregate(ArrivalBody):
         self,
         keys: pl.DataFrame,
         hashes: Hashes,
-        slices: _Pieces,
-        cut: RunAssignment,
-        arrived: RowsByKey,
+        runs: _Pieces,
+        assignment: RunAssignment,
+        by_key: RowsByKey,
         closed: Numbers,
     ) -> Lines:
-        """Return the slices of open windows, and an empty one where the last is complete."""
-        kept = slices.at(np.flatnonzero(slices.number >= (closed * self.windows.step)[slices.key]))
-        complete = complete_slices(arrived, cut)
-        empty = np.flatnonzero(cut.completes[last_rows(arrived)])
+        """Return the runs of open windows, and an empty head for keys with a complete last run."""
+        kept = runs.at(np.flatnonzero(runs.number >= (closed * self.windows.step)[runs.key]))
+        complete = complete_runs(by_key, assignment)
+        empty = np.flatnonzero(assignment.completes[last_rows(by_key)])
         key = np.concatenate([kept.key, empty])
         number = np.concatenate([kept.number, complete[empty]])
         partials = kept.partials
@@ -245,33 +256,36 @@ class ArrivalAggregate(ArrivalBody):
             partials = stacked([partials, pl.DataFrame({ROWS: np.zeros(empty.size, np.int64)})])
         order = np.lexsort((number, key))
         key, partials = key[order], lines_at(partials, order)
-        facts = cut.heads[key]
+        facts = assignment.heads[key]
         facts[NUMBER] = number[order]
         facts[ROWS] = partials[ROWS].to_numpy()
         return Lines(lines_at(keys, key), hashes[key], facts, partials)
 
-    def _complete(self, slices: _Pieces, before: Numbers, after: Numbers) -> _Due:
-        """Return the windows that closed: each a stretch of slices."""
+    def _complete(self, runs: _Pieces, before: Numbers, after: Numbers) -> _DuePanes:
+        """Return panes of the windows that closed; each is a range of runs."""
         count = after - before
         key = np.repeat(np.arange(count.size), count)
         window = ranges(before, count)
-        lines = np.searchsorted(slices.key, np.arange(count.size))
-        begin = lines[key] + window * self.windows.step - slices.number[lines[key]]
-        partials = merged_ranges(self._timed, slices.partials, begin, self.windows.runs)
-        row = slices.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
-        return _Due(key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials)
+        lines = np.searchsorted(runs.key, np.arange(count.size))
+        begin = lines[key] + window * self.windows.step - runs.number[lines[key]]
+        partials = merged_ranges(self._timed, runs.partials, begin, self.windows.runs)
+        row = runs.last[begin + self.windows.runs - 1] + self.windows.closed_by_next
+        return _DuePanes(
+            key, window, row, np.ones(key.size, np.bool_), np.arange(key.size), partials
+        )
 
     def _running(self, pieces: _Pieces, before: Numbers) -> _Pieces:
-        """Return windows as of each piece of theirs, in order of key, window and arrival.
+        """Return each window after each of its pieces, in order of key, window and arrival.
 
-        ``number`` is the window's.  ``before``: of each key, how many were closed.
+        ``number`` in the result is the number of the window.  ``before``: for each key, how many
+        windows were closed before.
         """
         windows = self._in_windows(pieces, before) if self.windows.runs > 1 else pieces
         partials = prefixes(self._timed, windows.partials, group_numbers(_begins(windows)))
         return replace(windows, partials=partials)
 
     def _in_windows(self, pieces: _Pieces, before: Numbers) -> _Pieces:
-        """Repeat each piece for the windows that it is in and that were not closed."""
+        """Repeat each piece for every open window that it is in."""
         step = self.windows.step
         low = np.maximum(self.closed(pieces.number), before[pieces.key])
         count = np.maximum(pieces.number // step + 1 - low, 0)
@@ -280,20 +294,20 @@ class ArrivalAggregate(ArrivalBody):
         order = np.lexsort((piece, window, pieces.key[piece]))
         return replace(pieces.at(piece[order]), number=window[order])
 
-    def _published(self, windows: _Pieces, arrived: RowsByKey, after: Numbers) -> _Due:
-        """Return windows as of every row that publishes them, and those that closed."""
+    def _published(self, windows: _Pieces, by_key: RowsByKey, after: Numbers) -> _DuePanes:
+        """Return panes of windows at every row that publishes them, and of closed windows."""
         key, window, last = windows.key, windows.number, windows.last
         closed = _ends(windows) & (window < after[key])
-        early = self._fires(windows.partials, _begins(windows)) & (last >= arrived.first[key])
+        early = self._fires(windows.partials, _begins(windows)) & (last >= by_key.first[key])
         if not self.windows.closed_by_next:
             early &= ~closed
         at = np.concatenate([np.flatnonzero(early), np.flatnonzero(closed)])
         done = np.arange(at.size) >= np.count_nonzero(early)
         row = last[at] + (done & self.windows.closed_by_next)
-        return _Due(key[at], window[at], row, done, at, windows.partials)
+        return _DuePanes(key[at], window[at], row, done, at, windows.partials)
 
     def _fires(self, windows: pl.DataFrame, begins: Mask) -> Mask:
-        """Return which rows publish windows; those lie together, each as of all its rows."""
+        """Mark the lines that publish; ``windows`` has a line for each piece of each window."""
         if not isinstance(self.every, EveryEventTime):
             every_row: Mask = windows[ROWS].to_numpy() % self._every_rows == 0
             return every_row
@@ -302,7 +316,7 @@ class ArrivalAggregate(ArrivalBody):
         later[1:] = step[1:] > step[:-1]
         return later & ~begins
 
-    def _panes(self, keys: pl.DataFrame, due: _Due, order: Numbers) -> pl.DataFrame:
+    def _panes(self, keys: pl.DataFrame, due: _DuePanes, order: Numbers) -> pl.DataFrame:
         place = np.lexsort((due.window, order[due.row]))
         partials = lines_at(due.partials, due.line[place])
         values = self._timed.values(partials)
@@ -319,12 +333,12 @@ class ArrivalAggregate(ArrivalBody):
 
 
 def _begins(pieces: _Pieces) -> Mask:
-    """Say which pieces are the first of their slice or window."""
+    """Mark the first piece of each run or window."""
     begins = np.ones(pieces.key.size, np.bool_)
     begins[1:] = (np.diff(pieces.key) != 0) | (np.diff(pieces.number) != 0)
     return begins
 
 
 def _ends(pieces: _Pieces) -> Mask:
-    """Say which pieces are the last of their slice or window."""
+    """Mark the last piece of each run or window."""
     return np.append(_begins(pieces)[1:], True)

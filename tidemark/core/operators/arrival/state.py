@@ -1,8 +1,9 @@
-"""Keyed state of windows in order of arrival: the slices that later rows can still be in a pane of.
+"""Keyed state of windows in order of arrival: the runs that can share a pane with later rows.
 
-Each key has one line for every such slice; discarding, for every open window.  The last line of a
-key is its head, the open slice or newest window; it may have no rows yet.  So a key once seen has a
-line for ever: counting goes on where it stopped.
+See docs/semantics.md, "Windows in order of arrival".  Each key has one line for every such run.
+With discarding panes it has one line for every open window instead.  The last line of a key is its
+*head*: the open run or the newest window, possibly without rows.  A key once seen keeps its head
+forever, because the numbers of its later runs continue from it.
 """
 
 from collections.abc import Iterator
@@ -20,24 +21,26 @@ from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.core.windows.arrival import NUMBER
 
 RECORDED = "@recorded"
-"""Fact of a slice: the processing time of rows of its key that no pane shows; FOREVER_MS if none.
-"""
+"""Fact of a run, Int64 ms: the processing time of rows that no pane shows, else FOREVER_MS."""
 
 COUNT = "@count"
-"""Fact of a discarding window: its rows, shown or not; its ROWS are those that no pane has shown.
-"""
+"""Fact of a discarding window: the number of its rows; ROWS counts those that no pane shows."""
 
-SLICES = "slices"
-"""Name of the only frame in the state's changes: all lines of every key that changed."""
+RUNS = "slices"
+"""Name of the only frame in the state's changes: all lines of every changed key.
+
+The frame has the key columns, the facts of a line and the partials of the aggregates.  Changelogs
+store the name, so its value never changes.
+"""
 
 
 class ArrivalState:
-    """Slices of one operator on one log partition."""
+    """The lines of one operator on one log partition."""
 
     def __init__(
         self, key: tuple[str, ...], facts: np.dtype[np.void], store: BlockStore = IN_MEMORY
     ) -> None:
-        """Start empty; ``facts``: type of what is known of a slice; ``store``: where blocks lie."""
+        """Start empty; ``facts``: type of the facts of a line; ``store``: where blocks lie."""
         self.key = key
         self.facts = facts
         self.lines = LineTable(facts, store)
@@ -45,9 +48,9 @@ class ArrivalState:
         self._panes: list[pl.DataFrame] = []
 
     def take(self, keys: pl.DataFrame, hashes: Hashes) -> tuple[Lines | None, Numbers]:
-        """Remove all lines of different keys; return them and of each the place of its key.
+        """Remove all lines of distinct keys; return them and the place of each line's key.
 
-        They come in order of key and number.
+        Lines are in order of key and number.
         """
         found = self.lines.find(keys, hashes)
         if not found.slot.size:
@@ -65,10 +68,10 @@ class ArrivalState:
         self.lines.put(lines, fresh=True)
 
     def record(self, now_ms: int, interval_ms: int) -> tuple[Lines | None, Numbers]:
-        """Take the processing time of a segment; remove the lines of the keys that it shows.
+        """Take the processing time of a segment; remove and return the lines of keys to publish.
 
-        Those have rows that no pane shows, all of them from earlier intervals than this.  They are
-        returned as by ``take``, with nothing left to show.
+        These are keys with rows that no pane shows, all recorded in earlier intervals.  The result
+        is that of ``take``, with RECORDED = FOREVER_MS.
         """
         before_ms, self.now_ms = self.now_ms, now_ms
         none = np.empty(0, np.int64)
@@ -90,38 +93,38 @@ class ArrivalState:
         self._panes.append(panes)
 
     def take_panes(self) -> list[pl.DataFrame]:
-        """Return the panes that rows brought since this was last asked."""
+        """Return, once, the panes that rows fired."""
         panes, self._panes = self._panes, []
         return panes
 
     def changes(self) -> Changes:
         """Return all lines of the keys that changed since the last call."""
         fresh = self.lines.take_fresh()
-        return {SLICES: self.lines.lines(fresh).frame()} if fresh.size else {}
+        return {RUNS: self.lines.lines(fresh).frame()} if fresh.size else {}
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all lines."""
-        return ({SLICES: lines} for lines in self.lines.snapshot())
+        return ({RUNS: lines} for lines in self.lines.snapshot())
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         return self.lines.size_bytes()
 
     def open_windows(self) -> int:
-        """Count the slices."""
+        """Return the number of lines."""
         return self.lines.live
 
     def apply(self, changes: Changes) -> None:
-        """Replace all lines of the keys that a piece has."""
-        if SLICES not in changes:
+        """Replace all lines of the keys in the changes."""
+        if RUNS not in changes:
             return
-        lines = Lines.of_frame(changes[SLICES], self.key, self.facts).in_order()
+        lines = Lines.of_frame(changes[RUNS], self.key, self.facts).in_order()
         keys = lines.keys.unique(maintain_order=True)
         self.take(keys, hashes_of(keys))
         self.lines.put(lines, fresh=False)
 
     def purge(self, _clock_ms: int) -> None:
-        """Do nothing: no row is ever late here, so nothing passes its time."""
+        """Do nothing: no row is late, so every line stays."""
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
@@ -130,7 +133,9 @@ class ArrivalState:
         live = list(self.lines.snapshot())
         if live:
             lines = pl.concat(live, how="diagonal")
-            assert not lines.select(*self.key, NUMBER).is_duplicated().any(), "a slice is twice"
-            open_slices = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
+            assert not lines.select(*self.key, NUMBER).is_duplicated().any(), (
+                "a run is stored twice"
+            )
+            open_runs = lines.filter(pl.col(NUMBER) == pl.col(NUMBER).max().over(self.key))
             empty = lines.filter(pl.col(COUNT if COUNT in lines.columns else ROWS) == 0)
-            assert empty.height <= open_slices.height, "an empty slice is not the open one"
+            assert empty.height <= open_runs.height, "an empty run is not the open one"

@@ -1,15 +1,16 @@
 """Early panes of sessions: published before they close, at exact rows or by processing time.
 
 See docs/semantics.md, "Early panes of sessions".  A row may open a session, extend one or join
-several, and a pane shows the session as that row left it.  What sessions were after each row is
-known at once (``session_history``), and so is which of them are shown (``session_firing``).  Then
-rows belong to *blocks*: each to the first version that is shown, or else is the last, of those that
-it became part of.  A discarding pane holds its block; an accumulating one also those of all panes
-that became part of it, which prefixes along paths add up.
+several.  A pane shows the session as its row left it.
+
+1. Each row makes a *version* of a session (history.py), and some versions fire (firing.py).
+2. Rows belong to *blocks*.  The block of a row is the first version that the row is part of and
+   that fires or is the last of its session.
+3. A discarding pane shows its block.  An accumulating pane also shows the blocks below it, which
+   prefixes along paths through the forest of versions add up.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,19 +18,20 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.firing import BLOCK, ROW
-from tidemark.core.operators.operator import Changes, WindowBody
+from tidemark.core.operators.operator import WindowBody
 from tidemark.core.operators.ports import Port
+from tidemark.core.operators.sessions.early_state import EarlySessionState
 from tidemark.core.operators.sessions.facts import (
     FACTS,
     HIGHEST,
+    PUBLISHED_END,
+    PUBLISHED_ROWS,
     RECORDED,
     SHOWN_EARLY,
-    STANDS,
-    STANDS_END,
 )
 from tidemark.core.operators.sessions.firing import Versions, accumulating, discarding
 from tidemark.core.operators.sessions.fold import NONE
-from tidemark.core.operators.sessions.operator import Met, SessionAggregate, merged_facts
+from tidemark.core.operators.sessions.operator import SessionAggregate, SessionMatch, merged_facts
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
@@ -52,55 +54,12 @@ from tidemark.core.windows.pane import (
 from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
 
 _BEFORE_ROWS = -1
-"""In place of a row's number: fired before the first."""
-
-
-@dataclass
-class EarlySessionState:
-    """Live sessions, and the panes and withdrawals that this segment's rows fired."""
-
-    sessions: SessionState
-    fired: list[pl.DataFrame] = field(default_factory=list)
-    now_ms: int = NEVER_MS  # processing time of the segment
-
-    def take_fired(self) -> list[pl.DataFrame]:
-        """Return the panes that fired, once."""
-        fired, self.fired = self.fired, []
-        return fired
-
-    def changes(self) -> Changes:
-        """Return what changed since the last call."""
-        return self.sessions.changes()
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state."""
-        return self.sessions.snapshot()
-
-    def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
-        return self.sessions.size_bytes()
-
-    def open_windows(self) -> int:
-        """Count the sessions."""
-        return self.sessions.open_windows()
-
-    def apply(self, changes: Changes) -> None:
-        """Add one piece."""
-        self.sessions.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop the sessions that no row can reach any more."""
-        self.sessions.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        assert not self.fired, "panes that fired were not published"
-        self.sessions.validate()
+"""In place of a row's number: the pane fired before the first row."""
 
 
 @dataclass(frozen=True)
 class EarlySessionAggregate(WindowBody):
-    """Sessions of aggregates with panes before their close: ``inner`` has the trigger."""
+    """Aggregate each key's rows in sessions, with early panes by the trigger of ``inner``."""
 
     inner: SessionAggregate
 
@@ -121,11 +80,11 @@ class EarlySessionAggregate(WindowBody):
         return self.inner.outputs
 
     def open(self, store: BlockStore = IN_MEMORY) -> EarlySessionState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return EarlySessionState(self.inner.open(store))
 
     def record(self, state: EarlySessionState, now_ms: int, clock_ms: int) -> None:
-        """Take the processing time of a segment: show what was not, once an interval is over."""
+        """Take the processing time of a segment; in a new interval, fire panes of unshown rows."""
         before_ms, state.now_ms = state.now_ms, now_ms
         if not isinstance(self._every, EveryProcessingTime):
             return
@@ -139,9 +98,9 @@ class EarlySessionAggregate(WindowBody):
             self._show_recorded(found, clock_ms, state)
 
     def _show_recorded(self, found: LineMatches, clock_ms: int, state: EarlySessionState) -> None:
-        """Fire the panes of sessions as they are."""
+        """Fire the panes of sessions as they are before the segment's rows."""
         facts = found.facts.copy()
-        facts[STANDS], facts[STANDS_END] = facts[ROWS], facts[END]
+        facts[PUBLISHED_ROWS], facts[PUBLISHED_END] = facts[ROWS], facts[END]
         facts[SHOWN_EARLY] = self._closes
         was = state.sessions.replace(found, facts)
         held = self.inner.since(was.partials, was.facts)
@@ -155,19 +114,19 @@ class EarlySessionAggregate(WindowBody):
         late = self.inner.too_late(rows)
         kept = rows.filter(pl.Series(~late)) if late.any() else rows
         if not kept.is_empty():
-            met = self.inner.meet(kept, state.sessions, versions=True)
-            if met.merged.first_row.size:
-                self._merge(kept, met, state)
-            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
+            match = self.inner.match(kept, state.sessions, versions=True)
+            if match.merged.first_row.size:
+                self._merge(kept, match, state)
+            late[np.flatnonzero(~late)[match.merged.of_row == NONE]] = True
         return self.inner.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
-    def _merge(self, rows: pl.DataFrame, met: Met, state: EarlySessionState) -> None:
-        """Put the sessions that rows make, and fire the panes of those on the way."""
-        accepted = np.flatnonzero(met.merged.of_row != NONE)
-        taken = met.found.where(met.touched)
+    def _merge(self, rows: pl.DataFrame, match: SessionMatch, state: EarlySessionState) -> None:
+        """Put the sessions that rows make, and fire the panes of their versions."""
+        accepted = np.flatnonzero(match.merged.of_row != NONE)
+        taken = match.found.where(match.touched)
         before = self._taken(taken, state.sessions)
         rows = rows[accepted].hstack([pl.Series(ROW, accepted)])
-        versions = self._versions(rows, met, taken)
+        versions = self._versions(rows, match, taken)
         if self.inner.discarding:
             shown, pane = discarding(versions, self._every), None
         else:
@@ -177,34 +136,34 @@ class EarlySessionAggregate(WindowBody):
         fires = shown[blocks]
         if fires.any():
             self._fire(rows, versions, blocks[fires], held[np.flatnonzero(fires)], state)
-        facts = merged_facts(met, discarding=self.inner.discarding)
+        facts = merged_facts(match, discarding=self.inner.discarding)
         ends = np.flatnonzero(versions.last[blocks])
-        number = met.merged.of_row[accepted[blocks[ends] - versions.stored]]
+        number = match.merged.of_row[accepted[blocks[ends] - versions.stored]]
         ends = ends[np.argsort(number)]
         held, ends = held[ends], blocks[ends]
         if pane is None:
-            facts[STANDS] = facts[ROWS] - np.where(shown[ends], 0, held[ROWS].to_numpy())
+            facts[PUBLISHED_ROWS] = facts[ROWS] - np.where(shown[ends], 0, held[ROWS].to_numpy())
             facts[SHOWN_EARLY] = shown[ends] & self._closes
         else:
-            self._stand(facts, taken.facts, versions, pane[ends])
+            self._set_published(facts, taken.facts, versions, pane[ends])
         self._note(facts, versions.highest_ms[ends], state)
-        state.sessions.put(met.lines(facts, held))
+        state.sessions.put(match.lines(facts, held))
 
     def _taken(self, taken: LineMatches, sessions: SessionState) -> list[pl.DataFrame]:
-        """Take sessions out of the state; return what panes hold of them, by number."""
+        """Take sessions out of the state; return their partials, numbered by BLOCK."""
         if not taken.slot.size:
             return []
         number = pl.Series(BLOCK, np.arange(taken.slot.size))
         return [self.inner.since(sessions.take(taken).hstack([number]), taken.facts)]
 
-    def _versions(self, rows: pl.DataFrame, met: Met, taken: LineMatches) -> Versions:
-        """Return what sessions were after each row; rows that are late made none."""
-        made = np.concatenate([met.touched, met.merged.of_row != NONE])
+    def _versions(self, rows: pl.DataFrame, match: SessionMatch, taken: LineMatches) -> Versions:
+        """Return the versions of the stored sessions and of the rows that are not late."""
+        made = np.concatenate([match.touched, match.merged.of_row != NONE])
         every, number = (
             np.arange(np.count_nonzero(made)),
             np.add.accumulate(made.astype(np.int64)) - 1,
         )
-        into = met.into[made]
+        into = match.into[made]
         above = np.where(into == NONE, every, number[into])
         facts, at_ms = taken.facts, rows[EVENT_TIME].to_numpy()
         highest_ms = np.concatenate([self._highest(facts), at_ms])
@@ -224,13 +183,13 @@ class EarlySessionAggregate(WindowBody):
             end_ms,
             subtree_totals(above, highest_ms, np.maximum),
             counts,
-            np.concatenate([facts[STANDS], counts[facts.size :]]),
-            np.concatenate([facts[STANDS_END], end_ms[facts.size :]]),
+            np.concatenate([facts[PUBLISHED_ROWS], counts[facts.size :]]),
+            np.concatenate([facts[PUBLISHED_END], end_ms[facts.size :]]),
             may_fire,
         )
 
     def _highest(self, facts: Facts) -> Numbers:
-        """Return the highest event times of stored sessions, where something goes by them."""
+        """Return the highest event times of stored sessions, or NEVER_MS if they are not kept."""
         known = HIGHEST in (facts.dtype.names or ())
         return facts[HIGHEST] if known else np.full(facts.size, NEVER_MS)
 
@@ -241,14 +200,17 @@ class EarlySessionAggregate(WindowBody):
         pane: Numbers,
         state: EarlySessionState,
     ) -> None:
-        """Fire the withdrawals of panes whose sessions got another start."""
+        """Fire the withdrawals of panes whose sessions have another start now."""
         at = np.flatnonzero(versions.moved & (pane != NONE))
         if not at.size:
             return
         row = versions.above[at] - versions.stored
         facts = np.zeros(at.size, FACTS)
         facts[START] = versions.start_ms[at]
-        facts[STANDS], facts[STANDS_END] = versions.shows[pane[at]], versions.shown_end_ms[pane[at]]
+        facts[PUBLISHED_ROWS], facts[PUBLISHED_END] = (
+            versions.pane_rows[pane[at]],
+            versions.pane_end_ms[pane[at]],
+        )
         panes = self.inner.retractions(
             rows[row].select(self.inner.key), facts, pl.Schema(self.inner.schema())
         )
@@ -257,7 +219,7 @@ class EarlySessionAggregate(WindowBody):
     def _held(
         self, rows: pl.DataFrame, before: list[pl.DataFrame], versions: Versions, shown: Mask
     ) -> tuple[Numbers, pl.DataFrame]:
-        """Return the versions that are shown or the last, and what a pane of each holds."""
+        """Return the versions that end a block, and the partials that a pane of each shows."""
         ends = shown | versions.last
         block_of = roots(np.where(ends, np.arange(ends.size), versions.above))
         before = [part.with_columns(pl.Series(BLOCK, block_of[part[BLOCK]])) for part in before]
@@ -271,10 +233,10 @@ class EarlySessionAggregate(WindowBody):
         return blocks, self._added_up(number, versions.rows[blocks], parts)
 
     def _added_up(self, above: Numbers, weight: Numbers, parts: pl.DataFrame) -> pl.DataFrame:
-        """Return for each block what it and all blocks below it hold."""
+        """Return for each block the sum of its partials and those of all blocks below it."""
         top, level = heavy_paths(above, weight)
         every, made, nodes = parts.clear(), [], []
-        handed_on = np.empty(0, np.int64)  # where the sums in ``every`` go
+        handed_on = np.empty(0, np.int64)  # the blocks that the sums in ``every`` are added to
         for depth in range(int(level.max()), -1, -1):
             at = np.flatnonzero(level == depth)
             node = np.concatenate([handed_on, at])
@@ -316,19 +278,21 @@ class EarlySessionAggregate(WindowBody):
         panes = pane_frame(keys, *bounds, final=False).hstack(values)
         return panes.select(*self.inner.schema()).hstack([pl.Series(ROW, row)])
 
-    def _stand(self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers) -> None:
-        """Write down which panes stand of the sessions that rows were folded into."""
+    def _set_published(
+        self, facts: Facts, stored: Facts, versions: Versions, pane: Numbers
+    ) -> None:
+        """Set the facts about the published panes of the sessions that rows were folded into."""
         some = np.flatnonzero(pane != NONE)
         pane = pane[some]
-        for name in (STANDS, STANDS_END, SHOWN_EARLY):
+        for name in (PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY):
             facts[name] = 0
-        facts[STANDS][some] = versions.shows[pane]
-        facts[STANDS_END][some] = versions.shown_end_ms[pane]
+        facts[PUBLISHED_ROWS][some] = versions.pane_rows[pane]
+        facts[PUBLISHED_END][some] = versions.pane_end_ms[pane]
         shown_early = np.concatenate([stored[SHOWN_EARLY], np.full(pane.size, self._closes)])
         facts[SHOWN_EARLY][some] = shown_early[np.minimum(pane, stored.size)]
 
     def _note(self, facts: Facts, highest_ms: Numbers, state: EarlySessionState) -> None:
-        """Write down what panes go by later."""
+        """Set the facts that later panes fire by: HIGHEST and RECORDED."""
         names = facts.dtype.names or ()
         if HIGHEST in names:
             facts[HIGHEST] = highest_ms
@@ -336,7 +300,7 @@ class EarlySessionAggregate(WindowBody):
             facts[RECORDED] = state.now_ms
 
     def publish(self, state: EarlySessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return what was fired, by rows in their order, then what the clock made due."""
+        """Return fired panes in order of their rows, then the panes that the clock makes due."""
         due = self.inner.publish(state.sessions, before_ms, clock_ms)
         fired = state.take_fired()
         if not fired:

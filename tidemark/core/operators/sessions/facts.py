@@ -1,4 +1,8 @@
-"""What is known of a session besides its key and partial aggregates."""
+"""The facts that state holds of a session, in addition to its key and partial aggregates.
+
+See docs/semantics.md, "Sessions" and "Early panes of sessions".  Changelogs store facts by name, so
+the values of the constants never change.
+"""
 
 import numpy as np
 
@@ -6,34 +10,33 @@ from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.windows.pane import END, START
 from tidemark.core.windows.trigger import EveryEventTime, EveryProcessingTime, OnClose, Trigger
 
-JOINED_LATE, STANDS, STANDS_END = "@joined_late", "@stands", "@stands_end"
+HAS_LATE_ROWS, PUBLISHED_ROWS, PUBLISHED_END = "@joined_late", "@stands", "@stands_end"
 SHOWN_EARLY = "@shown_early"
 HIGHEST, RECORDED = "@highest", "@recorded"
 
-FACT_NAMES = (START, END, ROWS, JOINED_LATE, STANDS, STANDS_END, SHOWN_EARLY)
+FACT_NAMES = (START, END, ROWS, HAS_LATE_ROWS, PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY)
 
-_MARKS = (JOINED_LATE, SHOWN_EARLY)
+_MARKS = (HAS_LATE_ROWS, SHOWN_EARLY)
 
 FACTS = np.dtype(
     [(name, np.bool_ if name in _MARKS else np.int64) for name in FACT_NAMES], align=True
 )
 """Facts of a session.
 
-* JOINED_LATE: some row joined after an end had passed, so timing is late.
-* STANDS: revision of the pane published under this start and not withdrawn, 0 without one; the
-  session is up to date when it equals ROWS.
-* STANDS_END: the end in that pane.
-* SHOWN_EARLY: that pane was early, and one of the same rows is to follow when the session closes.
-
-* HIGHEST: the highest event time, where early panes go by it.
-* RECORDED: the processing time of the last row, where early panes go by that.
-
-Discarding, STANDS counts the rows that panes have shown, under whatever start.
+* START, END: bounds of the session, Int64 ms; ROWS: the number of its rows.
+* HAS_LATE_ROWS: whether a row joined after an end had passed.  The timing of panes is then late.
+* PUBLISHED_ROWS: revision of the pane that is published under this start and not withdrawn, or 0.
+  The session needs no new pane while it equals ROWS.  With discarding panes it counts the rows that
+  panes have shown, under any start.
+* PUBLISHED_END: end in that pane, Int64 ms.
+* SHOWN_EARLY: whether that pane was early.  Its rows are published again at the close.
+* HIGHEST: highest event time, Int64 ms; only with a trigger by event time.
+* RECORDED: processing time of the last row, Int64 ms; only with a trigger by processing time.
 """
 
 
 def facts_of(trigger: Trigger) -> np.dtype[np.void]:
-    """Return the type of what is known of sessions that are published so."""
+    """Return the type of the facts of sessions with this trigger."""
     match trigger.early if isinstance(trigger, OnClose) else trigger:
         case EveryEventTime():
             more = [(HIGHEST, np.int64)]

@@ -1,20 +1,20 @@
-"""Which rows and stored sessions of a key become one session, and which rows are late.
+"""How sessions merge: which rows and stored sessions of a key become one, which rows are late.
 
-Only bounds and lateness are decided here; aggregates follow by the session numbers returned.  See
-docs/semantics.md, "Sessions".
+See docs/semantics.md, "Sessions".  Only bounds and lateness are decided here.  The operator
+aggregates rows by the session numbers that ``merge`` returns.
 
-Theory of operation.  A row is a fragment [t, t + gap), with the gap of its own where rows have one;
-a stored session is a fragment [start, end).
+Theory of operation.  A row is a fragment [t, t + gap), where each row may have a gap of its own.
+A stored session is a fragment [start, end).
 
 1. Fragments of a key that overlap, directly or through others, form a *component*.  A row can only
-   meet what is in its own component.
-2. A component is *plain* when the order of its rows cannot matter: no two of its stored sessions
+   merge with fragments of its own component.
+2. A component is *plain* if the order of its rows cannot matter: no two of its stored sessions
    overlap, and no row with W > t has W at or past the first end among its fragments.  Then each row
-   sees every session that it overlaps (a row with W <= t only overlaps ends after W; the others
-   have W before every end), none is late, and the component is one session.
+   sees every session that it overlaps.  (A row with W <= t only overlaps ends after W.  For the
+   others, W is before every end.)  No row is late, and the component is one session.
 3. The rows of all other components are folded one by one in log order, by ``_Timeline``.
 
-With ``lateness="strict"`` late rows are gone before and every session that an accepted row overlaps
+With ``lateness="strict"`` late rows are removed first.  Every session that an accepted row overlaps
 is visible to it (end > t >= W - allowed lateness), so all components are plain.
 """
 
@@ -33,12 +33,12 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 NONE = -1
-"""In place of a session number: the row is late, or the stored session was left alone."""
+"""In place of a session number: the row is late, or the stored session does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows in log order; ``key`` numbers their keys, ``end_ms`` is t + gap."""
+    """Rows in log order.  ``key``: the number of the key; ``end_ms``: event time + gap."""
 
     key: Numbers
     at_ms: Numbers
@@ -47,7 +47,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSessions:
     """Live sessions of the keys that have rows."""
 
     key: Numbers
@@ -57,7 +57,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """The sessions that rows were folded into, numbered from 0 in order of their key's number.
 
     ``of_row`` and ``of_stored`` give the session of each row and stored session, or NONE.
@@ -74,32 +74,39 @@ class Merged:
 
 def merge(
     rows: Rows,
-    stored: Stored,
+    stored: StoredSessions,
     allowed_lateness_ms: int,
     strict: bool,
     versions: Numbers | None = None,
-) -> Merged:
-    """Fold rows into sessions; with ``strict`` the rows hold no late one.
+) -> MergeResult:
+    """Fold rows into sessions.
 
-    ``versions``: where to write which row made what a stored session or a row had made part of a
-    session that it met, or NONE; of stored sessions, then of rows (``session_history``).
+    Args:
+        rows: in log order; with ``strict`` without late rows.
+        stored: live sessions of the keys of the rows.
+        allowed_lateness_ms: of the windows.
+        strict: whether lateness is decided before merging.
+        versions: if given, receives the history (history.py): for each stored session, then for
+            each row, the node that took in its version, or NONE.
     """
-    laid, laid_end = _on_one_line(rows, stored)
-    component, size = _components(laid, laid_end)
+    axis_start, axis_end = _on_one_axis(rows, stored)
+    component, size = _components(axis_start, axis_end)
     of_row, of_stored = component[: rows.key.size].copy(), component[rows.key.size :].copy()
-    met = np.zeros(size, np.bool_)
-    met[of_row] = True
-    of_stored[~met[of_stored]] = NONE
+    has_rows = np.zeros(size, np.bool_)
+    has_rows[of_row] = True
+    of_stored[~has_rows[of_stored]] = NONE
     behind = rows.watermark_ms > rows.at_ms
     joined_late = behind if strict else np.zeros(behind.size, np.bool_)
     ordered = np.zeros(size, np.bool_)
     if not strict:
         ordered = _ordered(component, size, rows, stored, behind)
     if versions is not None:
-        # Stored sessions first, since they were there before any row.
-        nodes, laid, laid_end = (np.roll(of, stored.key.size) for of in (component, laid, laid_end))
-        plain = np.flatnonzero(met[nodes] & ~ordered[nodes])
-        into = taken_into(laid[plain], laid_end[plain])
+        # In the history stored sessions come before rows.
+        nodes, axis_start, axis_end = (
+            np.roll(of, stored.key.size) for of in (component, axis_start, axis_end)
+        )
+        plain = np.flatnonzero(has_rows[nodes] & ~ordered[nodes])
+        into = taken_into(axis_start[plain], axis_end[plain])
         versions[plain] = np.where(into == NONE, NONE, plain[into])
     if ordered.any():
         fold = _RowFold(allowed_lateness_ms, stored.key.size)
@@ -108,18 +115,18 @@ def merge(
     return _numbered(rows, stored, of_row, of_stored, joined_late, size)
 
 
-def _components(laid: Numbers, laid_end: Numbers) -> tuple[Numbers, int]:
+def _components(axis_start: Numbers, axis_end: Numbers) -> tuple[Numbers, int]:
     """Number the components of rows, then stored sessions, in order of key; return their count."""
-    order = np.argsort(laid)
+    order = np.argsort(axis_start)
     opens = np.ones(order.size, np.bool_)
-    opens[1:] = laid[order[1:]] >= np.maximum.accumulate(laid_end[order])[:-1]
+    opens[1:] = axis_start[order[1:]] >= np.maximum.accumulate(axis_end[order])[:-1]
     component = np.empty(order.size, np.int64)
     component[order] = np.cumsum(opens) - 1
     return component, int(np.count_nonzero(opens))
 
 
-def _on_one_line(rows: Rows, stored: Stored) -> tuple[Numbers, Numbers]:
-    """Lay the times of all keys behind each other, so that different keys never overlap."""
+def _on_one_axis(rows: Rows, stored: StoredSessions) -> tuple[Numbers, Numbers]:
+    """Return starts and ends on one axis for all keys, on which different keys never overlap."""
     key = np.concatenate((rows.key, stored.key))
     times = np.concatenate((rows.at_ms, stored.start_ms, rows.end_ms, stored.end_ms))
     first_ms, last_ms = int(times.min()), int(times.max())
@@ -128,12 +135,14 @@ def _on_one_line(rows: Rows, stored: Stored) -> tuple[Numbers, Numbers]:
         # Ranks are in the same order as times and always fit.
         _, times = np.unique(times, return_inverse=True)
         first_ms, last_ms = 0, times.size
-    laid = (times - first_ms).reshape(2, -1) + key * (last_ms - first_ms + 1)
-    return laid[0], laid[1]
+    axis_start = (times - first_ms).reshape(2, -1) + key * (last_ms - first_ms + 1)
+    return axis_start[0], axis_start[1]
 
 
-def _ordered(component: Numbers, size: int, rows: Rows, stored: Stored, behind: Mask) -> Mask:
-    """Return which components have to be folded row by row."""
+def _ordered(
+    component: Numbers, size: int, rows: Rows, stored: StoredSessions, behind: Mask
+) -> Mask:
+    """Mark the components that are not plain and must be folded row by row."""
     of_row, of_stored = component[: rows.key.size], component[rows.key.size :]
     ordered = np.zeros(size, np.bool_)
     if behind.any():
@@ -146,8 +155,8 @@ def _ordered(component: Numbers, size: int, rows: Rows, stored: Stored, behind: 
     return ordered
 
 
-def _overlapping(of_stored: Numbers, stored: Stored) -> Numbers:
-    """Return the components in which stored sessions overlap: then neighbours by start do."""
+def _overlapping(of_stored: Numbers, stored: StoredSessions) -> Numbers:
+    """Return the components in which stored sessions overlap; comparing neighbours is enough."""
     by_start = np.lexsort((stored.start_ms, of_stored))
     component = of_stored[by_start]
     overlap = stored.start_ms[by_start][1:] < stored.end_ms[by_start][:-1]
@@ -157,13 +166,13 @@ def _overlapping(of_stored: Numbers, stored: Stored) -> Numbers:
 
 def _numbered(
     rows: Rows,
-    stored: Stored,
+    stored: StoredSessions,
     of_row: Numbers,
     of_stored: Numbers,
     joined_late: Mask,
     size: int,
-) -> Merged:
-    """Close the gaps between session numbers, and find each session's bounds and timing."""
+) -> MergeResult:
+    """Number sessions without gaps, in order of key; find the bounds and timing of each."""
     first_row = np.full(size + 1, NONE)
     first_row[of_row[::-1]] = np.arange(of_row.size)[::-1]
     first_row[NONE] = NONE
@@ -183,14 +192,15 @@ def _numbered(
         np.maximum.at(end_ms, members, ends)
     late[of_row[accepted & joined_late]] = True
     late[of_stored[touched & stored.late]] = True
-    return Merged(of_row, of_stored, first_row[used], start_ms, end_ms, late)
+    return MergeResult(of_row, of_stored, first_row[used], start_ms, end_ms, late)
 
 
 @dataclass(slots=True, eq=False)
 class _Span:
-    """A session while rows are folded; ``into`` is the one that absorbed it.
+    """A session while rows are folded.
 
-    ``node`` is its number in the history, and ``number`` that of the session that it became.
+    ``node``: its number in the history.  ``into``: the session that absorbed it.  ``number``: the
+    number of the session that it became part of.
     """
 
     start_ms: int
@@ -200,13 +210,13 @@ class _Span:
     number: int = NONE
 
     def absorb(self, other: "_Span") -> None:
-        """Take over what another one covers."""
+        """Extend this session by another one."""
         self.start_ms = min(self.start_ms, other.start_ms)
         self.end_ms = max(self.end_ms, other.end_ms)
         other.into = self
 
     def now(self) -> "_Span":
-        """Return the session that this one is part of by now, and remember the way."""
+        """Return the session that this one is now part of, and shorten the path to it."""
         last = self
         while last.into is not None:
             last = last.into
@@ -225,7 +235,7 @@ class _Timeline:
 
     allowed_lateness_ms: int
     spans: list[_Span] = field(default_factory=list)
-    overlapping: bool = False  # some of the spans overlap: one is invisible to rows of another
+    overlapping: bool = False  # whether spans overlap, because rows could not see one of them
 
     def put(self, span: _Span) -> None:
         """Add a stored session."""
@@ -239,16 +249,17 @@ class _Timeline:
     def fold(
         self, at_ms: int, end_ms: int, watermark_ms: int, node: int
     ) -> tuple[_Span | None, bool]:
-        """Fold a row; return its session, None where it is late, and whether it came after an end.
+        """Fold a row; return its session, and whether W had reached an end.
 
-        That is its own end, or that of a session that it joined.
+        The session is None if the row is late.  The end is that of the row, or of a session that
+        the row joined.
         """
-        met = self._met(at_ms, end_ms)
+        overlapped = self._overlapping_spans(at_ms, end_ms)
         first_seen_ms = watermark_ms - self.allowed_lateness_ms + 1
-        seen = [index for index in met if self.spans[index].end_ms >= first_seen_ms]
+        seen = [index for index in overlapped if self.spans[index].end_ms >= first_seen_ms]
         if not seen and end_ms + self.allowed_lateness_ms <= watermark_ms:
             return None, False
-        self.overlapping |= len(seen) < len(met)
+        self.overlapping |= len(seen) < len(overlapped)
         joined = _Span(at_ms, end_ms, node)
         first_end_ms = end_ms
         for index in seen:
@@ -257,19 +268,19 @@ class _Timeline:
         self.put(joined)
         return joined, first_end_ms <= watermark_ms
 
-    def _met(self, at_ms: int, end_ms: int) -> list[int]:
-        """Return which spans overlap [at, end), last first: without overlaps, only neighbours."""
-        met = []
+    def _overlapping_spans(self, at_ms: int, end_ms: int) -> list[int]:
+        """Return the places of spans that overlap [at_ms, end_ms), last first."""
+        overlapped = []
         for index in range(bisect_left(self.spans, end_ms, key=_START) - 1, -1, -1):
             if self.spans[index].end_ms > at_ms:
-                met.append(index)
+                overlapped.append(index)
             elif not self.overlapping:
                 break
-        return met
+        return overlapped
 
 
 class _RowFold:
-    """Fold the rows of some components one by one, into sessions with numbers of their own."""
+    """Fold the rows of some components one by one, into sessions numbered from 0."""
 
     def __init__(self, allowed_lateness_ms: int, stored: int) -> None:
         self.sessions = 0
@@ -279,14 +290,14 @@ class _RowFold:
     def run(
         self,
         rows: Rows,
-        stored: Stored,
+        stored: StoredSessions,
         of_row: Numbers,
         of_stored: Numbers,
         ordered: Mask,
         joined_late: Mask,
         versions: Numbers | None,
     ) -> None:
-        """Replace component numbers by session numbers, from the count of components on."""
+        """Replace component numbers by session numbers, which begin after all component numbers."""
         ours = np.flatnonzero((of_stored >= 0) & ordered[of_stored])
         stored_spans = self._load(stored, of_stored, ours)
         which = np.flatnonzero(ordered[of_row])
@@ -298,7 +309,7 @@ class _RowFold:
         of_row[which] = [self._number(span, ordered.size) for span in spans]
         of_stored[ours] = [span.now().number for span in stored_spans]
 
-    def _load(self, stored: Stored, of_stored: Numbers, ours: Numbers) -> list[_Span]:
+    def _load(self, stored: StoredSessions, of_stored: Numbers, ours: Numbers) -> list[_Span]:
         spans = []
         columns = (of_stored[ours], stored.start_ms[ours], stored.end_ms[ours], ours)
         for component, *span in zip(*(c.tolist() for c in columns), strict=True):

@@ -1,12 +1,14 @@
-"""Session windows: one pane per key and burst of events, each before the gaps of earlier ones end.
+"""Session windows: one pane per key and burst of events.
 
-See docs/semantics.md, "Sessions".  A segment's rows are folded in columns: rows and the stored
-sessions of their keys become sessions (``session_fold``), partial aggregates follow by session
-number, and the results replace the sessions that they grew from (``session_state``).
+See docs/semantics.md, "Sessions".  A segment's rows are folded in columns:
 
-Order of one segment's panes: first the withdrawals of panes whose session got another start, then
-the sessions that the clock reached and those published before that got more rows.  A session that
-grew beyond the clock is open again: it waits until the clock reaches its new end.
+1. Rows and the stored sessions of their keys become sessions with numbers (fold.py).
+2. Rows are aggregated by session number, together with the partials of the stored sessions.
+3. The results replace the stored sessions (state.py).
+
+Order of one segment's panes: first the withdrawals of panes whose session has another start now.
+Then the sessions that the clock has reached, and the published sessions that have more rows now.  A
+session that grew beyond the clock is open again, until the clock reaches its new end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +23,13 @@ from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.operator import missed
 from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.operators.sessions.facts import (
-    JOINED_LATE,
+    HAS_LATE_ROWS,
+    PUBLISHED_END,
+    PUBLISHED_ROWS,
     SHOWN_EARLY,
-    STANDS,
-    STANDS_END,
     facts_of,
 )
-from tidemark.core.operators.sessions.fold import NONE, Merged, Rows, Stored, merge
+from tidemark.core.operators.sessions.fold import NONE, MergeResult, Rows, StoredSessions, merge
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
@@ -49,36 +51,37 @@ from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 
 AFTER_MERGING = "after_merging"
-"""A row is late when the session it would be in after merging is late for it."""
+"""A row is late when the end of its session after merging + allowed lateness <= W."""
 
 STRICT = "strict"
-"""A row is late when its event time + allowed lateness is before W, whatever sessions there are."""
+"""A row is late when its event time + allowed lateness < W; sessions do not matter."""
 
 _SESSION = "@session"
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
-    """Rows and the stored sessions of their keys, and what they become.
+class SessionMatch:
+    """Rows, the stored sessions of their keys, and the sessions that they become.
 
-    ``into``: of stored sessions, then rows, where it was asked for (``session_fold.merge``).
+    ``into``: for stored sessions, then for rows, the node of the history that took each in; only if
+    it was asked for (``versions`` of ``fold.merge``).
     """
 
     keys: pl.DataFrame
     hashes: Hashes
     key_of_row: Numbers
     found: LineMatches
-    merged: Merged
+    merged: MergeResult
     into: Numbers
 
     @property
     def touched(self) -> Mask:
-        """Return which stored sessions became part of others."""
+        """Mark the stored sessions that became part of a session with new rows."""
         touched: Mask = self.merged.of_stored != NONE
         return touched
 
     def lines(self, facts: Facts, partials: pl.DataFrame) -> Lines:
-        """Return the sessions that rows were folded into, by number."""
+        """Return the sessions that rows were folded into, in order of number."""
         key = self.key_of_row[self.merged.first_row]
         return Lines(self.keys[key], self.hashes[key], facts, partials)
 
@@ -87,8 +90,8 @@ class Met:
 class SessionAggregate(DueByEnd):
     """Aggregate each key's rows in sessions.
 
-    State is one partial aggregate per session until the clock has passed its end by the allowed
-    lateness: bounded by the sessions that are open to some row.
+    State is one partial aggregate per session, until the clock has passed the session's end by the
+    allowed lateness.  So it is bounded by the sessions that a row can still join.
     """
 
     windows: Session
@@ -101,7 +104,7 @@ class SessionAggregate(DueByEnd):
     discarding: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
+        """Raise PipelineError if lateness or allowed lateness is not valid."""
         if self.lateness not in (AFTER_MERGING, STRICT):
             raise PipelineError(
                 f"lateness must be {AFTER_MERGING!r} or {STRICT!r}, got {self.lateness!r}"
@@ -134,7 +137,7 @@ class SessionAggregate(DueByEnd):
         return not self.discarding and not only_final
 
     def open(self, store: BlockStore = IN_MEMORY) -> SessionState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return SessionState(self.key, self.allowed_lateness_ms, store, facts_of(self.trigger))
 
     def fold(self, rows: pl.DataFrame, state: SessionState) -> pl.DataFrame:
@@ -142,14 +145,14 @@ class SessionAggregate(DueByEnd):
         late = self.too_late(rows)
         kept = rows.filter(pl.Series(~late)) if late.any() else rows
         if not kept.is_empty():
-            met = self.meet(kept, state)
-            if met.merged.first_row.size:
-                self._put(kept, met, state)
-            late[np.flatnonzero(~late)[met.merged.of_row == NONE]] = True
+            match = self.match(kept, state)
+            if match.merged.first_row.size:
+                self._put(kept, match, state)
+            late[np.flatnonzero(~late)[match.merged.of_row == NONE]] = True
         return self.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
     def too_late(self, rows: pl.DataFrame) -> Mask:
-        """Return which rows are late whatever sessions there are."""
+        """Mark the rows that are late before merging; only strict lateness has any."""
         if self.lateness != STRICT:
             return np.zeros(rows.height, np.bool_)
         at_ms = rows[EVENT_TIME].to_numpy()
@@ -157,12 +160,14 @@ class SessionAggregate(DueByEnd):
         return late
 
     def late_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Tell of late rows what they missed: having met no session, a window of their own."""
+        """Return late rows with the window that they missed: that of the row alone."""
         start_ms, end_ms = rows[EVENT_TIME].to_numpy(), self.windows.ends(rows)
         return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
 
-    def meet(self, rows: pl.DataFrame, state: SessionState, *, versions: bool = False) -> Met:
-        """Find the sessions of the rows' keys, and decide what merges with what."""
+    def match(
+        self, rows: pl.DataFrame, state: SessionState, *, versions: bool = False
+    ) -> SessionMatch:
+        """Find the stored sessions of the rows' keys, and merge rows and sessions."""
         keys, hashes, key_of_row = keys_of(rows, self.key)
         found = state.find(keys, hashes)
         into = np.full(found.slot.size + rows.height if versions else 0, NONE)
@@ -173,48 +178,50 @@ class SessionAggregate(DueByEnd):
                 self.windows.ends(rows),
                 rows[WATERMARK].to_numpy(),
             ),
-            Stored(found.key, found.facts[START], found.facts[END], found.facts[JOINED_LATE]),
+            StoredSessions(
+                found.key, found.facts[START], found.facts[END], found.facts[HAS_LATE_ROWS]
+            ),
             self.allowed_lateness_ms,
             strict=self.lateness == STRICT,
             versions=into if versions else None,
         )
-        return Met(keys, hashes, key_of_row, found, merged, into)
+        return SessionMatch(keys, hashes, key_of_row, found, merged, into)
 
-    def _put(self, rows: pl.DataFrame, met: Met, state: SessionState) -> None:
-        """Put the sessions that rows make in place of those that became part of them."""
+    def _put(self, rows: pl.DataFrame, match: SessionMatch, state: SessionState) -> None:
+        """Put the sessions that rows make, in place of the stored sessions in them."""
         taken = []
-        if met.touched.any():
-            taken = self._taken(met, state)
-        partials = self._partials(rows, met.merged.of_row, taken)
-        state.put(met.lines(merged_facts(met, discarding=self.discarding), partials))
+        if match.touched.any():
+            taken = self._taken(match, state)
+        partials = self._partials(rows, match.merged.of_row, taken)
+        state.put(match.lines(merged_facts(match, discarding=self.discarding), partials))
 
-    def _taken(self, met: Met, state: SessionState) -> list[pl.DataFrame]:
-        """Take sessions out of the state; return their partials by the numbers of the new ones."""
-        taken, number = met.found.where(met.touched), met.merged.of_stored[met.touched]
+    def _taken(self, match: SessionMatch, state: SessionState) -> list[pl.DataFrame]:
+        """Take sessions out of the state; return their partials with the new sessions' numbers."""
+        taken, number = match.found.where(match.touched), match.merged.of_stored[match.touched]
         if not self.discarding:
-            moved = taken.facts[START] != met.merged.start_ms[number]
-            state.withdraw(taken.where(moved & (taken.facts[STANDS] > 0)))
+            moved = taken.facts[START] != match.merged.start_ms[number]
+            state.withdraw(taken.where(moved & (taken.facts[PUBLISHED_ROWS] > 0)))
         numbered = state.take(taken).hstack([pl.Series(_SESSION, number)])
         return [self.since(numbered, taken.facts)]
 
     def since(self, partials: pl.DataFrame, facts: Facts) -> pl.DataFrame:
-        """Return what the next panes of sessions hold; discarding, only rows that none has shown.
+        """Return the partials that the next panes of sessions show.
 
-        A session all of whose rows were shown then keeps the partial of its last pane, which counts
-        no more, and is left out.
+        Discarding panes show only rows that no pane has shown.  A session without such rows is left
+        out: its stored partial is that of its last pane.
         """
         if not self.discarding:
             return partials
-        new = pl.Series(ROWS, facts[ROWS] - facts[STANDS])
+        new = pl.Series(ROWS, facts[ROWS] - facts[PUBLISHED_ROWS])
         return partials.with_columns(new).filter(new > 0)
 
     def _held(self, due: Lines) -> pl.DataFrame:
-        """Return what panes hold, discarding perhaps nothing."""
+        """Return the partials that due panes show; a discarding pane may show zero rows."""
         held = self.since(due.partials, due.facts)
-        nothing = np.flatnonzero(due.facts[STANDS] == due.facts[ROWS])
+        nothing = np.flatnonzero(due.facts[PUBLISHED_ROWS] == due.facts[ROWS])
         if not self.discarding or not nothing.size:
             return held
-        some = np.flatnonzero(due.facts[STANDS] < due.facts[ROWS])
+        some = np.flatnonzero(due.facts[PUBLISHED_ROWS] < due.facts[ROWS])
         none = pl.DataFrame({ROWS: np.zeros(nothing.size, np.int64)})
         both = self.aggregation.with_empty_groups(stacked([held, none]))
         return both[np.argsort(np.concatenate([some, nothing]))]
@@ -222,7 +229,7 @@ class SessionAggregate(DueByEnd):
     def _partials(
         self, rows: pl.DataFrame, session: Numbers, taken: Sequence[pl.DataFrame]
     ) -> pl.DataFrame:
-        """Return the partials of new sessions, in order: of rows and of sessions taken."""
+        """Return the partials of new sessions, in order of number, from rows and taken sessions."""
         rows, accepted = rows.hstack([pl.Series(_SESSION, session)]), session != NONE
         if not accepted.all():
             rows = rows.filter(pl.Series(accepted))
@@ -230,7 +237,7 @@ class SessionAggregate(DueByEnd):
         return folded[np.argsort(folded[_SESSION].to_numpy())].drop(_SESSION)
 
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
-        """Return withdrawals, then the sessions that became due or got rows after they were."""
+        """Return withdrawals, then panes: of due sessions, and of published ones with new rows."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
         due = state.publish(max(NEVER_MS, clock_ms - self.wait_ms), clock_ms)
         panes = pl.DataFrame(schema=self.schema()) if due is None else self._panes(due, clock_ms)
@@ -242,7 +249,7 @@ class SessionAggregate(DueByEnd):
 
     @property
     def wait_ms(self) -> int:
-        """How long after a session's end its last pane waits: not at all on close."""
+        """The time from a session's end until its pane is due, ms; 0 with ``on_close``."""
         return 0 if isinstance(self.trigger, OnClose) else self.allowed_lateness_ms
 
     def schema(self) -> dict[str, pl.DataType]:
@@ -256,19 +263,19 @@ class SessionAggregate(DueByEnd):
             facts[START],
             facts[END],
             facts[ROWS],
-            timing_where(facts[JOINED_LATE], LATE, ON_TIME),
+            timing_where(facts[HAS_LATE_ROWS], LATE, ON_TIME),
             facts[END] + self.allowed_lateness_ms <= clock_ms,
         )
         values = self.aggregation.values(self._held(due))
         return panes.hstack(values).sort(END, *self.key, START, REVISION)
 
     def retractions(self, keys: pl.DataFrame, facts: Facts, schema: pl.Schema) -> pl.DataFrame:
-        """Return the withdrawals of panes that stand."""
+        """Return the withdrawals of published panes."""
         panes = pane_frame(
             keys,
             facts[START],
-            facts[STANDS_END],
-            facts[STANDS],
+            facts[PUBLISHED_END],
+            facts[PUBLISHED_ROWS],
             LATE,
             final=False,
             retracted=True,
@@ -277,19 +284,19 @@ class SessionAggregate(DueByEnd):
         return panes.with_columns(nothing)
 
 
-def merged_facts(met: Met, *, discarding: bool) -> Facts:
-    """Return the facts of merged sessions; what was published under their start stands."""
-    merged, found = met.merged, met.found
+def merged_facts(match: SessionMatch, *, discarding: bool) -> Facts:
+    """Return the facts of merged sessions; a pane published under their start stays published."""
+    merged, found = match.merged, match.found
     facts = np.zeros(merged.start_ms.size, found.facts.dtype)
-    facts[START], facts[END], facts[JOINED_LATE] = merged.start_ms, merged.end_ms, merged.late
+    facts[START], facts[END], facts[HAS_LATE_ROWS] = merged.start_ms, merged.end_ms, merged.late
     facts[ROWS] = np.bincount(merged.of_row[merged.of_row != NONE], minlength=facts.size)
     kept = np.flatnonzero(merged.of_stored != NONE)
     np.add.at(facts[ROWS], merged.of_stored[kept], found.facts[ROWS][kept])
     if discarding:
-        np.add.at(facts[STANDS], merged.of_stored[kept], found.facts[STANDS][kept])
+        np.add.at(facts[PUBLISHED_ROWS], merged.of_stored[kept], found.facts[PUBLISHED_ROWS][kept])
         return facts
     kept = kept[found.facts[START][kept] == merged.start_ms[merged.of_stored[kept]]]
-    kept = kept[np.argsort(found.facts[STANDS][kept], kind="stable")]
-    for name in (STANDS, STANDS_END, SHOWN_EARLY):
+    kept = kept[np.argsort(found.facts[PUBLISHED_ROWS][kept], kind="stable")]
+    for name in (PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY):
         facts[name][merged.of_stored[kept]] = found.facts[name][kept]
     return facts

@@ -1,7 +1,8 @@
-"""Keyed state of sessions: a table of live ones, what is due of them, and what became of them.
+"""Keyed state of sessions: a table of live sessions, and indices of when each is due.
 
-A segment looks up its own keys, takes the sessions it merges with and puts the results.  When a
-session ends it is due; after that it waits to be dropped, unless more rows come.
+See docs/semantics.md, "Sessions".  A segment finds the sessions of its keys, takes those that its
+rows merge with and puts the results.  A session is due when the clock reaches its end.  It is
+dropped when the clock has passed its end by the allowed lateness.
 
 (key, start, end) identifies a live session.
 """
@@ -14,7 +15,13 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.operator import Changes
-from tidemark.core.operators.sessions.facts import FACTS, RECORDED, SHOWN_EARLY, STANDS, STANDS_END
+from tidemark.core.operators.sessions.facts import (
+    FACTS,
+    PUBLISHED_END,
+    PUBLISHED_ROWS,
+    RECORDED,
+    SHOWN_EARLY,
+)
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, joined
@@ -23,14 +30,18 @@ from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END, START
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
-"""Frames of the state's changes, in the order in which they apply."""
+"""Frames of the state's changes, in the order in which they apply; changelogs store the names.
+
+REMOVED and PUBLISHED have the key columns, START and END (Int64, ms).  PUT has the key columns, the
+facts of facts.py and the partials of the aggregates.
+"""
 
 
 class SessionState:
     """Live sessions of one operator on one log partition.
 
-    A session lives until the clock has passed its end by the allowed lateness; it may live on
-    without being seen.
+    A session lives until the clock has passed its end by the allowed lateness.  If it stays in the
+    state for longer, no row sees it.
     """
 
     def __init__(
@@ -40,13 +51,13 @@ class SessionState:
         store: BlockStore = IN_MEMORY,
         facts: np.dtype[np.void] = FACTS,
     ) -> None:
-        """Start empty; ``store``: where keys and partials lie; ``facts``: what else is known."""
+        """Start empty; ``store``: where keys and partials lie; ``facts``: the type of the facts."""
         self.key = key
         self._facts = facts
         self._store = store
         self.allowed_lateness_ms = allowed_lateness_ms
         self._withdrawn: list[Lines] = []
-        self._told: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
+        self._reported: dict[str, list[pl.DataFrame]] = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
         self._start_empty()
 
@@ -56,47 +67,47 @@ class SessionState:
         self._passed = DueIndex()  # by end, from then on
 
     def find(self, keys: pl.DataFrame, hashes: Hashes) -> LineMatches:
-        """Return the live sessions of different keys; fastest with hashes in order."""
+        """Return the live sessions of distinct keys; fastest if hashes are sorted."""
         return self.lines.find(keys, hashes)
 
     def take(self, found: LineMatches) -> pl.DataFrame:
         """Remove sessions that were found; return their partials, in the order of ``found``."""
         partials = self.lines.partials(found.slot)
-        self._tell(REMOVED, found.slot, found.keys)
+        self._report(REMOVED, found.slot, found.keys)
         self.lines.take(found.slot)
         return partials
 
-    def _tell(self, what: str, slots: Numbers, keys: pl.DataFrame) -> None:
-        # Nobody needs to hear what became of a session that changes() and snapshot() never showed.
+    def _report(self, what: str, slots: Numbers, keys: pl.DataFrame) -> None:
+        # The removal of a session that neither changes() nor snapshot() has shown is no change.
         if not self._snapshot_taken and self.lines.fresh[slots].any():
-            told = np.flatnonzero(~self.lines.fresh[slots])
-            slots, keys = slots[told], keys[told]
+            known = np.flatnonzero(~self.lines.fresh[slots])
+            slots, keys = slots[known], keys[known]
         if slots.size:
             facts = self.lines.facts.take(slots)
             bounds = [pl.Series(name, np.ascontiguousarray(facts[name])) for name in (START, END)]
-            self._told[what].append(keys.hstack(bounds))
+            self._reported[what].append(keys.hstack(bounds))
 
     def unshown(self, end_ms: int, recorded_ms: int) -> LineMatches | None:
         """Return the live sessions that end after ``end_ms`` and have rows that no pane shows.
 
-        Their last ones were recorded before ``recorded_ms``.
+        Only sessions whose last row was recorded before ``recorded_ms`` are returned.
         """
         facts = self.lines.facts
-        lacks = self.lines.alive & (facts[STANDS] < facts[ROWS]) & (facts[END] > end_ms)
+        lacks = self.lines.alive & (facts[PUBLISHED_ROWS] < facts[ROWS]) & (facts[END] > end_ms)
         slots = np.flatnonzero(lacks & (facts[RECORDED] < recorded_ms))
         if not slots.size:
             return None
         return LineMatches(slots, np.arange(slots.size), self.lines.keys(slots), facts.take(slots))
 
     def replace(self, found: LineMatches, facts: Facts) -> Lines:
-        """Put sessions that were found again, with other facts; return them as they were."""
+        """Replace the facts of sessions that were found; return the sessions as they were."""
         lines = self.lines.lines(found.slot)
         self.take(found)
         self.put(replace(lines, facts=facts).in_order())
         return lines
 
     def put(self, sessions: Lines) -> None:
-        """Add sessions that are not there, in order of hash."""
+        """Add new sessions, in order of hash."""
         self._add(sessions, fresh=True)
 
     def _add(self, sessions: Lines, *, fresh: bool) -> None:
@@ -104,23 +115,23 @@ class SessionState:
         self._due.put(slots, sessions.facts[END])
 
     def withdraw(self, found: LineMatches) -> None:
-        """Keep sessions that were found, whose panes are to be withdrawn in this segment."""
+        """Keep sessions that were found: this segment withdraws their panes."""
         if found.slot.size:
             self._withdrawn.append(self.lines.lines(found.slot))
 
     def take_withdrawn(self) -> Lines | None:
-        """Return the sessions whose panes are to be withdrawn."""
+        """Return, once, the sessions whose panes this segment withdraws."""
         withdrawn, self._withdrawn = self._withdrawn, []
         return joined(withdrawn) if withdrawn else None
 
     def publish(self, end_ms: int, clock_ms: int) -> Lines | None:
-        """Return the sessions with ends up to ``end_ms`` that lack a pane or rows in it.
+        """Return the sessions with ends up to ``end_ms`` that need a new pane.
 
-        They count as published; those that no row can reach any more are gone.
+        They count as published from then on.  Those that no row can reach are removed.
         """
         slots = self._ended(self._due, end_ms)
         facts = self.lines.facts.take(slots)
-        lacks = (facts[STANDS] < facts[ROWS]) | facts[SHOWN_EARLY]
+        lacks = (facts[PUBLISHED_ROWS] < facts[ROWS]) | facts[SHOWN_EARLY]
         final = facts[END] + self.allowed_lateness_ms <= clock_ms
         waits = ~(lacks & final)
         self._passed.put(slots[waits], facts[END][waits])
@@ -131,7 +142,7 @@ class SessionState:
         return due
 
     def _ended(self, index: DueIndex, end_ms: int) -> Numbers:
-        """Return the live sessions of an index that ended up to ``end_ms``, once."""
+        """Take from an index the live sessions that ended by ``end_ms``; keep those that grew."""
         slots = index.pop_due(end_ms)
         slots = slots[self.lines.alive[slots]]
         ends_ms = self.lines.facts.take(slots)[END]
@@ -140,23 +151,26 @@ class SessionState:
         return slots[~grown]
 
     def _leave(self, due: Lines, slots: Numbers, final: Mask) -> None:
-        """Note that panes of sessions went out; remove the final ones."""
+        """Mark sessions as published; remove those whose panes are final."""
         stay, go = np.flatnonzero(~final), np.flatnonzero(final)
-        self._tell(PUBLISHED, slots[stay], due.keys[stay])
+        self._report(PUBLISHED, slots[stay], due.keys[stay])
         self._mark_published(slots[stay])
-        self._tell(REMOVED, slots[go], due.keys[go])
+        self._report(REMOVED, slots[go], due.keys[go])
         self.lines.drop(slots[go])
 
     def _mark_published(self, slots: Numbers) -> None:
         facts = self.lines.facts
-        facts[STANDS][slots], facts[STANDS_END][slots] = facts[ROWS][slots], facts[END][slots]
+        facts[PUBLISHED_ROWS][slots], facts[PUBLISHED_END][slots] = (
+            facts[ROWS][slots],
+            facts[END][slots],
+        )
         facts[SHOWN_EARLY][slots] = False
 
     def changes(self) -> Changes:
-        """Return what was removed, published and put since the last call."""
+        """Return, once, the sessions removed, published and put since the last call."""
         fresh = self.lines.take_fresh()
-        frames = {**self._told, PUT: [self.lines.lines(fresh).frame()] if fresh.size else []}
-        self._told = {REMOVED: [], PUBLISHED: []}
+        frames = {**self._reported, PUT: [self.lines.lines(fresh).frame()] if fresh.size else []}
+        self._reported = {REMOVED: [], PUBLISHED: []}
         self._snapshot_taken = False
         return {name: pl.concat(made, how="diagonal") for name, made in frames.items() if made}
 
@@ -166,11 +180,11 @@ class SessionState:
         return ({PUT: lines} for lines in self.lines.snapshot())
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         return self.lines.size_bytes()
 
     def open_windows(self) -> int:
-        """Count the sessions."""
+        """Return the number of live sessions."""
         return self.lines.live
 
     def apply(self, changes: Changes) -> None:
@@ -184,9 +198,9 @@ class SessionState:
             self._add(Lines.of_frame(changes[PUT], self.key, self._facts).in_order(), fresh=False)
 
     def _identified(self, sessions: pl.DataFrame) -> Numbers:
-        """Return the slots of sessions by key, start and end, each once.
+        """Return the slots of sessions by key, start and end, each slot once.
 
-        After a snapshot a session may be told of twice: taken, put back and removed again.
+        After a snapshot a session may be reported twice: taken, put back and removed again.
         """
         keys = sessions.select(self.key)
         found = self.find(keys, hashes_of(keys))
@@ -196,7 +210,7 @@ class SessionState:
         return np.unique(found.slot[same])
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the sessions that no row can reach any more; their panes went out."""
+        """Drop the sessions that no row can reach; their panes are published."""
         last_ms = max(NEVER_MS, clock_ms - self.allowed_lateness_ms)
         self.lines.drop(self._ended(self._passed, last_ms))
         self.lines.purge()
@@ -210,7 +224,9 @@ class SessionState:
         self._due.validate()
         self._passed.validate()
         facts = self.lines.facts[self.lines.alive]
-        assert bool((facts[STANDS] <= facts[ROWS]).all()), "a pane has more rows than its session"
+        assert bool((facts[PUBLISHED_ROWS] <= facts[ROWS]).all()), (
+            "a pane has more rows than its session"
+        )
         assert bool((facts[START] < facts[END]).all()), "a session ends before it starts"
         live = [lines.select(*self.key, START, END) for lines in self.lines.snapshot()]
-        assert not live or not pl.concat(live).is_duplicated().any(), "a session is there twice"
+        assert not live or not pl.concat(live).is_duplicated().any(), "a session is stored twice"

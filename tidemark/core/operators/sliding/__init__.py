@@ -1,5 +1,5 @@
 """Sliding windows: a window ends with every row.
 
 May import: core.operators and everything below.
-Start with: operator.py; fold.py finds the windows, lines.py merges what they hold.
+Start with: operator.py; fold.py finds the windows, lines.py merges their lines.
 """

@@ -1,13 +1,15 @@
-"""The lines that some sliding windows look at, laid out so that each window's are found and merged.
+"""The lines of sliding windows, in a layout in which the lines of a window are found and merged.
 
-See ``sliding``.  Lines lie in order of key and time; then a window is a stretch of them.  Whole
-stretches are merged from blocks of 1, 2, 4 ... lines, each merged once, where every line counts:
+See docs/semantics.md, "Sliding"; operator.py and state.py explain windows and lines.  Lines are in
+order of key and time, so the lines of a window are a *range* of places.  Lines are of two sorts:
 
-* lines ahead count in every window that has them;
-* lines behind by at most a *bound* count in every window that ends later than the bound after them.
+* *certain* lines count in every window of their range.  These are lines ahead.  These are also
+  lines behind by at most a *bound*, in windows that end later than the bound after them.
+* *checked* lines may be late for a window, so each is compared with the window.  These are lines
+  slightly behind, in the last part of a window, which is as long as the bound.  These are also
+  lines far behind, in the whole window.
 
-So of each window the rest is judged line by line: lines slightly behind in its last stretch, as
-long as the bound, and lines far behind in all of it.
+Ranges of certain lines are merged from blocks of 1, 2, 4 ... lines, and each block is merged once.
 """
 
 from collections.abc import Iterator
@@ -17,21 +19,21 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
-from tidemark.core.operators.sliding.fold import Timeline, Windows, any_of
+from tidemark.core.operators.sliding.fold import KeyWindows, Timeline, any_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.state.prefixes import merge_groups
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 
 NUMBER = "@number"
-"""Of merged partials: the place of their window."""
+"""Column of merged partials, Int64: the place of their window."""
 
 _BOUND = 16
-"""The part of a window's size by which lines may be behind without being judged one by one."""
+"""The bound is the size of a window divided by this number."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Some lines and their partials; those in [end - far_ms, end - near_ms) concern a window."""
+    """Some lines and their partials; a window uses those in [end - far_ms, end - near_ms)."""
 
     timeline: Timeline
     partials: pl.DataFrame
@@ -41,9 +43,9 @@ class Lines:
 
 @dataclass(frozen=True)
 class Layout:
-    """Lines of some keys: those that surely count, and those to be judged.
+    """Lines of some keys, divided into certain and checked lines.
 
-    ``keys`` by number; ``every``: all lines, ``rows``: how many each is of.
+    ``keys``: by number.  ``every``: all lines.  ``rows``: the number of rows of each line.
     """
 
     aggregation: Aggregation
@@ -51,21 +53,21 @@ class Layout:
     every: Timeline
     rows: Numbers
     certain: tuple[Lines, ...]
-    judged: tuple[Lines, ...]
+    checked: tuple[Lines, ...]
 
     def merged(
-        self, windows: Windows, limit_ms: Numbers, from_ms: Numbers | None = None
+        self, windows: KeyWindows, limit_ms: Numbers, from_ms: Numbers | None = None
     ) -> pl.DataFrame:
-        """Return the merged partials of each window that holds a row, with its NUMBER.
+        """Return the merged partials of each window that holds a row, with NUMBER.
 
-        Lines count with W before the limit; with ``from_ms``, which is not before the windows'
-        ends, also from that on.
+        Lines with W < ``limit_ms`` count.  With ``from_ms``, which is at or past the ends of the
+        windows, only lines with W >= ``from_ms`` count.
         """
         parts: list[pl.DataFrame] = []
         for part in self.certain if from_ms is None else ():
             begin, end = part.timeline.inside(windows, part.far_ms, part.near_ms)
             parts += self._stretches(part.partials, begin, end)
-        for window, line, part in self._judged(windows):
+        for window, line, part in self._checked_lines(windows):
             watermark_ms = part.timeline.watermark_ms[line]
             counts = watermark_ms < limit_ms[window]
             if from_ms is not None:
@@ -73,36 +75,36 @@ class Layout:
             parts.append(_numbered(part.partials[line[counts]], window[counts]))
         return self.aggregation.combine(parts, (NUMBER,))
 
-    def behind(self, windows: Windows, limit_ms: Numbers) -> Mask:
-        """Tell which windows hold a line that is behind, with W before the limit."""
+    def behind(self, windows: KeyWindows, limit_ms: Numbers) -> Mask:
+        """Mark the windows that hold a line behind them, with W before the limit."""
         behind = np.zeros(windows.key.size, np.bool_)
-        for window, line, part in self._judged(windows):
+        for window, line, part in self._checked_lines(windows):
             watermark_ms = part.timeline.watermark_ms[line]
             counts = (watermark_ms >= windows.end_ms[window]) & (watermark_ms < limit_ms[window])
             behind |= any_of(behind.size, window[counts])
         return behind
 
-    def highest(self, windows: Windows, limit_ms: Numbers) -> Numbers:
-        """Return the last time in each window of a line with W before the limit, or NEVER_MS."""
+    def highest(self, windows: KeyWindows, limit_ms: Numbers) -> Numbers:
+        """Return the highest time of a line in each window with W before the limit, or NEVER_MS."""
         highest_ms = np.full(windows.key.size, NEVER_MS)
         for part in self.certain:
             begin, end = part.timeline.inside(windows, part.far_ms, part.near_ms)
             some = np.flatnonzero(begin < end)
             last_ms = part.timeline.at_ms[end[some] - 1]
             highest_ms[some] = np.maximum(highest_ms[some], last_ms)
-        for window, line, part in self._judged(windows):
+        for window, line, part in self._checked_lines(windows):
             counts = part.timeline.watermark_ms[line] < limit_ms[window]
             np.maximum.at(highest_ms, window[counts], part.timeline.at_ms[line[counts]])
         return highest_ms
 
-    def _judged(self, windows: Windows) -> Iterator[tuple[Numbers, Numbers, Lines]]:
-        for part in self.judged:
+    def _checked_lines(self, windows: KeyWindows) -> Iterator[tuple[Numbers, Numbers, Lines]]:
+        for part in self.checked:
             yield *part.timeline.pairs(windows, part.far_ms), part
 
     def _stretches(
         self, lines: pl.DataFrame, begin: Numbers, end: Numbers
     ) -> Iterator[pl.DataFrame]:
-        """Yield blocks of lines that together make the stretches, with the stretch's number."""
+        """Yield blocks of lines that together make the ranges, with NUMBER of the range."""
         number = np.arange(begin.size)
         while (begin < end).any():
             odd = (begin < end) & (begin % 2 == 1)
@@ -116,10 +118,10 @@ class Layout:
                 lines = merge_groups(self.aggregation, lines, np.arange(lines.height) // 2)
 
 
-def laid_out(
+def layout_of(
     aggregation: Aggregation, keys: pl.DataFrame, lines: pl.DataFrame, number: Numbers, size_ms: int
 ) -> Layout:
-    """Lay out lines, whose keys have numbers, for windows of one size."""
+    """Return the layout of lines, with the number of each line's key, for windows of one size."""
     every, order = in_order(lines, number)
     lines = lines[order]
     bound_ms = size_ms // _BOUND
@@ -132,19 +134,19 @@ def laid_out(
 
     settled = part(behind_ms <= bound_ms, size_ms, bound_ms)
     recent = part(behind_ms == 0, bound_ms)
-    judged = (part(slight, bound_ms), part(behind_ms > bound_ms, size_ms))
-    return Layout(aggregation, keys, every, lines[ROWS].to_numpy(), (settled, recent), judged)
+    checked = (part(slight, bound_ms), part(behind_ms > bound_ms, size_ms))
+    return Layout(aggregation, keys, every, lines[ROWS].to_numpy(), (settled, recent), checked)
 
 
 def in_order(lines: pl.DataFrame, number: Numbers) -> tuple[Timeline, Numbers]:
-    """Sort lines, or rows, by key and time; return their places in that order too."""
+    """Sort lines, or rows, by key and time; return the timeline and the sort order."""
     order = np.lexsort((lines[EVENT_TIME].to_numpy(), number))
     columns = (lines[name].to_numpy()[order] for name in (EVENT_TIME, WATERMARK))
     return Timeline(number[order], *columns), order
 
 
 def without(lines: Layout, new: Layout) -> Timeline:
-    """Return the lines less the rows of ``new``, which are among them."""
+    """Return the lines without the rows of ``new``, which are among them."""
     names = ("key", EVENT_TIME, WATERMARK)
     counted = [
         pl.DataFrame(
@@ -157,7 +159,7 @@ def without(lines: Layout, new: Layout) -> Timeline:
 
 
 def rows_of(partials: pl.DataFrame, size: int) -> Numbers:
-    """Return how many rows each of ``size`` windows holds, of their merged partials."""
+    """Return the number of rows of each of ``size`` windows, from their merged partials."""
     rows = np.zeros(size, np.int64)
     rows[partials[NUMBER].to_numpy()] = partials[ROWS].to_numpy()
     return rows

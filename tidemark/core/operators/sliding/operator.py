@@ -1,17 +1,17 @@
 """Sliding windows: a window ends with every row, and one begins just after it.
 
-See docs/semantics.md, "Sliding".  With reach d, a row at t makes two windows of its key:
+See docs/semantics.md, "Sliding".  With ``sliding(d)``, a row at t makes two windows of its key:
 
         [t - d .......... t]                       ends with the row
-                            [t + 1 ...... t + 1 + d]   follows it, where it is not empty
+                            [t + 1 ...... t + 1 + d]   begins just after it, if it holds a row
 
-Both are half open here: their size is d + 1 ms.  A window holds every row in it that was not late
-for it, whoever made it and whenever.  So content and existence follow from the rows' times and W
-alone, and neither order nor cuts can show.
+Both are half open in the code, so their size is d + 1 ms.  A window holds every row in it that was
+not late for it, regardless of which row made the window, and when.  So the times and W of rows
+alone decide which windows exist and what they hold.  Neither order nor cuts change that.
 
-A segment's publication looks at the keys that have a window due, or rows behind their W: their
-lines near those times are laid out (``sliding_lines``).  Early panes (``early``) ask besides which
-windows each row of a segment met.
+A publication reads the keys that have a window due or new rows behind.  Their lines near those
+times are put into a layout (lines.py).  For early panes (early.py) the operator also returns which
+windows each row of a segment counts in.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,12 +26,12 @@ from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operators.operator import missed
 from tidemark.core.operators.ports import Port, window_ports
-from tidemark.core.operators.sliding.fold import Windows, any_of, met_by_rows, windows_made
+from tidemark.core.operators.sliding.fold import KeyWindows, any_of, match_rows, windows_made
 from tidemark.core.operators.sliding.lines import (
     NUMBER,
     Layout,
     in_order,
-    laid_out,
+    layout_of,
     rows_of,
     without,
 )
@@ -55,8 +55,8 @@ from tidemark.core.windows.window import Sliding
 
 
 @dataclass(frozen=True)
-class _Near:
-    """The lines that a publication looks at, and the new ones among them that came behind."""
+class _NearLines:
+    """The lines that a publication reads, and in ``touched`` the new lines behind among them."""
 
     lines: Layout
     touched: Layout
@@ -64,10 +64,10 @@ class _Near:
 
 @dataclass(frozen=True)
 class SlidingAggregate(DueByEnd):
-    """Aggregate each key's rows in windows that end with, or follow, every row.
+    """Aggregate each key's rows in windows that end with a row or begin just after one.
 
-    State is one partial per key and time (and W, behind) until the clock has passed all windows
-    that it could be in by the allowed lateness.
+    State is one partial per key and event time, and per W for rows behind.  It stays until the
+    clock has passed all windows that the partial can be in, by the allowed lateness.
     """
 
     windows: Sliding
@@ -90,28 +90,28 @@ class SlidingAggregate(DueByEnd):
         )
 
     def open(self, store: BlockStore = IN_MEMORY) -> SlidingState:
-        """Return state that holds nothing."""
+        """Return empty state."""
         return SlidingState(
             self.windows, self.aggregation, self.key, self.allowed_lateness_ms, store
         )
 
     @property
     def grid_ms(self) -> int:
-        """How far apart windows are whose tallies lie together: there may be one every ms."""
+        """The interval of ends, ms, whose tallies lie together: a window may end every ms."""
         return self.windows.longest_ms
 
     def fold(self, rows: pl.DataFrame, state: SlidingState) -> pl.DataFrame:
-        """Add rows to the lines; return those late for every window they could be in."""
-        late, rows = self._judged(rows)
+        """Add rows to the lines; return the rows that are late for all windows they can be in."""
+        late, rows = self._with_lateness(rows)
         kept = rows.filter(pl.Series(~late))
         if kept.height:
             state.add(self.aggregation.partials(kept, (*self.key, EVENT_TIME, WATERMARK)))
         return self._late(rows.filter(pl.Series(late)))
 
-    def _judged(self, rows: pl.DataFrame) -> tuple[Mask, pl.DataFrame]:
-        """Return which rows are late, and rows with W never before their time."""
+    def _with_lateness(self, rows: pl.DataFrame) -> tuple[Mask, pl.DataFrame]:
+        """Return which rows are late, and the rows with W raised to at least their event time."""
         at_ms = rows[EVENT_TIME].to_numpy()
-        # Before its own time W overtakes nothing.
+        # A W before the row's time has passed none of its windows.
         watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
         late: Mask = at_ms + self.windows.longest_ms + self.allowed_lateness_ms <= watermark_ms
         return late, rows.with_columns(pl.Series(WATERMARK, watermark_ms))
@@ -126,15 +126,15 @@ class SlidingAggregate(DueByEnd):
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
 
     def due(self, state: SlidingState, before_ms: int, clock_ms: int) -> list[pl.DataFrame]:
-        """Return what ``publish`` publishes as partials by END and key, with REVISION and TIMING.
+        """Return the panes of ``publish`` as partials by END and key, with REVISION and TIMING.
 
-        An on-time pane holds the rows with W < end; what came behind follows in a second pane: with
-        everything or, discarding, with what none has shown.
+        An on-time pane holds the rows with W < end.  If rows came behind, a second pane follows:
+        with all rows, or with discarding panes, with the rows that no pane has shown.
         """
         wait_ms = self.wait_ms
         touched = stacked([self._no_lines(), *state.touched])
         state.settle()
-        # A line is in no window that ended before it; on_final nothing follows what it published.
+        # A line is in no window that ended before it.  With on_final there are no corrections.
         touched = touched.filter(pl.lit(wait_ms == 0) & (pl.col(EVENT_TIME) < before_ms))
         after_ms, until_ms = max(NEVER_MS, before_ms - wait_ms), max(NEVER_MS, clock_ms - wait_ms)
         near = self._near(state, touched, after_ms, until_ms)
@@ -146,8 +146,8 @@ class SlidingAggregate(DueByEnd):
 
     def _near(
         self, state: SlidingState, touched: pl.DataFrame, after_ms: int, until_ms: int
-    ) -> _Near | None:
-        """Lay out the lines of the keys with a window due or rows behind."""
+    ) -> _NearLines | None:
+        """Return the layout of the lines of keys with a window due or rows behind."""
         size_ms = self.windows.longest_ms
         first_ms, last_ms = after_ms - size_ms, until_ms - 1
         if touched.height:
@@ -167,11 +167,11 @@ class SlidingAggregate(DueByEnd):
         number, of_touched = number[: found.height], number[found.height :]
         wanted[number[due]] = True
         picked = np.flatnonzero(wanted[number])
-        lines = laid_out(self.aggregation, keys, found[picked], number[picked], size_ms)
-        return _Near(lines, laid_out(self.aggregation, keys, touched, of_touched, size_ms))
+        lines = layout_of(self.aggregation, keys, found[picked], number[picked], size_ms)
+        return _NearLines(lines, layout_of(self.aggregation, keys, touched, of_touched, size_ms))
 
-    def _due(self, near: _Near, after_ms: int, until_ms: int) -> Iterator[pl.DataFrame]:
-        """Yield what is due, and corrections of what was due before."""
+    def _due(self, near: _NearLines, after_ms: int, until_ms: int) -> Iterator[pl.DataFrame]:
+        """Yield the panes that are due, and corrections of published panes."""
         lines, lateness_ms = near.lines, self.allowed_lateness_ms
         made = windows_made(lines.every, self.windows.longest_ms, lateness_ms)
         due = made.where(_within(made.end_ms, after_ms, until_ms))
@@ -194,9 +194,9 @@ class SlidingAggregate(DueByEnd):
         yield self._corrections(lines, touched.where(~new), near.touched, behind=True)
 
     def _corrections(
-        self, lines: Layout, windows: Windows, held: Layout, *, behind: bool = False
+        self, lines: Layout, windows: KeyWindows, held: Layout, *, behind: bool = False
     ) -> pl.DataFrame:
-        """Return late panes of all accepted rows; or only of those ``behind`` that are held."""
+        """Return late panes of all accepted rows; with ``behind``, of rows behind in ``held``."""
         limit_ms = windows.end_ms + self.allowed_lateness_ms
         partials = held.merged(windows, limit_ms, windows.end_ms if behind else None)
         late = np.ones(windows.key.size, np.bool_)
@@ -205,29 +205,29 @@ class SlidingAggregate(DueByEnd):
         rows = rows_of(lines.merged(windows, limit_ms), windows.key.size)
         return self._part(lines, windows, partials, late, rows)
 
-    def _touched(self, near: _Near, published: Windows) -> Windows:
-        """Return the windows in which new rows behind count, or which they made."""
+    def _touched(self, near: _NearLines, published: KeyWindows) -> KeyWindows:
+        """Return the published windows in which new rows behind count or that they made."""
         size_ms, touched = self.windows.longest_ms, near.touched.every
         window, line = touched.pairs(published, size_ms)
         counts = touched.watermark_ms[line] < published.end_ms[window] + self.allowed_lateness_ms
         follows = touched.has(published.key, published.end_ms - size_ms - 1)
-        met = any_of(published.key.size, window[counts])
-        return published.where(met | (follows & ~published.on_time))
+        has_rows = any_of(published.key.size, window[counts])
+        return published.where(has_rows | (follows & ~published.on_time))
 
-    def _made_before(self, near: _Near) -> Windows:
-        """Return the windows that lines made before the new ones came."""
+    def _made_before(self, near: _NearLines) -> KeyWindows:
+        """Return the windows that existed before the new lines came."""
         older = without(near.lines, near.touched)
         return windows_made(older, self.windows.longest_ms, self.allowed_lateness_ms)
 
     def _part(
         self,
         lines: Layout,
-        windows: Windows,
+        windows: KeyWindows,
         partials: pl.DataFrame,
         late: Mask | None = None,
         rows: Numbers | None = None,
     ) -> pl.DataFrame:
-        """Name the windows of partials; ``rows``: how many they have, if not those of partials."""
+        """Add END, key, REVISION and TIMING to partials; ``rows``: revisions, by default ROWS."""
         number = partials[NUMBER].to_numpy()
         keys = lines.keys[windows.key[number]]
         revision = partials[ROWS] if rows is None else pl.Series(rows[number])
@@ -243,7 +243,7 @@ class SlidingAggregate(DueByEnd):
         return part
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
-        """Return partials as panes, in their order."""
+        """Return partials as panes, in the order of a topic."""
         if not parts:
             schema = pane_schema(self.key, self.columns, self.aggregation.types)
             return pl.DataFrame(schema=schema)
@@ -257,8 +257,8 @@ class SlidingAggregate(DueByEnd):
         )
 
     def counts(self, rows: pl.DataFrame, state: SlidingState, wait_ms: int) -> pl.DataFrame | None:
-        """Return which rows count in which windows, or make them, as ``early`` asks for it."""
-        late, rows = self._judged(rows)
+        """Return which rows count in which windows, or make them, as for ``EarlyWindows``."""
+        late, rows = self._with_lateness(rows)
         row = np.flatnonzero(~late)
         if not row.size:
             return None
@@ -272,22 +272,22 @@ class SlidingAggregate(DueByEnd):
         ours = any_of(keys.height, number[known.height :])[number[: known.height]]
         lines, _ = in_order(known.filter(pl.Series(ours)), number[: known.height][ours])
         new, order = in_order(rows, number[known.height :])
-        met = met_by_rows(lines, new, row[order], size_ms, wait_ms)
-        of = np.searchsorted(row, met.row)
-        return keys[met.windows.key].with_columns(
-            pl.Series(END, met.windows.end_ms),
-            pl.Series(ROW, met.row),
-            pl.Series(EVENT_TIME, np.where(met.counts, at_ms[of], NEVER_MS)),
-            pl.Series(BEHIND, met.windows.end_ms <= rows[WATERMARK].to_numpy()[of]),
-            pl.Series(COUNTS, met.counts),
-            pl.Series(THERE, met.there),
+        matches = match_rows(lines, new, row[order], size_ms, wait_ms)
+        of = np.searchsorted(row, matches.row)
+        return keys[matches.windows.key].with_columns(
+            pl.Series(END, matches.windows.end_ms),
+            pl.Series(ROW, matches.row),
+            pl.Series(EVENT_TIME, np.where(matches.counts, at_ms[of], NEVER_MS)),
+            pl.Series(BEHIND, matches.windows.end_ms <= rows[WATERMARK].to_numpy()[of]),
+            pl.Series(COUNTS, matches.counts),
+            pl.Series(THERE, matches.there),
         )
 
     def before(
         self, state: SlidingState, windows: pl.DataFrame, wait_ms: int
     ) -> pl.DataFrame | None:
-        """Return END, key, TOTAL, HIGHEST and partials of windows that rows are about to make."""
-        lines, asked = self._laid_out(state, windows)
+        """Return END, key, TOTAL, HIGHEST and partials of windows that new rows will make."""
+        lines, asked = self._layout(state, windows)
         limit_ms = asked.end_ms + wait_ms
         partials = lines.merged(asked, limit_ms)
         if partials.is_empty():
@@ -299,8 +299,8 @@ class SlidingAggregate(DueByEnd):
     def counted(
         self, state: SlidingState, windows: pl.DataFrame, *, behind: bool
     ) -> list[pl.DataFrame]:
-        """Return what counts in some windows of keys so far, the rows behind them too if asked."""
-        lines, asked = self._laid_out(state, windows)
+        """Return the partials of windows of keys so far; with ``behind`` including rows behind."""
+        lines, asked = self._layout(state, windows)
         limit_ms = asked.end_ms + (self.allowed_lateness_ms if behind else 0)
         late = None
         if behind:
@@ -308,8 +308,8 @@ class SlidingAggregate(DueByEnd):
             late = ~asked.among(made.where(made.on_time)) | lines.behind(asked, limit_ms)
         return [self._part(lines, asked, lines.merged(asked, limit_ms), late)]
 
-    def _laid_out(self, state: SlidingState, windows: pl.DataFrame) -> tuple[Layout, Windows]:
-        """Lay out the lines that windows of keys, by END, look at."""
+    def _layout(self, state: SlidingState, windows: pl.DataFrame) -> tuple[Layout, KeyWindows]:
+        """Return the layout of the lines that windows, given by key and END, read."""
         end_ms, size_ms = windows[END].to_numpy(), self.windows.longest_ms
         near = state.between(int(end_ms.min()) - size_ms - 1, int(end_ms.max()))
         found = stacked([self._no_lines(), *near])
@@ -318,8 +318,8 @@ class SlidingAggregate(DueByEnd):
         )
         of_line, of_window = number[: found.height], number[found.height :]
         picked = np.flatnonzero(any_of(keys.height, of_window)[of_line])
-        lines = laid_out(self.aggregation, keys, found[picked], of_line[picked], size_ms)
-        return lines, Windows(of_window, end_ms, np.ones(end_ms.size, np.bool_))
+        lines = layout_of(self.aggregation, keys, found[picked], of_line[picked], size_ms)
+        return lines, KeyWindows(of_window, end_ms, np.ones(end_ms.size, np.bool_))
 
 
 def _within(end_ms: Numbers, after_ms: int, until_ms: int) -> Mask:

@@ -1,8 +1,9 @@
-"""Keyed state of sliding windows: partial aggregates by key and instant, held per slice of time.
+"""Keyed state of sliding windows: partial aggregates by key and instant, in blocks by time slice.
 
-A line is one key at one event time: the key, EVENT_TIME, WATERMARK (the W of its rows, but never
-before their time) and partials.  Lines whose W is their own time are *ahead*: on time for every
-window that has them.  The others are *behind*.
+See docs/semantics.md, "Sliding".  A *line* is the rows of one key with one event time and one W:
+the key, EVENT_TIME, WATERMARK (the W of the rows, but at least their time) and partials.  Lines
+whose W is their own time are *ahead*: on time for every window that contains them.  The others are
+*behind*.  A *time slice* is an interval of event times whose lines lie together.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -19,19 +20,23 @@ from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.window import Sliding, floor_to_grid
 
 LINES = "lines"
-"""Name of the only frame in the state's changes."""
+"""Name of the only frame in the state's changes; changelogs store it.
+
+The frame has the key columns, EVENT_TIME and WATERMARK (Int64, ms), and the partials of the
+aggregates with ROWS.
+"""
 
 _MANY = 32
-"""Blocks of a slice that are merged into fewer, so that their number stays bounded."""
+"""Blocks of a time slice that are merged into fewer, so that their number stays bounded."""
 
 _SLICES = 64
-"""Slices that the allowed lateness is cut into, where it is much longer than the windows."""
+"""Time slices in the allowed lateness, if that is much longer than the windows."""
 
 _SLICE = "@slice"
 
 
 class SlidingState:
-    """Lines by slice, and what changed since it was last asked."""
+    """Lines by time slice, and the changes since the last call of ``changes``."""
 
     def __init__(
         self,
@@ -45,7 +50,7 @@ class SlidingState:
         self.aggregation = aggregation
         self.by = (*key, EVENT_TIME, WATERMARK)
         self._slice_ms = max(windows.longest_ms, allowed_lateness_ms // _SLICES)
-        # A line is looked at until the window after it (see ``sliding``) takes no more rows.
+        # A line is read until the window just after it accepts no more rows.
         self._kept_ms = windows.longest_ms + 1 + allowed_lateness_ms
         self._store = store
         self._slices: dict[int, list[Block]] = {}
@@ -67,7 +72,7 @@ class SlidingState:
         return self._touched
 
     def settle(self) -> None:
-        """End a publication."""
+        """End a publication: forget the lines that were touched."""
         self._touched = []
 
     def between(self, first_ms: int, last_ms: int) -> list[pl.DataFrame]:
@@ -97,7 +102,7 @@ class SlidingState:
         return self._store.put(start + self._slice_ms + self._kept_ms, lines)
 
     def changes(self) -> Changes:
-        """Return the lines added since the last call, less those purged meanwhile."""
+        """Return the lines added since the last call, without those purged since."""
         added, self._added = self._added, []
         kept = (block.filter(pl.col(EVENT_TIME) >= self._purged_ms) for block in added)
         return _framed([block for block in kept if block.height])
@@ -108,20 +113,20 @@ class SlidingState:
         return map(_framed, in_pieces(frames_of(held)))
 
     def size_bytes(self) -> int:
-        """Return about how many bytes a snapshot would have."""
+        """Return the approximate size of a snapshot, bytes."""
         return total_bytes(block for blocks in self._slices.values() for block in blocks)
 
     def open_windows(self) -> int:
-        """Count the lines, at each of which a window ends."""
+        """Return the number of lines: a window ends with each."""
         return sum(block.height for blocks in self._slices.values() for block in blocks)
 
     def apply(self, changes: Changes) -> None:
-        """Add lines; those past their time stay invisible."""
+        """Add lines; no row sees those that purging would drop."""
         if LINES in changes:
             self._keep(changes[LINES])
 
     def purge(self, clock_ms: int) -> None:
-        """Drop the slices whose lines no row can meet any more."""
+        """Drop the time slices whose lines share no window with later rows."""
         gone = bisect_left(self._starts, clock_ms - self._kept_ms - self._slice_ms + 2)
         if gone:
             self._purged_ms = self._starts[gone - 1] + self._slice_ms
@@ -132,14 +137,16 @@ class SlidingState:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert not self._touched, "rows behind were not published"
-        assert self._starts == sorted(self._slices), "slices and their order differ"
+        assert self._starts == sorted(self._slices), "time slices and their order differ"
         for start, blocks in self._slices.items():
-            assert blocks, f"slice {start} is empty"
+            assert blocks, f"time slice {start} is empty"
             for block in frames_of(blocks):
                 at_ms = block[EVENT_TIME]
-                assert (at_ms >= start).all(), f"slice {start}: a line before it"
-                assert (at_ms < start + self._slice_ms).all(), f"slice {start}: a line after it"
-                assert (block[WATERMARK] >= at_ms).all(), f"slice {start}: W before the line"
+                assert (at_ms >= start).all(), f"time slice {start}: a line before it"
+                assert (at_ms < start + self._slice_ms).all(), (
+                    f"time slice {start}: a line after it"
+                )
+                assert (block[WATERMARK] >= at_ms).all(), f"time slice {start}: W before the line"
 
 
 def _framed(blocks: list[pl.DataFrame]) -> Changes:

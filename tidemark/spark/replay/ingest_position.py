@@ -1,7 +1,7 @@
-"""Where ingest stands while a hand-over makes its logs again, and where it goes on.
+"""The position of ingest during a hand-over from raw topics, and after it.
 
-Offsets stay what they were: the logs are made again of the same records.  Watermarks may be others,
-since the program may be another one; they are those that ingest run again has reached.
+Its offsets stay, because the logs are built again from the same records.  Its watermarks may
+change with the program: they become the watermarks of ingest run again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,13 +19,13 @@ from tidemark.runtime.client.progress import SourceProgress, check_topic, decode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, SourcePosition
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Offsets, Ranges
 
 
 @dataclass(frozen=True)
-class IngestCut:
-    """The sources of a plan; ``begins``: the first offset that is there of each."""
+class IngestPosition:
+    """The committed position of ingest; ``begins``: the first offset of each raw partition."""
 
     config: Config
     admin: AdminClient
@@ -38,32 +38,32 @@ class IngestCut:
         return self.plan.group("ingest")
 
     def require_logs(self, ranges: Ranges) -> None:
-        """Stop where a log has nothing of what ingest has read, since it is a new one.
+        """Require that every log has segments, if ingest has read rows for it.
 
         Raises:
-            ConfigurationError: names the log.
+            ConfigurationError: a log is empty, because it is new.  The message names it.
         """
         read = {at.topic for at, _, past in self._sources() if past.watermark_ms != NEVER_MS}
         for log in self.plan.logs:
             ends = {at: end for at, end in ranges.ends.items() if at.topic == log.topic}
             if not ranges.to(ends).length and read & log.topics:
                 raise ConfigurationError(
-                    f"log {log.topic} is empty, so nothing tells how ingest cut what it has read; "
+                    f"log {log.topic} is empty, so the cuts of ingest are unknown; "
                     "'tidemark reset PIPELINE' starts the pipeline afresh from its raw topics"
                 )
 
     def marked(self, mark: str) -> list[TopicPartition]:
-        """Return offsets that say that a hand-over is under way."""
+        """Return the offsets with the mark of a hand-over that is under way."""
         return [
             _offset(at, offset, msgspec.structs.replace(past, handing_over=mark))
             for at, offset, past in self._sources()
         ]
 
     def moved(self, outcomes: Iterable[Outcome]) -> list[TopicPartition]:
-        """Return the offsets with which ingest goes on.
+        """Return the offsets from which ingest continues, with the new watermarks.
 
         Raises:
-            StateError: the logs that were made again end elsewhere than ingest.
+            StateError: the logs end at another raw offset than ingest.
         """
         reached: dict[str, SourcePosition] = {}
         for outcome in outcomes:
@@ -74,9 +74,9 @@ class IngestCut:
         ]
 
     def _sources(self) -> Iterator[tuple[Partition, int, SourceProgress]]:
-        """Yield every source that ingest has begun with."""
+        """Yield the partition, committed offset and progress of every source with a commit."""
         ids = topic_ids(self.admin, {at.topic for at in self.begins})
-        for each in committed_of(self.config, self.group, sorted(self.begins)):
+        for each in committed_positions(self.config, self.group, sorted(self.begins)):
             at = Partition(each.topic, each.partition)
             if each.offset >= 0:
                 past = decode(each.metadata or "", SourceProgress, str(at))
@@ -89,16 +89,16 @@ class IngestCut:
 def _moved(
     at: Partition, past: SourceProgress, reached: Mapping[str, SourcePosition]
 ) -> SourceProgress:
-    made = reached.get(str(at))
-    if made is None and past.watermark_ms == NEVER_MS:
+    end = reached.get(str(at))
+    if end is None and past.watermark_ms == NEVER_MS:
         return msgspec.structs.replace(past, handing_over="")
-    if made is None or made.next_offset != past.next_offset:
-        ends = "have nothing of it" if made is None else f"end at offset {made.next_offset}"
+    if end is None or end.next_offset != past.next_offset:
+        ends = "have none of its records" if end is None else f"end at offset {end.next_offset}"
         raise StateError(
-            f"{at}: ingest has read up to offset {past.next_offset}, the logs {ends}; they are not "
-            "those that it wrote"
+            f"{at}: ingest has read up to offset {past.next_offset}, the logs {ends}; ingest did "
+            "not write these logs"
         )
-    return msgspec.structs.replace(past, watermark_ms=made.watermark_ms, handing_over="")
+    return msgspec.structs.replace(past, watermark_ms=end.watermark_ms, handing_over="")
 
 
 def _offset(at: Partition, offset: int, progress: SourceProgress) -> TopicPartition:

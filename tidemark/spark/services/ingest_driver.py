@@ -1,10 +1,10 @@
-"""Ingest on Spark: what of the raw topics a batch takes, and which sources are silent.
+"""The driver of ingest on Spark: it selects the ranges of each micro-batch and logs silence.
 
-The driver looks what is committed and what is there, gives Spark the next ranges, and says itself
-what no record says: that a source is silent, new, or has only what the broker alone sees.  These
-words are commits too, of the segments that the service would have written.
+The driver reads committed offsets and ends, and gives Spark the next ranges.  It handles itself
+what no record shows: a source that is silent, a new source, and a source with nothing but control
+records.  For these it commits the segments and offsets that the ingest service would commit.
 
-Alignment is as fine as a batch: one that is more than ``max_drift`` ahead gets no range.
+Alignment works per micro-batch: a source more than ``max_drift`` ahead gets no range.
 """
 
 import logging
@@ -30,24 +30,24 @@ from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segments
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.spark.progress import event_time
-from tidemark.spark.read.live_position import committed_of
+from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Ranges, committed_ends
 from tidemark.spark.read.segment_rows import ddl
 from tidemark.spark.read.source import raw_records
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.services.ingest_batch import INGESTED, Ingesting
+from tidemark.spark.services.ingest_batch import INGEST_COUNTS, IngestBatch
 
 _log = logging.getLogger("tidemark")
 
-_MOST_OFFSETS = 500_000  # of a raw partition in a batch
-_MOST_ALIGNED = 20_000  # where others may have to wait for it
+_MOST_OFFSETS = 500_000  # of a raw partition in a micro-batch
+_MOST_ALIGNED = 20_000  # the same, of a source with max_drift
 
 Sources = Mapping[Partition, OwnedSource]
 
 
 @dataclass
-class IngestStream:
-    """The ingest service of a plan, as Spark runs it; ``name``: the driver's transactional id."""
+class IngestDriver:
+    """Runs the ingest service of a plan on Spark; ``name``: the driver's transactional id."""
 
     config: Config
     admin: AdminClient
@@ -59,7 +59,7 @@ class IngestStream:
     _alignment: Alignment = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self._past = PastMarks(self.config, self.admin, self.plan)
         self._alignment = Alignment(
             {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
@@ -71,7 +71,7 @@ class IngestStream:
         return self.plan.group("ingest")
 
     def partitions(self) -> list[Partition]:
-        """Return every raw partition that is there."""
+        """Return every raw partition that exists."""
         return [
             Partition(topic, n) for topic, count in self._counts().items() for n in range(count)
         ]
@@ -80,34 +80,34 @@ class IngestStream:
         return require(self.admin, [source.topic for source in self.plan.sources])
 
     def sources(self) -> dict[Partition, OwnedSource]:
-        """Return how far ingest is in every raw partition; in a new one nowhere, committed -1.
+        """Return the state of ingest in every raw partition; ``committed`` is -1 for a new one.
 
         Raises:
-            StateError: what is committed is of no use, or records that are wanted were deleted.
+            StateError: a committed offset is unusable, or the next records were deleted.
         """
         partitions = self.partitions()
         ids = topic_ids(self.admin, {at.topic for at in partitions})
         begins = offsets(self.admin, partitions, EARLIEST)
         found = {}
-        for each in committed_of(self.config, self.group, partitions):
+        for each in committed_positions(self.config, self.group, partitions):
             at = Partition(each.topic, each.partition)
             start = Start(at, each.offset, each.metadata or "")
             if each.offset < 0:
                 start = Start(at, begins[at], None)
             elif each.offset < begins[at]:
                 raise StateError(
-                    f"{at}: offset {each.offset} is wanted, the first there is {begins[at]}: "
+                    f"{at}: offset {each.offset} is gone, the topic begins at {begins[at]}: "
                     "records were deleted before ingest had read them"
                 )
-            found[at] = OwnedSource.begun(start, ids[at.topic], self._past, by_spark=True)
+            found[at] = OwnedSource.from_commit(start, ids[at.topic], self._past, by_spark=True)
         return found
 
     def marked(self, *, on_spark: bool) -> list[TopicPartition]:
-        """Return offsets to commit that say who works on the sources: Spark, or the service."""
+        """Return the offsets with a mark of their owner: Spark, or the service."""
         return [_offset(at, each, on_spark=on_spark) for at, each in self.sources().items()]
 
     def batch(self, spark: SparkSession) -> int:
-        """Work on what has come; return how many records that were."""
+        """Process new records; return how many there were."""
         counts, sources = self._counts(), self.sources()
         self._begin({at: each for at, each in sources.items() if each.committed < 0})
         asked_ms = now_ms()
@@ -120,14 +120,14 @@ class IngestStream:
         return sum(rows.values())
 
     def _begin(self, new: Sources) -> None:
-        """Commit new sources at their start, before anything is written for them."""
+        """Commit new sources at their start, before any segment has their marks."""
         if new:
             self._commit([_offset(at, each, on_spark=True) for at, each in new.items()])
         for each in new.values():
             each.committed, each.on_spark = each.progress.next_offset, True
 
     def _next(self, sources: Sources) -> Ranges:
-        """Return what was not read yet, or a part of it."""
+        """Return the records that were not read yet, limited to a micro-batch."""
         there = committed_ends(self.admin, sources)
         aligned = {
             at: each.progress.watermark_ms
@@ -148,11 +148,11 @@ class IngestStream:
     def _work(
         self, spark: SparkSession, ranges: Ranges, counts: Mapping[str, int]
     ) -> dict[Partition, int]:
-        """Let Spark do it; return the records read of each source of which there were some."""
-        ingesting = Ingesting(self.plan, self.config, dict(ranges.ends), counts)
+        """Run ingest on Spark; return the number of records by source, without idle sources."""
+        batch = IngestBatch(self.plan, self.config, dict(ranges.ends), counts)
         with one_line_errors():
-            done = raw_records(spark, self.config, ranges).mapInArrow(ingesting, ddl(INGESTED))
-            rows = done.collect()
+            counts_ = raw_records(spark, self.config, ranges).mapInArrow(batch, ddl(INGEST_COUNTS))
+            rows = counts_.collect()
         if rows:
             _log.info(
                 "records=%d dead=%d watermark=%s",
@@ -170,7 +170,7 @@ class IngestStream:
         counts: Mapping[str, int],
         asked_ms: int,
     ) -> None:
-        """Tell the logs which sources are silent, at most once a second."""
+        """Write marks of silent sources to the logs, at most once a second."""
         if asked_ms - self._listened_ms < ASK_EVERY_MS:
             return
         self._listened_ms = asked_ms
@@ -178,35 +178,35 @@ class IngestStream:
         silent = {
             at: each
             for at, each in quiet.items()
-            if positions[at] >= ends[at] and self._is_told(at, each, asked_ms)
+            if positions[at] >= ends[at] and self._is_logged(at, each, asked_ms)
         }
         for each in silent.values():
             each.silence_ms = asked_ms - each.silent_since_ms
         for at, each in moved.items():
             each.committed = positions[at]
-        told = moved | silent
-        if told:
+        changed = moved | silent
+        if changed:
             marks = [each.mark(str(at)) for at, each in silent.items()]
             write_segments(self._open()[0], self.plan, SegmentBuilder(EPOCH), counts, marks)
-            self._commit([_offset(at, each, on_spark=True) for at, each in told.items()])
+            self._commit([_offset(at, each, on_spark=True) for at, each in changed.items()])
 
-    def _is_told(self, at: Partition, each: OwnedSource, asked_ms: int) -> bool:
+    def _is_logged(self, at: Partition, each: OwnedSource, asked_ms: int) -> bool:
         (plan,) = (source for source in self.plan.sources if source.topic == at.topic)
         silence_ms = asked_ms - each.silent_since_ms
         return silence_ms >= plan.idle_after_ms and plan.reports_silence(
-            each.told_ms, silence_ms, self.plan.horizon_ms
+            each.logged_silence_ms, silence_ms, self.plan.horizon_ms
         )
 
     def _open(self) -> tuple[Transaction, Consumer]:
-        """Return the driver's own output, which fences that of another driver."""
+        """Return the driver's own producer and consumer; fence those of another driver."""
         if self._driver is None:
             opened = transaction(self.config, self.name)
             self._driver = opened, clients.plain_consumer(self.config, self.group)
         return self._driver
 
-    def _commit(self, told: list[TopicPartition]) -> None:
+    def _commit(self, commits: list[TopicPartition]) -> None:
         opened, consumer = self._open()
-        opened.commit(told, consumer)
+        opened.commit(commits, consumer)
 
 
 def _offset(at: Partition, source: OwnedSource, *, on_spark: bool) -> TopicPartition:
