@@ -65,7 +65,8 @@ class BalanceState:
         """Add lines, or replace those of the same key and window."""
         rest = self.lines.join(lines, on=_NAMES, how="anti", nulls_equal=True)
         self.lines = pl.concat([rest, lines.select(*_LINE)])
-        self.changed.append(lines.select(*_LINE))
+        if lines.height:
+            self.changed.append(lines.select(*_LINE))
 
     def due(self, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return the lines of windows that end in (before_ms, clock_ms], by start and key."""
@@ -86,7 +87,7 @@ class BalanceState:
 
     def size_bytes(self) -> int:
         """Return about how many bytes a snapshot has."""
-        return int(self.lines.estimated_size())
+        return int(self.lines.estimated_size()) if self.lines.height else 0
 
     def open_windows(self) -> int:
         """Count the lines."""
@@ -182,7 +183,7 @@ class Balances(Body):
                 pl.Series("start", start_ms), (value * sign).alias("balance"), side=pl.lit(side)
             )
             good.append(kept.filter(pl.Series(~late & ~dead)))
-        frames[self.name] = pl.concat(refused, how="vertical_relaxed")
+        frames[self.name] = pl.concat(refused, how="vertical_relaxed").sort(ORDER)
         return {BALANCES: self._early(pl.concat(good).sort(ORDER), state), **frames}
 
     def _early(self, rows: pl.DataFrame, state: BalanceState) -> pl.DataFrame:

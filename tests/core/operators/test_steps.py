@@ -1,46 +1,21 @@
 """Segments taken together: whatever goes at once, each gives what it gives alone."""
 
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.aligned import LateRow, Pane
-from tests.oracles.arrival import NumberedPane
-from tests.support.logs import event_logs
-from tests.support.operators import (
-    aligned,
-    arrival,
-    early_aligned,
-    early_sessions,
-    early_sliding,
-    sessions,
-    sliding,
-)
-from tests.support.running import late_row, panes, run
+from tests.support.logs import EventLog, event_logs
+from tests.support.operators.families import FAMILIES
 from tidemark.core.operators.aligned import state as slices
 from tidemark.core.operators.aligned.operator import WindowAggregate
-from tidemark.core.operators.task import OperatorTask
-
-KINDS = {
-    "windows": (aligned, aligned.specs()),
-    "discarding_windows": (early_aligned, early_aligned.specs((None,))),
-    "early": (early_aligned, early_aligned.specs()),
-    "sliding": (sliding, sliding.specs()),
-    "discarding_sliding": (
-        early_sliding,
-        early_sliding.specs((None,)),
-    ),
-    "sessions": (sessions, sessions.specs()),
-    "arrival": (
-        arrival,
-        arrival.specs(triggers=st.none() | arrival.EVERY),
-    ),
-    "discarding_arrival": (arrival, arrival.discarding_specs()),
-    "early_sessions": (early_sessions, early_sessions.specs()),
-}
+from tidemark.core.operators.ports import DEAD, REASON
+from tidemark.core.operators.task import OperatorTask, Output
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
 
 
 @st.composite
@@ -54,47 +29,50 @@ def groups(draw, segments):
     return made
 
 
-def together(operator, segments_of, shape):
-    """Take segments in groups; return panes and late rows of each segment, and what was counted."""
-    task, key = OperatorTask(operator), operator.inputs[0].key
-    shown, late, rows = [], [], 0
-    for segments in segments_of:
-        begun: list[list[Any]] = [[] for _ in segments]
-        behind: list[tuple[int, LateRow]] = []
+def together(
+    task: OperatorTask, batches: Sequence[Sequence[Segment]]
+) -> dict[str, list[list[Any]]]:
+    """Take segments in groups; return by port what each segment published."""
+    shown: dict[str, list[list[Any]]] = {port.name: [] for port in task.operator.outputs}
+    for segments in batches:
+        for made in shown.values():
+            made += [[] for _ in segments]
         for steps in task.steps(segments):
-            made = panes(steps.output["panes"], key, shape)
-            for number, pane in zip(steps.segment_of["panes"].tolist(), made, strict=True):
-                begun[number].append(pane)
-            behind += zip(
-                steps.segment_of["late"].tolist(),
-                map(late_row, steps.output["late"].iter_rows(named=True)),
-                strict=True,
-            )
-            rows += steps.output.rows
+            for name, numbers in steps.segment_of.items():
+                assert (np.diff(numbers) >= 0).all()
+                made = shown[name][-len(segments) :]
+                for number, row in zip(
+                    numbers.tolist(), rows(task, name, steps.output), strict=True
+                ):
+                    made[number].append(row)
             task.state.purge(steps.clock_ms)
             task.state.validate()
-        assert [number for number, _ in behind] == sorted(number for number, _ in behind)
-        shown += begun
-        late += [row for _, row in behind]
-    return shown, late, rows, task.clock_ms
+    return shown
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def rows(task: OperatorTask, port: str, output: Output) -> list[Any]:
+    """Return what a step published to a port; of refused rows what a dead letter has."""
+    declared, frame = task.operator.port(port), output.frames.get(port)
+    if frame is None:
+        return []
+    if declared.kind == DEAD:
+        return frame.select(*declared.key, REASON, SOURCE, OFFSET, SUB_ROW).rows()
+    return declared.published(frame).rows()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 @given(data=st.data(), log=event_logs())
-def test_segments_taken_together_give_what_each_gives_alone(kind, data, log):
-    module, specs = KINDS[kind]
-    spec, segments = data.draw(specs), log.segments
-    if kind == "sessions":
-        segments = module.with_gaps(segments)
-    numbered = module is arrival
-    shape = NumberedPane if numbered else Pane
-    operator = module.operator(*(spec if numbered else (spec,)), log.topics)
-    alone = run(operator, segments, pane=shape)
+def test_segments_taken_together_give_what_each_gives_alone(
+    family: str, data: Any, log: EventLog
+) -> None:
+    case = FAMILIES[family](data.draw, log)
+    alone, task = OperatorTask(case.operator), OperatorTask(case.operator)
+    outputs = [alone.step(segment) for segment in case.segments]
     with (
         patch.object(WindowAggregate, "max_late_segments", data.draw(st.sampled_from((1, 2, 32)))),
         patch.object(slices, "_PORTION_BYTES", data.draw(st.sampled_from((100, 2**25)))),
     ):
-        shown, late, rows, clock_ms = together(operator, data.draw(groups(segments)), shape)
-    assert shown == alone.steps[:-1]
-    assert late == alone.late
-    assert (rows, clock_ms) == (alone.rows, alone.clocks[-1])
+        shown = together(task, data.draw(groups(case.segments)))
+    for name, made in shown.items():
+        assert made == [rows(alone, name, output) for output in outputs]
+    assert (task.tally, task.clock_ms) == (alone.tally, alone.clock_ms)

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.oracles.clock import Judged, Table, judged
-from tests.support.logs import EventLog, cut_segments, event_logs
+from tests.support.logs import EventLog, event_logs
+from tests.support.operators.families import STREAMS, TOY, TOY_SIZE_MS, toy_segment
 from tests.support.running import Incidents, Task, incidents
-from tests.support.toy import BALANCES, COLUMNS, ORDERS, PAYMENTS, VALUES, balances
+from tests.support.toy import BALANCES, COLUMNS, ORDERS, PAYMENTS, balances
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.constructors import count
 from tidemark.core.operators.aligned.operator import WindowAggregate
@@ -26,9 +26,7 @@ from tidemark.core.time.segment import (
 )
 from tidemark.core.windows.window import Hopping
 
-STREAMS = {ORDERS: "t", PAYMENTS: "u"}
-SIZE_MS = 10
-TOY = balances(STREAMS, SIZE_MS)
+SIZE_MS = TOY_SIZE_MS
 
 
 class Step(NamedTuple):
@@ -37,25 +35,6 @@ class Step(NamedTuple):
     balances: list[tuple[Any, ...]]
     late: list[tuple[str, int, int]]
     dead: list[tuple[str, int, int]]
-
-
-def shaped(segment: Segment) -> Segment:
-    """Give the streams of a drawn log the columns of the toy's sides."""
-    frames = {}
-    for side, stream in STREAMS.items():
-        if stream in segment.streams:
-            frame = segment.streams[stream].rename({"key": "account", "value": VALUES[side]})
-            frames[stream] = frame.with_columns(pl.lit(0, pl.Int64).alias("at")).select(
-                *ROW_COLUMNS, *COLUMNS[side]
-            )
-    return Segment(
-        segment.epoch,
-        segment.part,
-        segment.sources,
-        segment.partitions,
-        segment.ingested_at_ms,
-        frames,
-    )
 
 
 class Oracle:
@@ -135,35 +114,9 @@ def test_each_step_publishes_what_the_oracle_does_whatever_is_restored(
     task, oracle = Task(TOY, happen.store), Oracle()
     for number, segment in enumerate(log.segments):
         wanted = ordered(oracle.step(segment))
-        assert shown(task.step(shaped(segment))) == wanted
+        assert shown(task.step(toy_segment(segment))) == wanted
         assert task.clock_ms == oracle.table.clock
         task.meet(happen, number)
-
-
-@given(st.data(), event_logs())
-def test_a_batch_publishes_what_its_segments_publish_one_by_one(data: Any, log: EventLog):
-    segments = [shaped(each) for each in data.draw(cut_segments(log.segments))]
-    alone, batched = OperatorTask(TOY), OperatorTask(TOY)
-    wanted = [alone.step(segment) for segment in segments]
-    for port in TOY.outputs:
-        got: dict[int, list[Any]] = {}
-        for steps in OperatorTask(TOY).steps(segments):
-            numbers = steps.segment_of[port.name].tolist()
-            rows = port_rows(steps.output, port.name)
-            for number, row in zip(numbers, rows, strict=True):
-                got.setdefault(number, []).append(row)
-        there = {n: port_rows(each, port.name) for n, each in enumerate(wanted)}
-        assert got == {n: rows for n, rows in there.items() if rows}
-    list(batched.steps(segments))
-    assert batched.state.lines.sort("account", "start").equals(
-        alone.state.lines.sort("account", "start")
-    )
-    assert batched.tally == alone.tally
-
-
-def port_rows(output: Output, port: str) -> list[Any]:
-    frame = output[port]
-    return (frame.rows() if port == BALANCES else places(frame).rows()) if frame.height else []
 
 
 class Chain:
@@ -216,7 +169,7 @@ def test_final_rows_feed_a_second_operator_which_finds_none_late(log: EventLog):
     chain, oracle = Chain(), Oracle()
     counted: dict[tuple[str | None, int], int] = {}
     finals: dict[tuple[str | None, int], int] = {}
-    outputs = [chain.step(shaped(segment)) for segment in log.segments]
+    outputs = [chain.step(toy_segment(segment)) for segment in log.segments]
     outputs.append(chain.finish())
     for segment in log.segments:
         for row in oracle.step(segment).balances:

@@ -5,6 +5,7 @@ An ``Operator`` declares inputs, ports, clock and horizon.  Its ``Body`` does th
 and conformance cases all use tasks, so their results cannot differ.
 
 A new operator subclasses ``Body``.  An operator on windows of one input subclasses ``WindowBody``.
+tests/support/operators/families.py lists the operators that tests of the contract run.
 See docs/semantics.md, "A segment acts" and "Batches of segments".
 """
 

@@ -1,4 +1,4 @@
-"""State of aligned windows: what changes and snapshots hold, and how blocks merge."""
+"""State of aligned windows: what snapshots hold, and how blocks merge."""
 
 import pytest
 
@@ -9,14 +9,6 @@ from tidemark.core.operators.aligned import state as slices
 from tidemark.core.operators.aligned.slice_buffer import SLICE
 from tidemark.core.operators.aligned.state import BLOCKS
 from tidemark.core.windows.trigger import on_close, on_final
-
-
-def test_changes_are_what_was_added_and_nothing_twice():
-    sums = Windowing(10)
-    sums.step("a 1 1 | a 2 1 | a 11 1", watermark=0)
-    assert sums.task.changelog[-1][BLOCKS][SLICE].sort().to_list() == [0, 10]
-    sums.step(watermark=0)
-    assert sums.task.changelog[-1] == {}
 
 
 def test_sums_that_outgrow_a_column_survive_a_restore():

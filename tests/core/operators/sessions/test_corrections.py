@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.session_stream import Stream
-from tidemark.core.windows.trigger import on_close, on_final
+from tidemark.core.windows.trigger import every, on_close, on_final
 from tidemark.errors import PipelineError
 
 
@@ -66,6 +66,37 @@ def test_a_withdrawal_names_the_pane_that_went_out_last():
     assert stream.rows("a 12 @20", clock=22) == ["a [10,22) r2 late"]
     assert stream.rows("a 18 @22") == []
     assert stream.rows("a 5 @22", clock=28) == ["a [10,22) r2 retracted", "a [5,28) r4 late"]
+
+
+def test_a_withdrawal_may_lie_any_time_behind_the_clock():
+    #  -5    0     9 10     18 19
+    #   a    a-----a-)-------|-)    row 9 keeps the session open until row -5 comes at 18
+    stream = Stream(allowed_lateness_ms=5)
+    assert stream.rows("a 0", clock=10) == ["a [0,10) r1 on_time"]
+    assert stream.rows("a 9 @10", clock=18) == []
+    assert stream.rows("a -5 @18") == ["a [0,10) r1 retracted"]
+    assert stream.body.outputs[0].holds_ms is None
+
+
+def test_an_early_pane_may_be_withdrawn_any_time_behind_the_clock():
+    stream = Stream(trigger=on_close(early=every(rows=2)))
+    assert stream.rows("a 0, a 0", clock=5) == ["a [0,10) r2 early"]
+    assert stream.rows("a 9", clock=18) == []
+    assert stream.rows("a -5 @18")[0] == "a [0,10) r2 retracted"
+    assert stream.body.outputs[0].holds_ms is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"allowed_lateness_ms": 5, "trigger": on_final()},
+        {"allowed_lateness_ms": 5, "discarding": True},
+    ],
+)
+def test_panes_that_are_never_withdrawn_lie_no_further_back_than_the_allowed_lateness(settings):
+    port = Stream(**settings).body.outputs[0]
+    assert port.holds_ms == settings.get("allowed_lateness_ms", 0)
 
 
 def test_an_open_session_may_change_its_start_without_a_word():

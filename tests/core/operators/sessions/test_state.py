@@ -15,7 +15,6 @@ def test_changes_tell_nothing_of_a_session_that_came_and_went_between_them():
     changes = stream.state.changes()
     assert changes.keys() == {"put"}
     assert changes["put"].select("key", "start", "end").rows() == [("a", 0, 15)]
-    assert stream.state.changes() == {}
 
 
 def test_changes_name_what_a_session_grew_from_and_what_was_published():

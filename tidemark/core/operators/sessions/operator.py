@@ -46,7 +46,7 @@ from tidemark.core.windows.pane import (
     pane_schema,
     timing_where,
 )
-from tidemark.core.windows.trigger import OnClose, Trigger
+from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 
@@ -122,8 +122,19 @@ class SessionAggregate(DueByEnd):
             self.columns,
             self.aggregation.types,
             discarding=self.discarding,
-            holds_ms=self.allowed_lateness_ms,
+            holds_ms=None if self._withdraws else self.allowed_lateness_ms,
         )
+
+    @property
+    def _withdraws(self) -> bool:
+        """Whether panes may be withdrawn.
+
+        A withdrawal has the end of its pane, and the session may have grown on for any time since.
+        """
+        only_final = isinstance(self.trigger, OnFinal) or (
+            self.trigger == OnClose() and self.allowed_lateness_ms == 0
+        )
+        return not self.discarding and not only_final
 
     def open(self, store: BlockStore = IN_MEMORY) -> SessionState:
         """Return empty state."""

@@ -1,0 +1,187 @@
+"""Every family of operators with drawn settings, for tests of the operator contract.
+
+``FAMILIES`` maps the name of a family to a function that draws a ``Case`` for a log.  Add a new
+kind of operator here: all tests of the contract then run it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tests.support import toy
+from tests.support.logs import COLUMNS, EventLog
+from tests.support.operators import (
+    aligned,
+    arrival,
+    early_aligned,
+    early_sessions,
+    early_sliding,
+    sessions,
+    sliding,
+)
+from tests.support.processing_time import by_clock
+from tests.support.running import AGGREGATION
+from tidemark.core.operators.aligned.gap_filled import GapFilled
+from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, WATERMARK, Segment
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.trigger import Trigger, on_close, on_final
+
+_HOUR_MS = 3_600_000
+EARLY = ("rows", "rows", "event_time", "processing_time")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator and a log for it.
+
+    Args:
+        operator: with drawn settings.
+        segments: of the log, with the columns of the operator's inputs.
+        closes: whether time closes all windows.
+        forgets: whether the state is empty once time has closed all windows.
+        repeats: whether a new window may have the identity of one that the state has forgotten.
+    """
+
+    operator: Operator
+    segments: tuple[Segment, ...]
+    closes: bool = True
+    forgets: bool = True
+    repeats: bool = False
+
+
+FEWER = settings(max_examples=settings().max_examples // 3)
+"""A third of the usual examples: there are many families, and they share most of their code."""
+
+Family = Callable[[st.DrawFn, EventLog], Case]
+
+
+def _family(
+    operator: Callable[[Any, Any], Operator],
+    specs: st.SearchStrategy[Any],
+    *,
+    closes: bool = True,
+) -> Family:
+    def case(draw: st.DrawFn, log: EventLog) -> Case:
+        return Case(operator(draw(specs), log.topics), log.segments, closes, forgets=closes)
+
+    return case
+
+
+def _arrival(specs: st.SearchStrategy[Any]) -> Family:
+    def operator(spec: tuple[Any, Any], topics: tuple[str, ...]) -> Any:
+        return arrival.operator(*spec, topics)
+
+    return _family(operator, specs, closes=False)
+
+
+def _calendar(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw days and weeks over a log whose milliseconds are hours."""
+    windows = Calendar(draw(st.sampled_from(("day", "week"))), "Europe/Berlin")
+    lateness_ms = draw(st.sampled_from((0, 3, 40))) * _HOUR_MS
+    trigger: Trigger = on_final() if draw(st.booleans()) else on_close()
+    body = WindowAggregate(windows, AGGREGATION, ("key",), COLUMNS, lateness_ms, trigger)
+    side = Input(log.topics, ("key",), COLUMNS, frozenset(log.topics))
+    return Case(Operator("w", (side,), body), tuple(map(_in_hours, log.segments)))
+
+
+def _in_hours(segment: Segment) -> Segment:
+    def hours(ms: int) -> int:
+        return ms if ms == NEVER_MS else ms * _HOUR_MS
+
+    marks = tuple(
+        replace(
+            mark,
+            watermark_before_ms=hours(mark.watermark_before_ms),
+            watermark_ms=hours(mark.watermark_ms),
+            silence_ms=hours(mark.silence_ms),
+        )
+        for mark in segment.sources
+    )
+    times = pl.col(EVENT_TIME, WATERMARK).map_elements(hours, pl.Int64)
+    streams = {name: frame.with_columns(times) for name, frame in segment.streams.items()}
+    return replace(segment, sources=marks, streams=streams)
+
+
+def _gap_filled(draw: st.DrawFn, log: EventLog) -> Case:
+    spec = draw(early_aligned.specs())._replace(closes=True)
+    plain = early_aligned.operator(spec, log.topics)
+    return Case(replace(plain, body=GapFilled(plain.body)), log.segments, forgets=False)
+
+
+def _sessions(draw: st.DrawFn, log: EventLog) -> Case:
+    spec, segments = draw(sessions.specs()), sessions.with_gaps(log.segments)
+    operator = sessions.operator(spec, log.topics)
+    return Case(operator, tuple(segments), repeats=spec.own_gaps)
+
+
+def _discarding_sessions(draw: st.DrawFn, log: EventLog) -> Case:
+    spec = draw(early_sessions.specs(("rows",)))
+    spec = spec._replace(every=0, closes=True, discarding=True)
+    return Case(early_sessions.operator(spec, log.topics), log.segments)
+
+
+def _processing_time(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw windows or sessions by the time of ingest, 10 ms from segment to segment."""
+    kinds: Sequence[Family] = (FAMILIES["hopping"], FAMILIES["sessions"])
+    case = draw(st.sampled_from(kinds))(draw, log)
+    read = (replace(each, ingested_at_ms=each.ingested_at_ms // 100) for each in case.segments)
+    return replace(case, operator=by_clock(case.operator), segments=tuple(read))
+
+
+def _toy(_draw: st.DrawFn, log: EventLog) -> Case:
+    return Case(TOY, tuple(map(toy_segment, log.segments)))
+
+
+STREAMS = {toy.ORDERS: "t", toy.PAYMENTS: "u"}
+"""Of each side of the toy, the topic of a drawn log that it reads."""
+
+TOY_SIZE_MS = 10
+TOY = toy.balances(STREAMS, TOY_SIZE_MS)
+
+
+def toy_segment(segment: Segment) -> Segment:
+    """Give the streams of a drawn log the columns of the toy's sides."""
+    frames = {}
+    for side, stream in STREAMS.items():
+        if stream in segment.streams:
+            frame = segment.streams[stream].rename({"key": "account", "value": toy.VALUES[side]})
+            frames[stream] = frame.with_columns(pl.lit(0, pl.Int64).alias("at")).select(
+                *ROW_COLUMNS, *toy.COLUMNS[side]
+            )
+    return replace(segment, streams=frames)
+
+
+FAMILIES: Mapping[str, Family] = {
+    "tumbling": _family(
+        aligned.operator,
+        aligned.specs().map(lambda spec: spec._replace(slide_ms=spec.size_ms, offset_ms=0)),
+    ),
+    "hopping": _family(aligned.operator, aligned.specs()),
+    "calendar": _calendar,
+    "discarding": _family(
+        early_aligned.operator,
+        early_aligned.specs((None,)).map(lambda spec: spec._replace(discarding=True)),
+    ),
+    "early": _family(early_aligned.operator, early_aligned.specs(EARLY)),
+    "gap_filled": _gap_filled,
+    "sessions": _sessions,
+    "discarding_sessions": _discarding_sessions,
+    "early_sessions": _family(early_sessions.operator, early_sessions.specs()),
+    "sliding": _family(sliding.operator, sliding.specs()),
+    "discarding_sliding": _family(early_sliding.operator, early_sliding.specs((None,))),
+    "early_sliding": _family(early_sliding.operator, early_sliding.specs(EARLY)),
+    "arrival": _arrival(
+        arrival.specs(("count", "delta", "punctuation", "global"), st.none() | arrival.EVERY)
+    ),
+    "discarding_arrival": _arrival(arrival.discarding_specs()),
+    "rolling": _arrival(arrival.specs(("steps",), st.none() | arrival.EVERY)),
+    "processing_time": _processing_time,
+    "toy": _toy,
+}
