@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serde.samples import AGGREGATES, KEY, LATE, PANES
-from tidemark.core.operators.ports import pane_port, window_ports
+from tidemark.core.operators.ports import LATE_REASON, pane_port, window_ports
 from tidemark.errors import PipelineError
 from tidemark.serde.avro_results import AvroEncoder
 from tidemark.serde.json_results import JsonEncoder
@@ -157,6 +157,23 @@ def test_late_row_tells_why_and_which_record():
         "sub_row": 1,
         "row": {"key": None, "n": 2},
     }
+
+
+def test_a_late_row_of_a_stream_with_a_column_reason_is_late_for_the_same_reason():
+    columns = {**KEY, "reason": pl.String()}
+    rows = LATE.with_columns(reason=pl.lit("hungry"))
+    encoder = JsonEncoder(window_ports(tuple(KEY), columns, AGGREGATES)[1])
+
+    late = json.loads(encoder.encode(rows)[1][0])
+    assert (late["reason"], late["row"]["reason"]) == ("late", "hungry")
+
+
+def test_an_operator_says_why_a_row_is_late():
+    said = LATE.with_columns(pl.lit("too many pairs").alias(LATE_REASON))
+
+    late = json.loads(json_late().encode(said)[1][0])
+    assert late["reason"] == "too many pairs"
+    assert set(late["row"]) == set(KEY)
 
 
 def test_categorical_sources_are_texts_too():

@@ -86,7 +86,8 @@ class Body(ABC):
     def process(self, sides: Frames, state: Any) -> Frames:
         """Take rows by input; return what they publish at once, by port.
 
-        Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``.
+        Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``; a
+        column ``LATE_REASON`` says why, where the reason is not "late".
         In a batch, rows have a column SEGMENT, and so has every frame returned.
         """
 
