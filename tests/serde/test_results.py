@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serde.samples import AGGREGATES, KEY, LATE, PANES
-from tidemark.core.operators.ports import LATE_REASON, pane_port, window_ports
+from tidemark.core.operators.ports import (
+    LATE_REASON,
+    ROWS,
+    UPSERT,
+    Port,
+    RowTime,
+    pane_port,
+    window_ports,
+)
+from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.errors import PipelineError
 from tidemark.serde.avro_results import AvroEncoder
 from tidemark.serde.json_results import JsonEncoder
@@ -193,6 +202,41 @@ def test_avro_holds_what_json_holds():
     assert [late.avro.decode(value) for value in late.encode(LATE)[1]] == [
         json.loads(line) for line in json_late().encode(LATE)[1]
     ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.none() | st.decimals(-10, 10, places=2),
+            st.none() | st.lists(st.none() | st.text("ab")),
+        )
+    )
+)
+def test_rows_that_are_no_panes_are_in_avro_what_they_are_in_json(
+    pairs: list[tuple[bool, Decimal | None, list[str | None] | None]],
+):
+    """A withdrawal has no values, whatever the operator's frame holds."""
+    columns = {
+        "key": pl.String(), "id": pl.Int64(), REVISION: pl.Int64(), RETRACTED: pl.Boolean(),
+        "price": pl.Decimal(12, 2), "tags": pl.List(pl.String()),
+    }  # fmt: skip
+    port = Port(
+        "pairs", ROWS, columns, ("key",), ("key", "id"), ("key", "id"), RowTime("id"),
+        values=("price", "tags"), mode=UPSERT,
+    )  # fmt: skip
+    rows = pl.DataFrame(
+        [("a", number, 1, *pair) for number, pair in enumerate(pairs)], columns, orient="row"
+    )
+    avro, as_json = AvroEncoder("shop.pairs", port), JsonEncoder(port)
+
+    assert avro.encode(rows)[0] == as_json.encode(rows)[0]
+    for value, line in zip(avro.encode(rows)[1], as_json.encode(rows)[1], strict=True):
+        found = avro.avro.decode(value)
+        if found["price"] is not None:
+            found["price"] = str(found["price"])
+        defaults = {"retracted": False, "price": None, "tags": None}
+        assert found == {**defaults, **json.loads(line)}
 
 
 @pytest.mark.parametrize("columns", [{"a b": pl.Int64()}, {"when": pl.Datetime("ms")}])
