@@ -70,7 +70,8 @@ class Table:
     ``record_key``: the pipeline's key columns.  ``raw_row``: type of what late rows hold besides,
     as JSON in column ``row``.  ``avro``: how records are written, None for JSON.  ``partitions``:
     of the topic.  ``members``: members of a record by column, where their names differ.
-    ``instants``: columns that a record holds as ms since 1970.
+    ``instants``: columns that a record holds as ms since 1970.  ``raw_keys``: whether message keys
+    are those of raw records, any bytes; all others are JSON.
     """
 
     topic: str
@@ -85,6 +86,7 @@ class Table:
     partitions: int = 1
     members: Mapping[str, str] = field(default_factory=dict)
     instants: frozenset[str] = frozenset()
+    raw_keys: bool = False
 
     def member(self, column: str) -> str:
         """Return the member of a record that a column holds."""
@@ -195,4 +197,5 @@ def _dead_letters(plan: Plan) -> Table:
         f"Raw records of {plan.pipeline} that became no row",
         members={column: name for name, column in _DEAD_LETTER_NAMES.items()},
         instants=frozenset({"record_time"}),
+        raw_keys=True,
     )
