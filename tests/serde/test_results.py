@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serde.samples import AGGREGATES, KEY, LATE, PANES
-from tidemark.core.operators.ports import pane_port, window_ports
+from tidemark.core.operators.ports import (
+    LATE_REASON,
+    ROWS,
+    UPSERT,
+    Port,
+    RowTime,
+    pane_port,
+    window_ports,
+)
+from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.errors import PipelineError
 from tidemark.serde.avro_results import AvroEncoder
 from tidemark.serde.json_results import JsonEncoder
@@ -159,6 +168,23 @@ def test_late_row_tells_why_and_which_record():
     }
 
 
+def test_a_late_row_of_a_stream_with_a_column_reason_is_late_for_the_same_reason():
+    columns = {**KEY, "reason": pl.String()}
+    rows = LATE.with_columns(reason=pl.lit("hungry"))
+    encoder = JsonEncoder(window_ports(tuple(KEY), columns, AGGREGATES)[1])
+
+    late = json.loads(encoder.encode(rows)[1][0])
+    assert (late["reason"], late["row"]["reason"]) == ("late", "hungry")
+
+
+def test_an_operator_says_why_a_row_is_late():
+    said = LATE.with_columns(pl.lit("too many pairs").alias(LATE_REASON))
+
+    late = json.loads(json_late().encode(said)[1][0])
+    assert late["reason"] == "too many pairs"
+    assert set(late["row"]) == set(KEY)
+
+
 def test_categorical_sources_are_texts_too():
     categorical = LATE.with_columns(pl.col("@source").cast(pl.Categorical))
 
@@ -176,6 +202,41 @@ def test_avro_holds_what_json_holds():
     assert [late.avro.decode(value) for value in late.encode(LATE)[1]] == [
         json.loads(line) for line in json_late().encode(LATE)[1]
     ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.none() | st.decimals(-10, 10, places=2),
+            st.none() | st.lists(st.none() | st.text("ab")),
+        )
+    )
+)
+def test_rows_that_are_no_panes_are_in_avro_what_they_are_in_json(
+    pairs: list[tuple[bool, Decimal | None, list[str | None] | None]],
+):
+    """A withdrawal has no values, whatever the operator's frame holds."""
+    columns = {
+        "key": pl.String(), "id": pl.Int64(), REVISION: pl.Int64(), RETRACTED: pl.Boolean(),
+        "price": pl.Decimal(12, 2), "tags": pl.List(pl.String()),
+    }  # fmt: skip
+    port = Port(
+        "pairs", ROWS, columns, ("key",), ("key", "id"), ("key", "id"), RowTime("id"),
+        values=("price", "tags"), mode=UPSERT,
+    )  # fmt: skip
+    rows = pl.DataFrame(
+        [("a", number, 1, *pair) for number, pair in enumerate(pairs)], columns, orient="row"
+    )
+    avro, as_json = AvroEncoder("shop.pairs", port), JsonEncoder(port)
+
+    assert avro.encode(rows)[0] == as_json.encode(rows)[0]
+    for value, line in zip(avro.encode(rows)[1], as_json.encode(rows)[1], strict=True):
+        found = avro.avro.decode(value)
+        if found["price"] is not None:
+            found["price"] = str(found["price"])
+        defaults = {"retracted": False, "price": None, "tags": None}
+        assert found == {**defaults, **json.loads(line)}
 
 
 @pytest.mark.parametrize("columns", [{"a b": pl.Int64()}, {"when": pl.Datetime("ms")}])

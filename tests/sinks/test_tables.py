@@ -1,10 +1,25 @@
-"""Which tables a sink is asked to deliver."""
+"""Which tables a sink is asked to deliver, and what the tables of ports look like."""
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import polars as pl
 import pytest
 
 from examples.game import game
+from tidemark.core.operators.ports import APPEND, ROWS, UPSERT, Port, RowTime
+from tidemark.core.windows.pane import FINAL, RETRACTED, REVISION
 from tidemark.errors import ConfigurationError
-from tidemark.sinks.table import chosen, tables_of
+from tidemark.partition import Partition
+from tidemark.plan.physical import PortPlan
+from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.sinks.rows import decode
+from tidemark.sinks.sink import Batch, Move
+from tidemark.sinks.sql import views
+from tidemark.sinks.sqlite import SqliteSink
+from tidemark.sinks.table import Table, chosen, tables_of
+from tidemark.sinks.webhook import _body
 
 TABLES = tables_of(game.plan())
 
@@ -20,3 +35,53 @@ def test_a_table_that_is_none_is_a_mistake():
         ConfigurationError, match=r"no table 'pops'; there are dead_letters, pops_per_"
     ):
         chosen(TABLES, "pops")
+
+
+PAIR = {"player": pl.String(), "id": pl.Int64(), "score": pl.Int64()}
+UPSERTED = {REVISION: pl.Int64(), FINAL: pl.Boolean(), RETRACTED: pl.Boolean()}
+
+
+def of_port(port: Port) -> tuple[Table, PortPlan]:
+    """Return the table of a port of rows that are no panes."""
+    plan, each = game.plan(), PortPlan(port, "game.pairs", "json")
+    operator = replace(plan.operators[0], ports=(each,))
+    _, table = tables_of(replace(plan, operators=(operator,)))
+    return table, each
+
+
+def test_rows_without_windows_that_may_be_withdrawn_have_a_view_of_final_ones(tmp_path):
+    identity = ("player", "id")
+    port = Port(
+        "pairs", ROWS, PAIR | UPSERTED, ("player",), identity, identity, RowTime("id"),
+        values=("score",), mode=UPSERT,
+    )  # fmt: skip
+    table, each = of_port(port)
+    assert list(views(table)) == ["pairs_final"]
+    rows = pl.DataFrame(
+        [("ann", 1, 5, 1, True, False), ("bob", 2, 6, 1, False, False)],
+        port.columns,
+        orient="row",
+    )
+    keys, values = encoder_of(each).encode(rows)
+    sink = SqliteSink(tmp_path / "results.db")
+    sink.prepare([table])
+    at, move = Partition(table.topic, 0), Move(None, 2, "AAAA")
+    sink.write([Batch(table, at, move, decode(table, values).rows, [0, 1], keys, values)])
+    sink.close()
+    with closing(sqlite3.connect(tmp_path / "results.db")) as reader:
+        found = reader.execute("SELECT player, id, score FROM pairs_final").fetchall()
+    assert found == [("ann", 1, 5)]
+
+
+def test_a_webhook_gets_the_keys_of_rows_that_are_only_appended():
+    port = Port(
+        "pairs", ROWS, PAIR, ("player",), ("player", "id"), ("player", "id"), RowTime("id"),
+        mode=APPEND,
+    )  # fmt: skip
+    table, each = of_port(port)
+    keys, values = encoder_of(each).encode(pl.DataFrame([("ann", 1, 5)], PAIR, orient="row"))
+    rows = decode(table, values).rows
+    batch = Batch(table, Partition(table.topic, 0), Move(0, 1, "AAAA"), rows, [0], keys, values)
+    assert _body(batch, slice(None)) == (
+        b'[{"key":["ann",1],"value":{"player":"ann","id":1,"score":5},"offset":0}]'
+    )

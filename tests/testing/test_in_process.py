@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scenarios import SCENARIOS, module, move
-from tidemark import Pipeline, bounded, count, tumbling
+from tidemark import Pipeline, bounded, count, every, on_close, tumbling
 from tidemark.errors import ConfigurationError
 from tidemark.testing import InProcess, MismatchError
 
@@ -45,6 +45,20 @@ def test_panes_that_nobody_expects_are_a_mismatch(run):
     run.send("steps-moves", move("a", 1_000), move("b", 30_000))
     with pytest.raises(MismatchError, match="found: 1"):
         run.expect_panes("pops")
+
+
+def test_a_sink_holds_every_pane_that_discards_the_rows_before():
+    pipeline = Pipeline("parts")
+    moves = pipeline.source(
+        "parts-moves", schema={"who": str, "at": int}, event_time="at", watermark=bounded("0s")
+    ).key_by("who")
+    moves.window(
+        tumbling("10s"), trigger=on_close(early=every(rows=2)), accumulation="discarding"
+    ).aggregate(n=count()).to("parts")
+    with InProcess(pipeline) as run:
+        run.send("parts-moves", *({"who": "a", "at": at} for at in (1, 2, 3, 4, 5)))
+        run.send("parts-moves", {"who": "b", "at": 20_000})
+        assert sum(pane["n"] for pane in run.panes("parts")) == 5
 
 
 def test_a_lost_state_is_noticed(run):

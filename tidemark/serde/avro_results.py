@@ -52,10 +52,13 @@ class AvroEncoder:
         self.avro = AvroType(record_schema(topic, port))
 
     def encode(self, rows: pl.DataFrame) -> Messages:
-        """Return an operator's rows as keys (JSON) and values (Avro), in the same order."""
+        """Return keys (JSON) and values (Avro) of rows, in order; a withdrawal has no values."""
         port = self._port
         keys = json_arrays(rows.select(port.message_key))
         published = port.published(rows)
+        if port.withdraws:
+            kept = pl.when(~pl.col(RETRACTED)).then(pl.col(port.values))
+            published = published.with_columns(kept)
         if port.kind == PANES and END_OF_INPUT not in published.columns:
             published = published.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
         exact = _exact(_decimals(published), self._decimals)

@@ -15,7 +15,6 @@ from tidemark.errors import ConfigurationError
 from tidemark.sinks.table import INSTANT, WINDOW_START, Table
 
 POSITIONS = "tidemark_positions"
-_VIEWS = ("latest", "final")
 
 
 def quoted(name: str) -> str:
@@ -134,25 +133,25 @@ def comments(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def views(table: Table) -> dict[str, str]:
-    """Return the names and queries of the views of a table of panes.
+    """Return the names and queries of the views of a table whose rows may be withdrawn.
 
-    ``<table>_latest``: the newest window of each key.  ``<table>_final``: panes that no row can
-    change any more.
+    ``<table>_latest``: the newest window of each key, where rows have a window.
+    ``<table>_final``: rows that no later row can change.
     """
     if not table.has_panes or FINAL not in table.columns:
         return {}
     ours, columns = quoted(table.name), names(list(table.columns))
-    newest = [WINDOW] if WINDOW in table.columns else [WINDOW_START]
-    order = ", ".join(f"{quoted(name)} DESC" for name in [*newest, REVISION])
+    queries = {f"{table.name}_final": f"SELECT {columns} FROM {ours} WHERE {quoted(FINAL)}"}
+    newest = next((name for name in (WINDOW, WINDOW_START) if name in table.columns), None)
+    if newest is None:
+        return queries
+    order = ", ".join(f"{quoted(name)} DESC" for name in (newest, REVISION))
     ranked = (
         f"SELECT {columns}, row_number() OVER (PARTITION BY {names(table.record_key)} "
         f"ORDER BY {order}) AS tidemark_rank FROM {ours}"
     )
-    queries = (
-        f"SELECT {columns} FROM ({ranked}) AS ranked WHERE tidemark_rank = 1",
-        f"SELECT {columns} FROM {ours} WHERE {quoted(FINAL)}",
-    )
-    return {f"{table.name}_{view}": query for view, query in zip(_VIEWS, queries, strict=True)}
+    latest = f"SELECT {columns} FROM ({ranked}) AS ranked WHERE tidemark_rank = 1"
+    return {f"{table.name}_latest": latest, **queries}
 
 
 def json_texts(rows: pl.DataFrame) -> pl.DataFrame:

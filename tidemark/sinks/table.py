@@ -79,6 +79,7 @@ class Table:
         partitions: the number of partitions of the topic.
         members: the member of a record by column, if their names differ.
         instants: columns that a record holds as ms since 1970.
+        raw_keys: whether message keys are those of raw records, any bytes; all others are JSON.
     """
 
     topic: str
@@ -93,6 +94,7 @@ class Table:
     partitions: int = 1
     members: Mapping[str, str] = field(default_factory=dict)
     instants: frozenset[str] = frozenset()
+    raw_keys: bool = False
 
     def member(self, column: str) -> str:
         """Return the member of a record that a column holds."""
@@ -203,4 +205,5 @@ def _dead_letters(plan: Plan) -> Table:
         f"Raw records of {plan.pipeline} that became no row",
         members={column: name for name, column in _DEAD_LETTER_NAMES.items()},
         instants=frozenset({"record_time"}),
+        raw_keys=True,
     )

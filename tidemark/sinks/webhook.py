@@ -92,7 +92,7 @@ class WebhookSink:
 
 def _body(batch: Batch, part: slice) -> bytes:
     # The key of a dead letter is the raw record's, any bytes; the value holds it as text.
-    has_key = batch.table.has_panes or batch.table.raw_row is not None
+    has_key = not batch.table.raw_keys
     records = zip(batch.keys[part], batch.values[part], batch.offsets[part], strict=True)
     return msgspec.json.encode(
         [

@@ -104,8 +104,12 @@ class Scenario(ABC):
         return self._records(self._operator(name).results)
 
     def panes(self, name: str) -> list[dict[str, Any]]:
-        """Return what a sink holds of an output: the last pane of each key and window."""
-        by = self._operator(name).results.port.identity
+        """Return what a sink holds of an output: the last pane of each key and window.
+
+        With ``accumulation="discarding"`` that is every pane: a sink adds them up.
+        """
+        port = self._operator(name).results.port
+        by = (*port.identity, *port.version)
         last = {tuple(pane[column] for column in by): pane for pane in self.published(name)}
         return [pane for pane in last.values() if not pane.get(RETRACTED)]
 

@@ -282,3 +282,20 @@ def test_without_raw_sources_idle_operators_alone_make_the_clock():
     assert table.clock_ms == 8
     step(table, segment(read(OP, 0, 0, 8, 20, idle=True), partitions={}))
     assert table.clock_ms == 12, "the watermark of one that is idle contains all silence"
+
+
+def test_beside_an_operator_a_raw_topic_that_is_not_known_yet_holds_the_clock():
+    """The plan names operators; the partitions of a topic become known with a segment."""
+    table = ClockTable(["t", OP])
+    step(table, segment(read(OP, 0, 0, NEVER_MS, 8), partitions={}))
+    assert table.clock_ms == NEVER_MS
+    step(table, segment(read("t/0", 0, 1, NEVER_MS, 5), partitions=ONE))
+    assert table.clock_ms == 5
+
+
+def test_an_operator_that_was_added_to_the_plan_holds_a_restored_clock():
+    before = clocks(segment(read("t/0", 0, 1, NEVER_MS, 5), partitions=ONE))
+    table = ClockTable(["t", OP])
+    table.apply(before.state())
+    step(table, segment(read("t/0", 1, 2, 5, 9), partitions=ONE))
+    assert (table.clock_ms, table.holder()) == (5, OP)

@@ -1,18 +1,33 @@
 """Panes that fit no message become dead letters; their neighbours stay."""
 
+import polars as pl
+import pytest
+
+from tidemark.core.operators.ports import window_ports
+from tidemark.plan.physical import PortPlan
 from tidemark.runtime.keyed.oversized import MOST_BYTES, without_oversized
+
+PANES, LATE = (
+    PortPlan(port, topic, "json")
+    for port, topic in zip(
+        window_ports(("k",), {"k": pl.String()}, {"n": pl.Int64()}),
+        ("p.out", "p.out.late"),
+        strict=True,
+    )
+)
 
 
 def test_what_fits_is_left_alone():
     keys, values = [b"a", None], [b"1", None]
-    assert without_oversized("p.out", 0, keys, values) == (keys, values, [])
+    assert without_oversized(PANES, 0, keys, values) == (keys, values, [])
 
 
-def test_a_pane_too_large_is_told_with_its_key_and_size():
+@pytest.mark.parametrize(("port", "noun"), [(PANES, "pane"), (LATE, "late row")])
+def test_a_row_too_large_becomes_a_letter_with_its_key_and_size(port, noun):
     values = [b"1", b"x" * MOST_BYTES, b"2"]
-    keys, kept, (letter,) = without_oversized("p.out", 3, [b"a", b"b", b"c"], values)
+    keys, kept, (letter,) = without_oversized(port, 3, [b"a", b"b", b"c"], values)
     assert (keys, kept) == ([b"a", b"c"], [b"1", b"2"])
-    assert (letter.key, letter.topic, letter.partition) == (b"b", "p.out", 3)
+    assert (letter.key, letter.topic, letter.partition) == (b"b", port.topic, 3)
     assert letter.reason == (
-        f"pane of {MOST_BYTES + 1:,} bytes: at most {MOST_BYTES:,} fit a message"
+        f"{noun} of {MOST_BYTES + 1:,} bytes: at most {MOST_BYTES:,} fit a message"
     )

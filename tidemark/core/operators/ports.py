@@ -40,6 +40,8 @@ UPSERT: Mode = "upsert"
 
 LATE_BY = "late_by_ms"
 REASON = "reason"
+LATE_REASON = "@reason"
+"""Column of an operator's late rows with their reason, where that is not "late"."""
 ROW = "row"
 
 LATE_COLUMNS: dict[str, pl.DataType] = {
@@ -223,7 +225,7 @@ def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
     """Return ``LATE_COLUMNS`` of an operator's late rows, in the same order of rows."""
     source = pl.col(SOURCE).cast(pl.String)
     return late.select(
-        pl.col(REASON) if REASON in late.columns else pl.lit("late").alias(REASON),
+        (pl.col(LATE_REASON) if LATE_REASON in late.columns else pl.lit("late")).alias(REASON),
         START,
         END,
         LATE_BY,

@@ -117,10 +117,22 @@ class ClockTable:
         """
         self.topics = frozenset(topics)
         self.advances = advances
-        self.sources = {
-            name: SourceClock() for name in sorted(filter(is_operator_source, self.topics))
-        }
+        self.sources: dict[str, SourceClock] = {}
+        self._operators = sorted(filter(is_operator_source, self.topics))
+        self._know_operators()
         self.clock_ms = NEVER_MS
+
+    def _know_operators(self) -> None:
+        """Add the operators of the plan that have not spoken yet."""
+        for name in self._operators:
+            self.sources.setdefault(name, SourceClock())
+
+    def _knows_all_topics(self) -> bool:
+        """Whether each topic has a source; asked only beside operators, known from the plan."""
+        if not self._operators:
+            return True
+        known = {name if name in self.topics else name.rpartition("/")[0] for name in self.sources}
+        return self.topics <= known
 
     def enter(self, segment: Segment) -> Entry:
         """Let the sources of a segment join; return the values that its rows need."""
@@ -181,7 +193,8 @@ class ClockTable:
 
     def _minimum(self) -> int:
         sources = self.sources.values()
-        if not sources or not all(source.spoken for source in sources):
+        spoken = all(source.spoken for source in sources)
+        if not sources or not spoken or not self._knows_all_topics():
             return self.clock_ms
         awake = [source.effective_ms for source in sources if not source.idle]
         if awake:
@@ -215,6 +228,7 @@ class ClockTable:
         self.sources = {
             row[0]: SourceClock(*row[1:-1]) for row in state.select(*_STATE_SCHEMA).iter_rows()
         }
+        self._know_operators()
         self.clock_ms = NEVER_MS if state.is_empty() else int(state.item(0, "clock_ms"))
 
 

@@ -112,7 +112,7 @@ class KeyedOperator:
             if each.port.kind == DEAD:
                 outbox.write(each.topic, 0, keys, values)
                 continue
-            keys, values, letters = without_oversized(each.topic, self._partition, keys, values)
+            keys, values, letters = without_oversized(each, self._partition, keys, values)
             if letters:
                 self.tally.oversized += len(letters)
                 outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))

@@ -7,6 +7,8 @@ panes and later panes of the window are not affected.
 
 from collections.abc import Sequence
 
+from tidemark.core.operators.ports import LATE, PANES, ROWS
+from tidemark.plan.physical import PortPlan
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
 from tidemark.serde.records import DeadLetter
 
@@ -16,13 +18,14 @@ MOST_BYTES = MAX_MESSAGE_BYTES - 64 * 2**10
 STAGE = "publish"
 
 _NO_OFFSET = -1
+_NOUNS = {PANES: "pane", ROWS: "row", LATE: "late row"}
 
 Keys = Sequence[bytes | None]
 Values = Sequence[bytes | None]
 
 
 def without_oversized(
-    topic: str, partition: int, keys: Keys, values: Values
+    port: PortPlan, partition: int, keys: Keys, values: Values
 ) -> tuple[Keys, Values, list[DeadLetter]]:
     """Return the keys and values that fit a message, and dead letters for the others."""
     fit = fitting(keys, values)
@@ -34,8 +37,8 @@ def without_oversized(
             kept.append((key, value))
             continue
         size = _size_bytes(key, value)
-        reason = f"pane of {size:,} bytes: at most {MOST_BYTES:,} fit a message"
-        letters.append(DeadLetter(reason, STAGE, topic, partition, _NO_OFFSET, -1, key, value))
+        reason = f"{_NOUNS[port.port.kind]} of {size:,} bytes: at most {MOST_BYTES:,} fit a message"
+        letters.append(DeadLetter(reason, STAGE, port.topic, partition, _NO_OFFSET, -1, key, value))
     return [key for key, _ in kept], [value for _, value in kept], letters
 
 

@@ -15,6 +15,7 @@ from tidemark.runtime.client.broker_probe import BrokersAwayError
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, explained
 from tidemark.runtime.service import logs
+from tidemark.runtime.service.command import block_stop_signals
 
 _log = logging.getLogger("tidemark")
 
@@ -56,7 +57,9 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
 def _start_again() -> NoReturn:
     """Replace the program by a new one in the same process, with the same settings.
 
-    So no supervisor is needed, and the new program waits for brokers (docs/decisions/0011).
+    So no supervisor is needed, and the new program waits for brokers (docs/decisions/0011).  A stop
+    signal that comes while it imports its modules ends it with status 0, as at the first start.
     """
     sys.stderr.flush()
+    block_stop_signals()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -43,6 +43,8 @@ class Stop:
         signal.set_wakeup_fd(writes, warn_on_full_buffer=False)  # before: else one is lost
         for number in _SIGNALS:
             signal.signal(number, _noted)
+        # A program that started again holds them back (serve.py).
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         threading.Thread(target=self._watch, args=(reads,), name="stop", daemon=True).start()
 
     def work(self) -> None:

@@ -122,7 +122,7 @@ class TopicsWriter:
         if each.port.kind == DEAD:
             self._write_dead(plan, keys, values)
             return
-        keys, values, letters = without_oversized(each.topic, self._log.number, keys, values)
+        keys, values, letters = without_oversized(each, self._log.number, keys, values)
         if letters:
             self._write_dead(plan, *encode_dead_letters(letters))
         self._write(each.topic, keys, values)
