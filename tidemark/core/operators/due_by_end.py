@@ -4,13 +4,16 @@ It implements batches for sliding and session windows.  Aligned windows override
 See docs/semantics.md, "Batches of segments".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.operator import WindowBody
+from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.state.keyed_lines import Mask
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
@@ -21,8 +24,28 @@ from tidemark.core.windows.trigger import OnFinal, Trigger
 class DueByEnd(WindowBody):
     """Windows that accept rows after publication only where corrections are possible."""
 
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    aggregation: Aggregation
     allowed_lateness_ms: int
     trigger: Trigger
+    discarding: bool
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of panes and late rows."""
+        return window_ports(
+            self.key,
+            self.columns,
+            self.aggregation.types,
+            discarding=self.discarding,
+            holds_ms=self.holds_ms,
+        )
+
+    @property
+    def holds_ms(self) -> int | None:
+        """See ``Port.holds_ms``: a correction is of a window that ended within the lateness."""
+        return self.allowed_lateness_ms
 
     @property
     def can_batch(self) -> bool:

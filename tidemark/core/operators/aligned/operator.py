@@ -18,7 +18,6 @@ decide which rows a window shows, so purged and unpurged state give the same pan
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -29,7 +28,6 @@ from tidemark.core.operators.aligned.state import CLOSED, PASSED, WindowState
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operators.operator import missed
-from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.keyed_lines import Mask, Numbers
@@ -65,17 +63,6 @@ class WindowAggregate(DueByEnd):
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """The ports of panes and late rows."""
-        return window_ports(
-            self.key,
-            self.columns,
-            self.aggregation.types,
-            discarding=self.discarding,
-            holds_ms=self.allowed_lateness_ms,
-        )
 
     @property
     def max_late_segments(self) -> int:

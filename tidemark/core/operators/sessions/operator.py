@@ -13,7 +13,6 @@ session that grew beyond the clock is open again, until the clock reaches its ne
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -21,7 +20,6 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.operator import missed
-from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.operators.sessions.facts import (
     HAS_LATE_ROWS,
     PUBLISHED_END,
@@ -114,27 +112,16 @@ class SessionAggregate(DueByEnd):
                 f"allowed_lateness must not be negative, got {self.allowed_lateness_ms} ms"
             )
 
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """The ports of panes and late rows."""
-        return window_ports(
-            self.key,
-            self.columns,
-            self.aggregation.types,
-            discarding=self.discarding,
-            holds_ms=None if self._withdraws else self.allowed_lateness_ms,
-        )
-
     @property
-    def _withdraws(self) -> bool:
-        """Whether panes may be withdrawn.
+    def holds_ms(self) -> int | None:
+        """See ``Port.holds_ms``: None where panes may be withdrawn.
 
         A withdrawal has the end of its pane, and the session may have grown on for any time since.
         """
         only_final = isinstance(self.trigger, OnFinal) or (
             self.trigger == OnClose() and self.allowed_lateness_ms == 0
         )
-        return not self.discarding and not only_final
+        return self.allowed_lateness_ms if self.discarding or only_final else None
 
     def open(self, store: BlockStore = IN_MEMORY) -> SessionState:
         """Return empty state."""

@@ -16,7 +16,6 @@ windows each row of a segment counts in.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -25,7 +24,6 @@ from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
 from tidemark.core.operators.operator import missed
-from tidemark.core.operators.ports import Port, window_ports
 from tidemark.core.operators.sliding.fold import KeyWindows, any_of, match_rows, windows_made
 from tidemark.core.operators.sliding.lines import (
     NUMBER,
@@ -77,17 +75,6 @@ class SlidingAggregate(DueByEnd):
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
     discarding: bool = False
-
-    @cached_property
-    def outputs(self) -> tuple[Port, ...]:
-        """The ports of panes and late rows."""
-        return window_ports(
-            self.key,
-            self.columns,
-            self.aggregation.types,
-            discarding=self.discarding,
-            holds_ms=self.allowed_lateness_ms,
-        )
 
     def open(self, store: BlockStore = IN_MEMORY) -> SlidingState:
         """Return empty state."""
