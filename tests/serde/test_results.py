@@ -57,7 +57,7 @@ def test_panes_are_json_objects_under_their_key_and_start():
     )
 
 
-def test_retraction_has_no_values():
+def test_withdrawal_has_no_values():
     _, values = json_panes().encode(PANES)
 
     assert json.loads(values[1]) == {

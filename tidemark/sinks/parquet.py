@@ -5,7 +5,7 @@ appear complete, so the file names are the positions: an existing file is writte
 again changes nothing.
 
 Panes are not replaced here.  The row with the highest revision counts for its window; if that row
-is a retraction, the window has no result.
+is a withdrawal, the window has no result.
 """
 
 import os

@@ -67,7 +67,7 @@ class Batch:
     def newest(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the retracted windows with their revision, and the last row of each key.
 
-        The sink must delete retracted windows first: rows that come after a retraction stay.
+        The sink must delete withdrawn windows first: rows that come after a withdrawal stay.
         """
         table, rows = self.table, self.rows
         if not table.has_panes:

@@ -115,7 +115,7 @@ def upsert(table: Table, rows: str) -> str:
 def withdraw(table: Table, rows: str) -> str:
     """Return the statement that deletes retracted windows; ``rows``: a table with revisions.
 
-    A retraction never deletes a pane of a higher revision.
+    A withdrawal never deletes a pane of a higher revision.
     """
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in table.window)
     return (

@@ -226,8 +226,8 @@ def missed(
 ) -> pl.DataFrame:
     """Return late rows with the window that each missed, and by how much.
 
-    Adds ``start`` and ``end`` of the window and ``late_by_ms`` = W - end - allowed lateness, at
-    least 0; all Int64.
+    Adds ``start`` and ``end`` of the window and ``late_by_ms`` = W - end - allowed lateness; all
+    Int64.  ``late_by_ms`` is 0 where it would be negative: a strict session refuses rows earlier.
     """
     by_ms = rows[WATERMARK].to_numpy() - end_ms - allowed_lateness_ms
     return rows.hstack(

@@ -1,4 +1,4 @@
-"""Row watermarks: the rows of segments in log order, each with its watermark W.
+"""The rows of segments in log order, each with its W: the watermark that decides lateness.
 
 See docs/semantics.md, "Lateness", which defines W.  Rows of any number of segments are put into one
 frame, and W is computed for all of them at once.  An operator compares W with the ends of a row's

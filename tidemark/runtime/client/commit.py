@@ -92,7 +92,11 @@ class TransactionExpiredError(InfrastructureError):
 
 
 class Transaction:
-    """Exactly-once: a transaction from the first output to the commit."""
+    """Exactly-once: a transaction from the first output to the commit.
+
+    If the process dies, the next process with its transactional id ends the open transaction.  If
+    none starts, the broker ends it after the timeout.  Readers of committed records never see it.
+    """
 
     is_full = False  # the producer's own queue is bounded
 

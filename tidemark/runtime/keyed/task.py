@@ -6,9 +6,11 @@ One commit, in this order and, by default, in one transaction (docs/operations.m
 2. the changelog of every operator of every log partition that moved, with the clock table;
 3. the offsets of those log partitions, with the commit's name and the topic id as metadata.
 
+With at-most-once, the offsets come first (client/commit.py).
+
 A log partition is read only after its state was restored (restore.py).  The start of a new log
-partition is committed before anything is written for it.  So changelog records that no committed
-offset names are known to be uncommitted.
+partition is committed before anything is written for it.  Changelog records that no committed
+offset names belong to no commit, and a restore skips them.
 """
 
 import logging

@@ -211,7 +211,7 @@ class EarlySessionAggregate(WindowBody):
             versions.pane_rows[pane[at]],
             versions.pane_end_ms[pane[at]],
         )
-        panes = self.inner.retractions(
+        panes = self.inner.withdrawals(
             rows[row].select(self.inner.key), facts, pl.Schema(self.inner.schema())
         )
         state.fired.append(panes.hstack([rows[row][ROW]]).sort(END, START))

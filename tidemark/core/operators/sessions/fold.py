@@ -1,7 +1,8 @@
 """How sessions merge: which rows and stored sessions of a key become one, which rows are late.
 
 See docs/semantics.md, "Sessions".  Only bounds and lateness are decided here.  The operator
-aggregates rows by the session numbers that ``merge`` returns.
+aggregates rows by the session numbers that ``merge`` returns, and withdraws the panes of sessions
+whose start moved (operator.py, ``_taken`` and ``publish``).
 
 Theory of operation.  A row is a fragment [t, t + gap), where each row may have a gap of its own.
 A stored session is a fragment [start, end).
@@ -15,7 +16,8 @@ A stored session is a fragment [start, end).
 3. The rows of all other components are folded one by one in log order, by ``_Timeline``.
 
 With ``lateness="strict"`` late rows are removed first.  Every session that an accepted row overlaps
-is visible to it (end > t >= W - allowed lateness), so all components are plain.
+is visible to it (end > t >= W - allowed lateness).  So the order never matters, and all components
+are treated as plain.
 """
 
 from bisect import bisect_left, insort

@@ -116,7 +116,7 @@ class SessionAggregate(DueByEnd):
     def holds_ms(self) -> int | None:
         """See ``Port.holds_ms``: None where panes may be withdrawn.
 
-        A withdrawal has the end of its pane, and the session may have grown on for any time since.
+        The end of a withdrawal may lie far behind the clock: the session may have grown since.
         """
         only_final = isinstance(self.trigger, OnFinal) or (
             self.trigger == OnClose() and self.allowed_lateness_ms == 0
@@ -231,7 +231,7 @@ class SessionAggregate(DueByEnd):
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
             return panes
-        gone = self.retractions(withdrawn.keys, withdrawn.facts, panes.schema)
+        gone = self.withdrawals(withdrawn.keys, withdrawn.facts, panes.schema)
         return pl.concat([gone.sort(END, *self.key, START, REVISION), panes])
 
     @property
@@ -256,7 +256,7 @@ class SessionAggregate(DueByEnd):
         values = self.aggregation.values(self._held(due))
         return panes.hstack(values).sort(END, *self.key, START, REVISION)
 
-    def retractions(self, keys: pl.DataFrame, facts: Facts, schema: pl.Schema) -> pl.DataFrame:
+    def withdrawals(self, keys: pl.DataFrame, facts: Facts, schema: pl.Schema) -> pl.DataFrame:
         """Return the withdrawals of published panes."""
         panes = pane_frame(
             keys,

@@ -115,7 +115,7 @@ class SessionState:
         self._due.put(slots, sessions.facts[END])
 
     def withdraw(self, found: LineMatches) -> None:
-        """Keep sessions that were found: this segment withdraws their panes."""
+        """Remember published sessions whose panes this segment withdraws."""
         if found.slot.size:
             self._withdrawn.append(self.lines.lines(found.slot))
 
