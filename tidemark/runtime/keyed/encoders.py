@@ -1,20 +1,23 @@
-"""Encoders for the rows of ports: every writer produces the same bytes.
+"""The rows of ports as messages: every writer produces the same bytes.
 
 See docs/schemas.md.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import polars as pl
 
 from tidemark.core.operators.ports import DEAD
 from tidemark.plan.physical import OperatorPlan, PortPlan
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.oversized import Keys, Values, without_oversized
 from tidemark.serde.avro_results import AvroEncoder
-from tidemark.serde.dead_letters import DeadLetterEncoder
+from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.json_results import JsonEncoder
 
 Encoder = JsonEncoder | AvroEncoder | DeadLetterEncoder
-
 
 Encoders = Mapping[tuple[str, str], Encoder]
 """Encoders by names of operator and port."""
@@ -41,3 +44,28 @@ def encoder_of(port: PortPlan) -> Encoder:
     if port.format == "json":
         return JsonEncoder(port.port)
     return AvroEncoder(port.topic, port.port)
+
+
+class Messages(NamedTuple):
+    """The rows of a port, as keys and values for each topic.
+
+    ``published``: for the topic of the port.  ``dead``: for the dead-letter topic.  ``oversized``:
+    the number of rows among the dead that fit no message.
+    """
+
+    published: tuple[Keys, Values]
+    dead: tuple[Keys, Values]
+    oversized: int
+
+
+def messages(
+    encoders: Encoders, operator: str, port: PortPlan, at: int, rows: pl.DataFrame
+) -> Messages:
+    """Return the rows of an operator's port as messages; ``at``: the number of the partition."""
+    keys: Keys
+    values: Values
+    keys, values = encoders[operator, port.port.name].encode(rows)
+    if port.port.kind == DEAD:
+        return Messages(((), ()), (keys, values), 0)
+    keys, values, letters = without_oversized(port, at, keys, values)
+    return Messages((keys, values), encode_dead_letters(letters), len(letters))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tidemark.core.operators.ports import DEAD
 from tidemark.core.operators.task import OperatorTask, Output, Tally
 from tidemark.core.state.block_store import BlockStore
 from tidemark.core.time.segment import Segment
@@ -19,13 +18,11 @@ from tidemark.runtime.backends.mirrors import taken
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
-from tidemark.runtime.keyed.encoders import Encoders
+from tidemark.runtime.keyed.encoders import Encoders, messages
 from tidemark.runtime.keyed.last_moved import LastMoved
-from tidemark.runtime.keyed.oversized import Keys, Values, without_oversized
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant
 from tidemark.serde.changelog import Commit
-from tidemark.serde.dead_letters import encode_dead_letters
 
 
 @dataclass
@@ -106,17 +103,10 @@ class KeyedOperator:
             rows = output.frames.get(each.port.name)
             if rows is None or rows.is_empty():
                 continue
-            keys: Keys
-            values: Values
-            keys, values = self._encoders[self.plan.name, each.port.name].encode(rows)
-            if each.port.kind == DEAD:
-                outbox.write(each.topic, 0, keys, values)
-                continue
-            keys, values, letters = without_oversized(each, self._partition, keys, values)
-            if letters:
-                self.tally.oversized += len(letters)
-                outbox.write(self.plan.dead_letters, 0, *encode_dead_letters(letters))
-            outbox.write(each.topic, self._partition, keys, values)
+            made = messages(self._encoders, self.plan.name, each, self._partition, rows)
+            self.tally.oversized += made.oversized
+            outbox.write(self.plan.dead_letters, 0, *made.dead)
+            outbox.write(each.topic, self._partition, *made.published)
 
     def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
         """Return the clock, the source it waits for, and the size of the state."""

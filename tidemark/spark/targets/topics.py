@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import polars as pl
 from confluent_kafka import Consumer, TopicPartition
 
-from tidemark.core.operators.ports import DEAD
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
@@ -21,9 +20,7 @@ from tidemark.runtime.client.commit import commit_after_s, transaction
 from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.topics import Topic, ensure, own_topics
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.encoders import encoders
-from tidemark.runtime.keyed.oversized import Keys, Values, without_oversized
-from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.runtime.keyed.encoders import encoders, messages
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.read.live_position import result_topics
@@ -111,28 +108,15 @@ class TopicsWriter:
             if rows is not None and output.first_offset < self._written:
                 rows = rows.filter(pl.Series(output.offsets[name] >= self._written))
             if rows is not None and rows.height:
-                self._write_rows(output.plan, each, rows)
+                self._write(output.plan, each, rows)
         return iter(())
 
-    def _write_rows(self, plan: OperatorPlan, each: PortPlan, rows: pl.DataFrame) -> None:
+    def _write(self, plan: OperatorPlan, each: PortPlan, rows: pl.DataFrame) -> None:
         """Write the rows of a port; write dead letters only with the live topics."""
-        keys: Keys
-        values: Values
-        keys, values = self._encoders[plan.name, each.port.name].encode(rows)
-        if each.port.kind == DEAD:
-            self._write_dead(plan, keys, values)
-            return
-        keys, values, letters = without_oversized(each, self._log.number, keys, values)
-        if letters:
-            self._write_dead(plan, *encode_dead_letters(letters))
-        self._write(each.topic, keys, values)
-
-    def _write_dead(self, plan: OperatorPlan, keys: Keys, values: Values) -> None:
+        made = messages(self._encoders, plan.name, each, self._log.number, rows)
         if not self._suffix:
-            self._transaction.write(plan.dead_letters, 0, keys, values)
-
-    def _write(self, topic: str, keys: Keys, values: Values) -> None:
-        self._transaction.write(f"{topic}{self._suffix}", self._log.number, keys, values)
+            self._transaction.write(plan.dead_letters, 0, *made.dead)
+        self._transaction.write(f"{each.topic}{self._suffix}", self._log.number, *made.published)
 
     def _begin(self, first_offset: int) -> None:
         """Commit the messages of segments below ``first_offset``, if a commit is due."""
