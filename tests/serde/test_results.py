@@ -17,32 +17,33 @@ from tidemark.core.operators.ports import (
     UPSERT,
     Port,
     RowTime,
+    late_port,
     pane_port,
-    window_ports,
 )
 from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.errors import PipelineError
 from tidemark.serde.avro_results import AvroEncoder
 from tidemark.serde.json_results import JsonEncoder
 
-PORTS = window_ports(tuple(KEY), KEY, AGGREGATES)
+PANE_PORT = pane_port(tuple(KEY), KEY, AGGREGATES)
+LATE_PORT = late_port(tuple(KEY), KEY)
 TOPIC = "game.pops-per-minute"
 
 
 def json_panes() -> JsonEncoder:
-    return JsonEncoder(PORTS[0])
+    return JsonEncoder(PANE_PORT)
 
 
 def json_late() -> JsonEncoder:
-    return JsonEncoder(PORTS[1])
+    return JsonEncoder(LATE_PORT)
 
 
 def avro_panes() -> AvroEncoder:
-    return AvroEncoder(TOPIC, PORTS[0])
+    return AvroEncoder(TOPIC, PANE_PORT)
 
 
 def avro_late() -> AvroEncoder:
-    return AvroEncoder(f"{TOPIC}.late", PORTS[1])
+    return AvroEncoder(f"{TOPIC}.late", LATE_PORT)
 
 
 def test_panes_are_json_objects_under_their_key_and_start():
@@ -171,7 +172,7 @@ def test_late_row_tells_why_and_which_record():
 def test_a_late_row_of_a_stream_with_a_column_reason_is_late_for_the_same_reason():
     columns = {**KEY, "reason": pl.String()}
     rows = LATE.with_columns(reason=pl.lit("hungry"))
-    encoder = JsonEncoder(window_ports(tuple(KEY), columns, AGGREGATES)[1])
+    encoder = JsonEncoder(late_port(tuple(KEY), columns))
 
     late = json.loads(encoder.encode(rows)[1][0])
     assert (late["reason"], late["row"]["reason"]) == ("late", "hungry")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from tidemark.core.operators.task import Tally
 from tidemark.plan.physical import Plan
-from tidemark.spark.log_replay import OperatorCounts
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.replay.folders import FoldersDiff
 from tidemark.spark.replay.jobs import DiffResult, ReplayResult
@@ -15,10 +15,11 @@ _LONGEST = 400
 def replay_lines(plan: Plan, result: ReplayResult) -> Iterator[str]:
     """Yield a line per operator with its counts, and one with times."""
     for operator in plan.operators:
-        tally = _total(result.outcomes, operator.operator.name)
+        tally = _total(result.outcomes, operator.name)
+        dead = f" + {tally.dead:,} dead" * bool(tally.dead)
         yield (
-            f"{operator.operator.name}: {tally.rows:,} rows = {tally.rows - tally.late:,} accepted "
-            f"+ {tally.late:,} late, {tally.results:,} panes"
+            f"{operator.name}: {tally.rows:,} rows = {tally.accepted:,} accepted "
+            f"+ {tally.late:,} late{dead}, {tally.results:,} panes"
         )
     logs = {outcome.log: outcome.segments for outcome in result.outcomes}
     yield (
@@ -27,12 +28,13 @@ def replay_lines(plan: Plan, result: ReplayResult) -> Iterator[str]:
     )
 
 
-def _total(outcomes: Sequence[Outcome], operator: str) -> OperatorCounts:
-    total = OperatorCounts()
+def _total(outcomes: Sequence[Outcome], operator: str) -> Tally:
+    total = Tally()
     for outcome in outcomes:
-        tally = outcome.operators.get(operator, OperatorCounts())
+        tally = outcome.operators.get(operator, Tally())
         total.rows += tally.rows
         total.late += tally.late
+        total.dead += tally.dead
         total.results += tally.results
     return total
 

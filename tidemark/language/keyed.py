@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
-from tidemark.core.operators.ports import window_ports
+from tidemark.core.operators.ports import late_port, pane_port
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.arrival import ArrivalWindow
@@ -218,6 +218,5 @@ class AggregatedStream:
         windowed = self.windowed
         numbered = isinstance(windowed.window, ArrivalWindow)
         columns, values = windowed.node.columns, self.aggregation.types
-        panes, late = window_ports(windowed.key, columns, values, numbered=numbered)
-        record_schema(topic, panes)
-        record_schema(f"{topic}.late", late)
+        record_schema(topic, pane_port(windowed.key, columns, values, numbered=numbered))
+        record_schema(f"{topic}.late", late_port(windowed.key, columns))

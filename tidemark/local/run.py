@@ -12,7 +12,7 @@ from itertools import islice
 
 import polars as pl
 
-from tidemark.core.operators.ports import APPEND, DEAD, LATE, PANES, Port
+from tidemark.core.operators.ports import APPEND, PANES, Port
 from tidemark.core.operators.task import LogTask, Output, Tally
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 from tidemark.core.windows.pane import END, END_OF_INPUT, FINAL, RETRACTED, START
@@ -66,8 +66,8 @@ class OperatorResults:
         if not frames:
             return pl.DataFrame()
         rows = pl.concat(frames, how="vertical_relaxed")
-        late = self.plan.operator.port(name).kind in (LATE, DEAD)
-        return rows.sort(SOURCE, OFFSET, SUB_ROW) if late else rows
+        rejects = self.plan.operator.port(name).rejects
+        return rows.sort(SOURCE, OFFSET, SUB_ROW) if rejects else rows
 
     def last(self, name: str) -> pl.DataFrame:
         """Return the rows of a port that a sink holds at the end.
@@ -80,7 +80,7 @@ class OperatorResults:
         order of arrival, which the end of input does not close.
         """
         rows, port = self.every(name), self.plan.operator.port(name)
-        if rows.is_empty() or port.kind in (LATE, DEAD):
+        if rows.is_empty() or port.rejects:
             return rows
         by = [*[END] * (port.kind == PANES), *port.identity]
         if port.mode == APPEND:
@@ -93,7 +93,7 @@ class OperatorResults:
 
 
 def _marked(port: Port, rows: pl.DataFrame) -> pl.DataFrame:
-    if port.kind in (LATE, DEAD) or END_OF_INPUT in rows.columns:
+    if port.rejects or END_OF_INPUT in rows.columns:
         return rows
     return rows.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
 

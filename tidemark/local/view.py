@@ -106,5 +106,4 @@ def summary(run: LocalRun) -> Iterator[str]:
     for name, published in run.published.items():
         tally = published.tally
         dead = f" + {tally.dead} dead" * bool(tally.dead)
-        accepted = tally.rows - tally.late - tally.dead
-        yield f"{name}: {tally.rows} rows = {accepted} accepted + {tally.late} late{dead}"
+        yield f"{name}: {tally.rows} rows = {tally.accepted} accepted + {tally.late} late{dead}"

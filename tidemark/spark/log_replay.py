@@ -5,6 +5,7 @@ take the segments in the order of the log, a batch of segments at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Numbers
-from tidemark.core.operators.task import LogTask
+from tidemark.core.operators.task import LogTask, Tally
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -23,13 +24,10 @@ from tidemark.serde.changelog import NO_COMMIT, SNAPSHOT, Piece
 from tidemark.serde.segments import segment_at
 
 
-class OperatorCounts(msgspec.Struct):
-    """What an operator did: rows = accepted + late + dead.  ``clock_ms``: where its clock is."""
+@dataclass
+class OperatorCounts(Tally):
+    """The counts of an operator, and its clock."""
 
-    rows: int = 0
-    late: int = 0
-    dead: int = 0
-    results: int = 0
     clock_ms: int = NEVER_MS
 
 
@@ -122,12 +120,6 @@ class LogReplay:
     def counts(self) -> dict[str, OperatorCounts]:
         """Return the counts of each operator, by its name."""
         return {
-            task.operator.name: OperatorCounts(
-                task.tally.rows,
-                task.tally.late,
-                task.tally.dead,
-                task.tally.results,
-                task.clock_ms,
-            )
+            task.operator.name: OperatorCounts(**vars(task.tally), clock_ms=task.clock_ms)
             for task in self._task.tasks
         }

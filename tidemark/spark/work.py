@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.operators.ports import DEAD, LATE, PANES, Port
+from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.windows.pane import END, START
 from tidemark.partition import Partition
@@ -126,7 +126,7 @@ class EventTimeRange:
         if port.kind == PANES:
             return (pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms)
         at = port.row_time
-        time = pl.col(EVENT_TIME) if port.kind in (LATE, DEAD) else pl.col(at.column) + at.shift_ms
+        time = pl.col(EVENT_TIME) if port.rejects else pl.col(at.column) + at.shift_ms
         return (time >= self.since_ms) & (time < self.until_ms)
 
 

@@ -3,18 +3,13 @@
 import polars as pl
 import pytest
 
-from tidemark.core.operators.ports import window_ports
+from tidemark.core.operators.ports import late_port, pane_port
 from tidemark.plan.physical import PortPlan
 from tidemark.runtime.keyed.oversized import MOST_BYTES, without_oversized
 
-PANES, LATE = (
-    PortPlan(port, topic, "json")
-    for port, topic in zip(
-        window_ports(("k",), {"k": pl.String()}, {"n": pl.Int64()}),
-        ("p.out", "p.out.late"),
-        strict=True,
-    )
-)
+KEY = {"k": pl.String()}
+PANES = PortPlan(pane_port(tuple(KEY), KEY, {"n": pl.Int64()}), "p.out", "json")
+LATE = PortPlan(late_port(tuple(KEY), KEY), "p.out.late", "json")
 
 
 def test_what_fits_is_left_alone():

@@ -13,7 +13,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.operator import WindowBody
-from tidemark.core.operators.ports import Port, window_ports
+from tidemark.core.operators.ports import Port, late_port, pane_port
 from tidemark.core.state.keyed_lines import Mask
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
@@ -34,13 +34,14 @@ class DueByEnd(WindowBody):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The ports of panes and late rows."""
-        return window_ports(
+        panes = pane_port(
             self.key,
             self.columns,
             self.aggregation.types,
             discarding=self.discarding,
             holds_ms=self.holds_ms,
         )
+        return panes, late_port(self.key, self.columns)
 
     @property
     def holds_ms(self) -> int | None:

@@ -135,7 +135,7 @@ class Body(ABC):
 
 
 class WindowBody(Body):
-    """An operator on windows of one input, with the two ports of ``window_ports``."""
+    """An operator on windows of one input, with a port of panes and a port of late rows."""
 
     @abstractmethod
     def fold(self, rows: pl.DataFrame, state: Any) -> pl.DataFrame:

@@ -129,6 +129,11 @@ class Port:
         return RETRACTED in self.columns
 
     @property
+    def rejects(self) -> bool:
+        """Whether rows are rows of an input that did not change state: late or dead ones."""
+        return self.kind in (LATE, DEAD)
+
+    @property
     def window_id(self) -> tuple[str, ...]:
         """The columns of the identity that are not key columns."""
         return tuple(name for name in self.identity if name not in self.key)
@@ -185,22 +190,6 @@ def pane_port(
         instants=frozenset({START, END}),
         holds_ms=holds_ms,
     )
-
-
-def window_ports(
-    key: tuple[str, ...],
-    columns: Mapping[str, pl.DataType],
-    values: Mapping[str, pl.DataType],
-    *,
-    numbered: bool = False,
-    discarding: bool = False,
-    holds_ms: int | None = None,
-) -> tuple[Port, Port]:
-    """Return the ports of panes and late rows of an operator on windows; see ``pane_port``."""
-    panes = pane_port(
-        key, columns, values, numbered=numbered, discarding=discarding, holds_ms=holds_ms
-    )
-    return panes, late_port(key, columns)
 
 
 def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: str = LATE) -> Port:

@@ -63,6 +63,11 @@ class Tally:
     dead: int = 0
     results: int = 0
 
+    @property
+    def accepted(self) -> int:
+        """The number of rows that changed state."""
+        return self.rows - self.late - self.dead
+
     def add(self, output: Output) -> None:
         """Add the counts of a step."""
         published = sum(frame.height for frame in output.frames.values())
@@ -139,10 +144,9 @@ class OperatorTask:
         sides, _ = self._with_watermarks([])
         frames = {name: each.rows for name, each in sides.items()}
         output = self._act(frames, before_ms, self.clocks.finish())
-        ports = {port.name: port for port in self.operator.outputs}
         marked = {
             name: frame
-            if ports[name].kind in (LATE, DEAD)
+            if self.operator.port(name).rejects
             else frame.with_columns(pl.lit(value=True).alias(END_OF_INPUT))
             for name, frame in output.frames.items()
         }

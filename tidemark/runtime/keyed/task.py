@@ -187,7 +187,7 @@ class KeyedTask:
         for name, tally in tallies.items():
             prefix = f"{name}." if len(tallies) > 1 else ""
             shown[f"{prefix}rows"] = tally.rows
-            shown[f"{prefix}accepted"] = tally.rows - tally.late - tally.dead
+            shown[f"{prefix}accepted"] = tally.accepted
             shown[f"{prefix}late"] = tally.late
             shown[f"{prefix}panes"] = tally.results
             clocks = [

@@ -16,7 +16,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
 from tidemark.core.operators.operator import WindowBody, missed
-from tidemark.core.operators.ports import Port, window_ports
+from tidemark.core.operators.ports import Port, late_port, pane_port
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
@@ -71,10 +71,14 @@ class ArrivalBody(WindowBody):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The ports of panes and late rows; nothing bounds the age of a pane."""
-        discards = self.discards
-        return window_ports(
-            self.key, self.columns, self.aggregation.types, numbered=True, discarding=discards
+        panes = pane_port(
+            self.key,
+            self.columns,
+            self.aggregation.types,
+            numbered=True,
+            discarding=self.discards,
         )
+        return panes, late_port(self.key, self.columns)
 
     @property
     def discards(self) -> bool:
