@@ -25,7 +25,6 @@ from tidemark.runtime.retry import retry
 _STEP_S = 5.0
 _PATIENCE_S = 600.0
 _PAUSE_S = 0.1
-_PARTS_OF_TIMEOUT = 5
 _MOST_HELD_BYTES = 64 * 2**20
 
 # Errors of an offset commit while the group or its coordinator changes; they pass by themselves.
@@ -211,11 +210,6 @@ def transaction(config: Config, transactional_id: str) -> Transaction:
     """Return the output of a job outside the services; no watchdog looks at its calls."""
     producer = clients.transactional_producer(config, transactional_id)
     return Transaction(producer, lambda: None, config.transaction_timeout_ms)
-
-
-def commit_after_s(config: Config) -> float:
-    """Return the commit interval of a Spark task in seconds, a fifth of the transaction timeout."""
-    return config.transaction_timeout_ms / 1000 / _PARTS_OF_TIMEOUT
 
 
 class FlushFirst:

@@ -11,16 +11,13 @@ whole state, and no state passes the driver.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from time import monotonic
 
 import msgspec
 import pyarrow as pa
-from confluent_kafka import TopicPartition
 
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import commit_after_s, transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import OPERATOR_KEY, record
 from tidemark.runtime.keyed.fresh_start import live_keys, number_of
@@ -36,6 +33,7 @@ from tidemark.spark.log_replay import LogReplay
 from tidemark.spark.outcome import Outcome, encode_outcome
 from tidemark.spark.read.segment_rows import Batches, batch_of, ddl
 from tidemark.spark.targets.topics import TopicsWriter
+from tidemark.spark.task_transaction import TaskTransaction
 from tidemark.spark.work import ResultWriter
 
 STATE = pa.schema(
@@ -157,10 +155,8 @@ class _LogStore:
     def __init__(self, job: StateWriter, log: Partition) -> None:
         self.log = log
         self._run, self._end = job.run, job.ends[log]
-        self._commit_s = commit_after_s(job.config)
         group = progress_group(job.plan.pipeline, "state")
-        self._transaction = transaction(job.config, f"{group}.{log}")
-        self._consumer = clients.plain_consumer(job.config, group)
+        self._transaction = TaskTransaction(job.config, group, f"{group}.{log}", log)
         self._plans = {p.operator.name: p for p in job.plan.operators if p.log == log.topic}
         changelogs = [Partition(plan.changelog, log.number) for plan in self._plans.values()]
         self._keys = live_keys(job.config, clients.admin(job.config), changelogs)
@@ -170,7 +166,7 @@ class _LogStore:
         self._operator: OperatorPlan | None = None
         self._held: Piece | None = None
         self._chunk = 0
-        self._due_s = monotonic() + self._commit_s
+        self._transaction.begin_interval()
 
     def take(self, operator: str, piece: Piece) -> None:
         """Write the next piece; the pieces of an operator become one snapshot."""
@@ -204,19 +200,14 @@ class _LogStore:
     def _send(self, records: list[tuple[bytes, bytes | None]]) -> None:
         assert self._operator is not None
         keys, values = zip(*records, strict=True)
-        self._transaction.write(self._operator.changelog, self.log.number, keys, values)
-        if monotonic() > self._due_s:
-            self._commit()
-
-    def _commit(self) -> None:
-        noted = TopicPartition(*self.log, self._end, metadata=self._run)
-        self._transaction.commit([noted], self._consumer)
-        self._due_s = monotonic() + self._commit_s
+        self._transaction.output.write(self._operator.changelog, self.log.number, keys, values)
+        if self._transaction.is_due:
+            self._transaction.commit(self._end, self._run)
 
     def finish(self) -> bytes:
         """Commit the remaining pieces; return the encoded ``StoredState``."""
         self._end_operator()
-        if self._transaction.is_open:
-            self._commit()
-        self._consumer.close()
+        if self._transaction.output.is_open:
+            self._transaction.commit(self._end, self._run)
+        self._transaction.close()
         return msgspec.msgpack.encode(StoredState(*self.log, self._number))

@@ -10,19 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from time import monotonic
 
 import msgspec
 import pyarrow as pa
-from confluent_kafka import TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.backends.backend import MemoryBackend
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import commit_after_s, transaction
-from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.progress import LogProgress, encode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
@@ -30,9 +26,9 @@ from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.serde.segments import segment_at
-from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
 from tidemark.spark.services.ingest_batch import task_id
+from tidemark.spark.task_transaction import TaskTransaction
 from tidemark.spark.work import in_short_batches
 
 BATCH_COUNTS = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
@@ -80,17 +76,15 @@ class _OwnedLog:
         """
         self.at = at
         group = job.plan.group(service)
-        self._transaction = transaction(job.config, task_id(group, at))
-        self._consumer = clients.plain_consumer(job.config, group)
-        self._commit_s = commit_after_s(job.config)
+        self._transaction = TaskTransaction(job.config, group, task_id(group, at), at)
         admin = clients.admin(job.config)
-        (committed,) = committed_positions(job.config, group, [at])
-        start = Start(at, committed.offset, committed.metadata or "")
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
         backend = MemoryBackend()
         self._operators = KeyedOperators(job.config, plans, backend, encoders(job.config, plans))
         topic_id = topic_ids(admin, [at.topic])[at.topic]
-        self._log = LogPartition.from_commit(start, topic_id, self._operators, by_spark=True)
+        self._log = LogPartition.from_commit(
+            self._transaction.committed(), topic_id, self._operators, by_spark=True
+        )
         if not self._log.past.on_spark:
             raise StateError(f"{at}: {service} was given back while Spark worked on it")
         self._segments, self._moved = 0, False
@@ -100,33 +94,31 @@ class _OwnedLog:
             restore.step()
         restore.close()
         self._log.restored(restore, request, certain=True)
-        self._due_s = monotonic() + self._commit_s
+        self._transaction.begin_interval()
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> None:
         """Process segments, by offset, except those below the last commit."""
         new = [(offset, value) for offset, value in values if offset >= self._log.offset]
         if not new:
             return
-        if self._moved and monotonic() > self._due_s:
+        if self._moved and self._transaction.is_due:
             self._commit(new[0][0])
         segments = [(offset, segment_at(self.at, offset, value)) for offset, value in new]
-        self._log.take(segments, self._transaction)
+        self._log.take(segments, self._transaction.output)
         self._segments += len(new)
         self._moved = True
 
     def _commit(self, position: int) -> None:
-        self._log.checkpoint(self._transaction, position, ahead=False, certain=True)
+        self._log.checkpoint(self._transaction.output, position, ahead=False, certain=True)
         self._log.offset = position
-        past = marked(self._log.past)
-        offset = TopicPartition(*self.at, position, metadata=encode(past))
-        self._transaction.commit([offset], self._consumer)
-        self._moved, self._due_s = False, monotonic() + self._commit_s
+        self._transaction.commit(position, encode(marked(self._log.past)))
+        self._moved = False
 
     def finish(self, end: int) -> tuple[int, int, int]:
         """Commit the remaining output; return segments and rows processed, and the lowest clock."""
         if end > self._log.offset:
             self._commit(end)
-        self._consumer.close()
+        self._transaction.close()
         rows = sum(tally.rows for tally in self._operators.tallies.values())
         return self._segments, rows, min(each.task.clock_ms for each in self._log.operators)
 

@@ -7,18 +7,14 @@ the first attempt and reads the records after its last commit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import monotonic
 
 import pyarrow as pa
-from confluent_kafka import TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import commit_after_s, transaction
-from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.past_marks import PastMarks
@@ -26,9 +22,9 @@ from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, wr
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts
-from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.segment_rows import Batches, batch_of
 from tidemark.spark.read.source import RAW, record_batch
+from tidemark.spark.task_transaction import TaskTransaction
 
 INGEST_COUNTS = pa.schema(
     [
@@ -90,25 +86,20 @@ class _Source:
         self.at = at
         self._job = job
         group = job.plan.group("ingest")
-        self._transaction = transaction(job.config, task_id(group, at))
-        self._consumer = clients.plain_consumer(job.config, group)
-        self._commit_s = commit_after_s(job.config)
+        self._transaction = TaskTransaction(job.config, group, task_id(group, at), at)
         admin = clients.admin(job.config)
-        (committed,) = committed_positions(job.config, group, [at])
-        start = Start(at, committed.offset, committed.metadata or "")
         past = PastMarks(job.config, admin, job.plan)
         topic_id = topic_ids(admin, [at.topic])[at.topic]
-        self._owned = OwnedSource.from_commit(start, topic_id, past, by_spark=True)
+        self._owned = OwnedSource.from_commit(
+            self._transaction.committed(), topic_id, past, by_spark=True
+        )
         if not self._owned.on_spark:
             raise StateError(f"{at}: ingest was given back while Spark worked on it")
         self._builder = segment_builder(admin, job.plan)
         self._ingest = Ingest(job.plan)
         self._counts = Counts()
-        self._begin()
-
-    def _begin(self) -> None:
         self._records = self._bytes = 0
-        self._due_s = monotonic() + self._commit_s
+        self._transaction.begin_interval()
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Run ingest over records, except those below the last commit; commit if it is time."""
@@ -123,28 +114,28 @@ class _Source:
         self._counts += output.counts
         if output.dead_letters:
             letters = encode_dead_letters(output.dead_letters)
-            self._transaction.write(self._job.plan.dead_letters, 0, *letters)
+            self._transaction.output.write(self._job.plan.dead_letters, 0, *letters)
         self._owned.took(output.progress, at_ms)
         self._records += table.num_rows
         self._bytes += int(table.nbytes)
         large = self._records >= _COMMIT_RECORDS or self._bytes >= _COMMIT_BYTES
-        if large or monotonic() > self._due_s:
+        if large or self._transaction.is_due:
             self._commit(output.progress.next_offset)
 
     def _commit(self, position: int) -> None:
-        write_segments(self._transaction, self._job.plan, self._builder, self._job.partitions)
+        output = self._transaction.output
+        write_segments(output, self._job.plan, self._builder, self._job.partitions)
         self._owned.committed = position
-        offset = TopicPartition(*self.at, position, metadata=self._owned.metadata())
-        self._transaction.commit([offset], self._consumer)
+        self._transaction.commit(position, self._owned.metadata())
         self._builder.clear()
-        self._begin()
+        self._records = self._bytes = 0
 
     def finish(self) -> pa.RecordBatch:
         """Commit up to the end, past control records; return a row of ``INGEST_COUNTS``."""
         end = self._job.ends[self.at]
         if end > self._owned.committed:
             self._commit(end)
-        self._consumer.close()
+        self._transaction.close()
         watermark_ms = self._owned.progress.watermark_ms
         row = (*self.at, self._counts.records, self._counts.dead, watermark_ms)
         return batch_of(([cell] for cell in row), INGEST_COUNTS)

@@ -6,17 +6,14 @@ runs again fences the first attempt, reads from the start, and writes only the m
 last commit.
 """
 
-import time
 from dataclasses import dataclass, replace
 
 import polars as pl
-from confluent_kafka import Consumer, TopicPartition
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import commit_after_s, transaction
 from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.topics import Topic, ensure, own_topics
 from tidemark.runtime.config import Config
@@ -25,9 +22,9 @@ from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.read.live_position import result_topics
 from tidemark.spark.read.segment_rows import Batches
+from tidemark.spark.task_transaction import TaskTransaction
 from tidemark.spark.work import ResultWriter
 
-_ANSWER_S = 30.0
 _SUFFIX = ".replay"
 
 
@@ -88,15 +85,14 @@ class TopicsWriter:
             replay: the log replay whose messages are written.
             suffix: of the topics; empty for the live topics.
         """
-        self._transaction = transaction(config, f"{group}.{replay.log}")
-        self._consumer = clients.plain_consumer(config, group)
+        self._transaction = TaskTransaction(config, group, f"{group}.{replay.log}", replay.log)
         self._run, self._suffix = run, suffix
-        self._commit_s = commit_after_s(config)
         self._log = replay.log
-        self._written = _written(self._consumer, replay.log, run)
+        committed = self._transaction.committed()
+        self._written = committed.offset if committed.metadata == run else 0
         self._encoders = encoders(config, replay.plans)
         self._first = -1
-        self._due_s = time.monotonic() + self._commit_s
+        self._transaction.begin_interval()
 
     def take(self, output: SegmentOutput) -> Batches:
         """Write the messages, except those that an earlier attempt has written."""
@@ -114,34 +110,24 @@ class TopicsWriter:
     def _write(self, plan: OperatorPlan, each: PortPlan, rows: pl.DataFrame) -> None:
         """Write the rows of a port; write dead letters only with the live topics."""
         made = messages(self._encoders, plan.name, each, self._log.number, rows)
+        output = self._transaction.output
         if not self._suffix:
-            self._transaction.write(plan.dead_letters, 0, *made.dead)
-        self._transaction.write(f"{each.topic}{self._suffix}", self._log.number, *made.published)
+            output.write(plan.dead_letters, 0, *made.dead)
+        output.write(f"{each.topic}{self._suffix}", self._log.number, *made.published)
 
     def _begin(self, first_offset: int) -> None:
         """Commit the messages of segments below ``first_offset``, if a commit is due."""
-        if time.monotonic() > self._due_s and self._transaction.is_open:
-            self._commit(first_offset)
+        if self._transaction.is_due and self._transaction.output.is_open:
+            self._transaction.commit(first_offset, self._run)
         self._first = first_offset
-
-    def _commit(self, next_offset: int) -> None:
-        progress = TopicPartition(*self._log, next_offset, metadata=self._run)
-        self._transaction.commit([progress], self._consumer)
-        self._due_s = time.monotonic() + self._commit_s
 
     def close(self, replay: LogReplay) -> None:
         """Commit the remaining messages."""
-        if self._transaction.is_open:
-            self._commit(replay.offset + 1)
-        self._consumer.close()
+        if self._transaction.output.is_open:
+            self._transaction.commit(replay.offset + 1, self._run)
+        self._transaction.close()
 
     def finish(self, replay: LogReplay) -> Batches:
         """Commit the remaining messages; yield the outcome."""
         self.close(replay)
         yield outcome_batch(Outcome.of(replay))
-
-
-def _written(consumer: Consumer, log: Partition, run: str) -> int:
-    """Return the offset below which an earlier attempt has written all messages, or 0."""
-    (progress,) = consumer.committed([TopicPartition(*log)], timeout=_ANSWER_S)
-    return progress.offset if progress.metadata == run else 0
