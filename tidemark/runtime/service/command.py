@@ -6,10 +6,11 @@ import signal
 import sys
 from types import FrameType
 
+from tidemark.runtime.service.stopping import STOP_SIGNALS
+
 MODULE = "tidemark.commands.service"
 """What ``python -m`` runs: the entry point of every service in the installed package."""
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -29,14 +30,14 @@ def service_environment() -> dict[str, str]:
 
 def block_stop_signals() -> None:
     """Hold back SIGTERM and SIGINT until ``end_on_stop_signals``; lasts across ``exec``."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
 def end_on_stop_signals() -> None:
     """End with status 0 on SIGTERM or SIGINT: a starting service has nothing to finish."""
-    for number in _STOP_SIGNALS:
+    for number in STOP_SIGNALS:
         signal.signal(number, _end)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

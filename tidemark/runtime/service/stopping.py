@@ -17,7 +17,7 @@ from types import FrameType
 _log = logging.getLogger("tidemark")
 
 GRACE_S = 8.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopAskedError(Exception):
@@ -41,10 +41,10 @@ class Stop:
         reads, writes = os.pipe()
         os.set_blocking(writes, False)
         signal.set_wakeup_fd(writes, warn_on_full_buffer=False)  # before: else one is lost
-        for number in _SIGNALS:
+        for number in STOP_SIGNALS:
             signal.signal(number, _noted)
         # A program that started again holds them back (serve.py).
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         threading.Thread(target=self._watch, args=(reads,), name="stop", daemon=True).start()
 
     def work(self) -> None:
@@ -76,7 +76,7 @@ def _next(reads: int) -> int:
     """Return the next stop signal; waits for it."""
     while True:
         for number in os.read(reads, 1):
-            if number in _SIGNALS:
+            if number in STOP_SIGNALS:
                 return number
 
 
