@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.aggregating import CountRows
 from tidemark import (
     Pipeline,
     apply_frame,
@@ -29,25 +30,8 @@ from tidemark import (
 )
 from tidemark.local.run import LocalRun
 
-
-class Rows:
-    """A user's own count."""
-
-    def init(self):
-        return 0
-
-    def add(self, state, row):
-        return state + 1
-
-    def merge(self, state, other):
-        return state + other
-
-    def result(self, state):
-        return state
-
-
 OF_NOTHING = {
-    "custom": (custom(Rows(), "v", int), 0),
+    "custom": (custom(CountRows(), "v", int), 0),
     "count": (count(), 0),
     "count of a column": (count("v"), 0),
     "count_distinct": (count_distinct("v"), 0),

@@ -70,6 +70,10 @@ class Run:
         """
         return {(p.key, p.start): p._replace(final=False) for p in self.panes}
 
+    def early(self) -> list[Pane]:
+        """Return the early panes in order, without ``final``."""
+        return [p._replace(final=False) for p in self.panes if p.timing == "early"]
+
     def on_time(self) -> set[Pane]:
         """Return the on-time panes, without ``final``."""
         return {p._replace(final=False) for p in self.panes if p.timing == "on_time"}

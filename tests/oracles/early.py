@@ -1,6 +1,6 @@
 """Early panes of hopping windows as slow Python: one row at a time, every row kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -135,10 +135,3 @@ def early(segments: Sequence[Segment], topics: Sequence[str], spec: Spec) -> Run
         run.note(step, windows.publish(touched, step.before, step.clock))
     run.steps.append(windows.publish(set(), table.clock, FOREVER_MS))
     return run
-
-
-def early_panes(run: Run) -> Iterator[Pane]:
-    """Yield the early panes, without ``final``."""
-    for pane in run.panes:
-        if pane.timing == "early":
-            yield pane._replace(final=False)

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.oracles.aligned import NOTHING, LateRow, Pane, Run, in_order, values_of
+from tests.oracles.aligned import NOTHING, Pane, Run, in_order, values_of
 from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.session import is_late, late_row
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 
@@ -65,13 +66,8 @@ class Sessions:
         own = self.bursts.setdefault(row.key, [])
         met = [b for b in own if b.start < end and start < b.end and b.end + lateness > row.w_ms]
         merged_end = max([end, *(b.end for b in met)])
-        if self.spec.strict:
-            late = row.at_ms + lateness < row.w_ms
-        else:
-            late = merged_end + lateness <= row.w_ms
-        if late:
-            by = max(0, row.w_ms - end - lateness)
-            run.late.append(LateRow(row, start, end, by))
+        if is_late(row, merged_end, lateness, strict=self.spec.strict):
+            run.late.append(late_row(row, end, lateness))
             return
         past = row.at_ms + 1 if self.spec.strict else min([end, *(b.end for b in met)])
         merged = Burst(min([start, *(b.start for b in met)]), merged_end, [], past <= row.w_ms)

@@ -1,6 +1,6 @@
 """Early and discarding panes of sliding windows as slow Python: a row at a time, all rows kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.oracles.aligned import LateRow, Pane, Run, in_order, values_of
@@ -161,10 +161,3 @@ def early_sliding(segments: Sequence[Segment], topics: Sequence[str], spec: Spec
         run.note(step, state.publish(new, step.before, step.clock))
     run.steps.append(state.publish([], table.clock, FOREVER_MS))
     return run
-
-
-def early_panes(run: Run) -> Iterator[Pane]:
-    """Yield the early panes, without ``final``."""
-    for pane in run.panes:
-        if pane.timing == "early":
-            yield pane._replace(final=False)

@@ -28,6 +28,18 @@ def own_gap(value: int | None) -> int:
     return 7 if value is None else 1 + abs(value) % 25
 
 
+def is_late(row: Judged, merged_end: int, allowed_lateness_ms: int, *, strict: bool) -> bool:
+    """Say whether a row is late, by its own time or by the end of its session after merging."""
+    if strict:
+        return row.at_ms + allowed_lateness_ms < row.w_ms
+    return merged_end + allowed_lateness_ms <= row.w_ms
+
+
+def late_row(row: Judged, end: int, allowed_lateness_ms: int) -> LateRow:
+    """Return a late row with its own window."""
+    return LateRow(row, row.at_ms, end, max(0, row.w_ms - end - allowed_lateness_ms))
+
+
 @dataclass(eq=False)
 class Burst:
     """One session: all its rows, and the panes that stand for it or for what it absorbed."""
@@ -57,13 +69,8 @@ class Sessions:
         touching = [b for b in own if b.start < end and start < b.end]
         met = [b for b in touching if b.end + lateness > row.w_ms]
         merged_end = max([end, *(b.end for b in met)])
-        if self.spec.strict:
-            late = row.at_ms + lateness < row.w_ms
-        else:
-            late = merged_end + lateness <= row.w_ms
-        if late:
-            by = max(0, row.w_ms - end - lateness)
-            run.late.append(LateRow(row, start, end, by))
+        if is_late(row, merged_end, lateness, strict=self.spec.strict):
+            run.late.append(late_row(row, end, lateness))
             return
         merged = Burst(start, end, [row], self._joins_late(row, end, met))
         for burst in met:

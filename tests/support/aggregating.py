@@ -31,6 +31,22 @@ ORDERED = (*SUMMABLE, "text")
 Row = dict[str, Any]
 
 
+class CountRows:
+    """A count as a user writes it, for ``custom``."""
+
+    def init(self):
+        return 0
+
+    def add(self, state, row):
+        return state + 1
+
+    def merge(self, state, other):
+        return state + other
+
+    def result(self, state):
+        return state
+
+
 def cents(number: int) -> Decimal:
     return Decimal(f"{number}e-2")
 

@@ -13,7 +13,8 @@ from tests.support.logs import COLUMNS
 from tests.support.stores import stores
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.operators.operator import Changes, Operator, WindowBody
+from tidemark.core.operators.operator import Body, Changes, Operator, WindowBody
+from tidemark.core.operators.ports import Input
 from tidemark.core.operators.task import OperatorTask, Output
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import (
@@ -39,6 +40,11 @@ AGGREGATION = Aggregation(
     COLUMNS,
 )
 """The values of ``Pane``."""
+
+
+def over(topics: tuple[str, ...], body: Body, columns: Mapping[str, Any] = COLUMNS) -> Operator:
+    """Return an operator with one input: streams with the names of topics, by ``key``."""
+    return Operator("w", (Input(topics, ("key",), columns, frozenset(topics)),), body)
 
 
 @dataclass(frozen=True)

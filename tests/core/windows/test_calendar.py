@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from tests.oracles.aligned import windowed
 from tests.oracles.calendar import EPOCH, WEEKDAYS, Periods
 from tests.support.logs import COLUMNS, cut_segments, event_logs, raws, recordings
-from tests.support.running import AGGREGATION, incidents, run
+from tests.support.running import AGGREGATION, incidents, over, run
 from tidemark.core.operators.aligned.operator import WindowAggregate
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import on_close, on_final
@@ -153,7 +151,7 @@ def operator(spec, topics):
         spec.allowed_lateness_ms,
         on_final() if spec.on_final else on_close(),
     )
-    return Operator("w", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
+    return over(topics, body)
 
 
 @given(event_logs(), st.sampled_from(BASES), specs(), incidents())

@@ -4,10 +4,8 @@ from hypothesis import strategies as st
 
 from tests.oracles.aligned import Aligned
 from tests.support.logs import COLUMNS
-from tests.support.running import AGGREGATION
+from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.aligned.operator import WindowAggregate
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
 from tidemark.core.windows.trigger import on_close, on_final
 from tidemark.core.windows.window import Hopping
 
@@ -18,7 +16,7 @@ def operator(spec, topics):
     body = WindowAggregate(
         windows, AGGREGATION, ("key",), COLUMNS, spec.allowed_lateness_ms, trigger
     )
-    return Operator("w", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
+    return over(topics, body)
 
 
 @st.composite

@@ -4,11 +4,9 @@ from hypothesis import strategies as st
 
 from tests.oracles.arrival import Arriving
 from tests.support.logs import COLUMNS
-from tests.support.running import AGGREGATION
+from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
 from tidemark.core.windows.arrival import (
     CLOSES,
     ArrivalWindowKind,
@@ -41,7 +39,7 @@ def operator(spec, every, topics):
     }
     kind = DiscardingArrival if spec.discarding else ArrivalAggregate
     body = kind(windows[spec.kind], AGGREGATION, ("key",), COLUMNS, every)
-    return Operator("a", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
+    return over(topics, body)
 
 
 def early(every):

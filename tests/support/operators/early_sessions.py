@@ -4,9 +4,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.early_session import Spec
 from tests.support.logs import COLUMNS
-from tests.support.running import AGGREGATION
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
+from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
 from tidemark.core.windows.trigger import every, on_close
@@ -26,7 +24,7 @@ def operator(spec, topics):
         spec.discarding,
     )
     early = EarlySessionAggregate(body) if spec.every else body
-    return Operator("s", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), early)
+    return over(topics, early)
 
 
 @st.composite

@@ -3,29 +3,13 @@
 from hypothesis import strategies as st
 
 from tests.oracles.early_sliding import Spec
-from tests.support.logs import COLUMNS
-from tests.support.running import AGGREGATION
-from tidemark.core.operators.early import EarlyAggregate
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
+from tests.support.operators.early import early_operator
 from tidemark.core.operators.sliding.operator import SlidingAggregate
-from tidemark.core.windows.trigger import every, on_close
 from tidemark.core.windows.window import Sliding
 
 
 def operator(spec, topics):
-    trigger = every(**{spec.every: spec.interval}) if spec.every else None
-    body = SlidingAggregate(
-        Sliding(spec.reach_ms),
-        AGGREGATION,
-        ("key",),
-        COLUMNS,
-        spec.allowed_lateness_ms,
-        on_close(trigger) if spec.closes or trigger is None else trigger,
-        spec.discarding,
-    )
-    early_body = EarlyAggregate(body) if spec.every else body
-    return Operator("s", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), early_body)
+    return early_operator(SlidingAggregate, Sliding(spec.reach_ms), spec, topics)
 
 
 @st.composite

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from tests.oracles.aligned import Pane
 from tests.oracles.session import Spec, own_gap
 from tests.support.logs import COLUMNS
-from tests.support.running import AGGREGATION
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
+from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
 from tidemark.core.windows.trigger import on_close, on_final
 from tidemark.core.windows.window import Session
@@ -27,7 +25,7 @@ def operator(spec, topics):
         on_final() if spec.on_final else on_close(),
         STRICT if spec.strict else AFTER_MERGING,
     )
-    return Operator("s", (Input(topics, ("key",), columns, frozenset(topics)),), body)
+    return over(topics, body, columns)
 
 
 def specs(strict=(False, True)):

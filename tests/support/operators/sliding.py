@@ -4,9 +4,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.sliding import Spec
 from tests.support.logs import COLUMNS
-from tests.support.running import AGGREGATION
-from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
+from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.windows.trigger import on_close, on_final
 from tidemark.core.windows.window import Sliding
@@ -21,7 +19,7 @@ def operator(spec, topics):
         spec.allowed_lateness_ms,
         on_final() if spec.on_final else on_close(),
     )
-    return Operator("s", (Input(topics, ("key",), COLUMNS, frozenset(topics)),), body)
+    return over(topics, body)
 
 
 def specs():
