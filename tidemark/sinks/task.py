@@ -13,10 +13,8 @@ batch, and becomes a dead letter.
 """
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from confluent_kafka import Message, TopicPartition
 
@@ -35,6 +33,7 @@ from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter
+from tidemark.sinks.backoff import Backoff, when_available
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, RefusedError, Sink, UnavailableError
@@ -44,11 +43,7 @@ from tidemark.sinks.topic import TopicSink
 _log = logging.getLogger("tidemark")
 
 _MOST_HELD = 200_000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _FLUSH_S = 5.0
-_PATIENCE_S = 240.0  # below max.poll.interval.ms
-
-Answer = TypeVar("Answer")
 
 
 class DeadLetterWriter:
@@ -67,59 +62,6 @@ class DeadLetterWriter:
         send(self._producer, self._topic, 0, keys, values)
         flush(self._producer, self._failures, _FLUSH_S, lambda: None)
         self.count += len(letters)
-
-
-class Backoff:
-    """When to try an unavailable sink again: after pauses that grow from 0.5 to 30 s."""
-
-    def __init__(self) -> None:
-        self.reason = ""
-        self._pause_s = _FIRST_PAUSE_S
-        self._until_s = 0.0
-
-    @property
-    def left_s(self) -> float:
-        """Seconds until the next try."""
-        return max(0.0, self._until_s - time.monotonic())
-
-    def failed(self, reason: str) -> None:
-        """Note a failed try; logs a new reason once."""
-        if reason != self.reason:
-            _log.warning("%s: trying again until it is back", reason)
-        self.reason = reason
-        self._until_s = time.monotonic() + self._pause_s
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-
-    def succeeded(self) -> None:
-        """Note a successful try."""
-        if self.reason:
-            _log.info("back again, after: %s", self.reason)
-        self.reason, self._pause_s, self._until_s = "", _FIRST_PAUSE_S, 0.0
-
-
-def when_available(call: Callable[[], Answer], on_wait: Callable[[str], None]) -> Answer:
-    """Return the result of ``call``, repeated while the sink is unavailable.
-
-    ``on_wait`` is called with the reason every half second; it may raise to end the wait.
-
-    Raises:
-        UnavailableError: still unavailable after 240 s, before the group would drop this member.
-    """
-    backoff = Backoff()
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            answer = call()
-        except UnavailableError as error:
-            if time.monotonic() > deadline_s:
-                raise
-            backoff.failed(str(error))
-            while backoff.left_s:
-                on_wait(backoff.reason)
-                time.sleep(min(backoff.left_s, _FIRST_PAUSE_S))
-        else:
-            backoff.succeeded()
-            return answer
 
 
 @dataclass
@@ -236,7 +178,7 @@ class SinkTask:
             state.known, state.batch = batch.move.end, None
 
     def _batch_of(self, at: Partition) -> Batch | None:
-        """Return the batch of a partition, None if there is none; it is decoded only once."""
+        """Return the batch of a partition, or None; a batch is decoded only once."""
         state = self._states[at]
         if state.batch is not None or not state.held:
             return state.batch
