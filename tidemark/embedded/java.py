@@ -25,7 +25,7 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
     """Return the path of a Java that can run the broker.
 
     Raises:
-        ConfigurationError: there is none, or it does not run or is too old; says how to install.
+        ConfigurationError: Java is missing, does not run or is too old; says how to install it.
     """
     home = environment.get("JAVA_HOME")
     command = (
@@ -45,7 +45,7 @@ def java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def install_when_missing() -> None:
-    """Install Java if there is none and this user may; an unsuitable Java is never replaced.
+    """Install Java if it is missing and this user may; an unsuitable Java is never replaced.
 
     Raises:
         ConfigurationError: as `java` does.

@@ -160,7 +160,7 @@ class Custom(_PythonFunction):
                     )
 
     def _good(self, name: str, rows: Sequence[RowValues]) -> list[RowValues]:
-        """Return the rows that the aggregate accepts on their own; raise if there are none."""
+        """Return the rows that the aggregate accepts alone; raise if it accepts no row."""
         good = [row for row in rows if _takes(self.aggregate, row)]
         if not good:
             self._result(name, self._folded(name, rows[:1], []))

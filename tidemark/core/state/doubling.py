@@ -110,7 +110,7 @@ def subtree_totals(parent: Numbers, values: Numbers, merge: Merge) -> Numbers:
     every = np.arange(parent.size)
     totals = values.copy()
     # ``totals`` has the values less than 2**k steps below; ``ancestor`` is 2**k steps above, or
-    # parent.size if there is none.
+    # parent.size above the root.
     ancestor = np.where(parent == every, parent.size, parent)
     while True:
         at = np.flatnonzero(ancestor < parent.size)

@@ -1,4 +1,4 @@
-"""ISO 8601 texts to event time: int64 milliseconds UTC, or a reason why there is none.
+"""ISO 8601 texts to event time: int64 milliseconds UTC, or the reason why a text has no time.
 
 Texts have a date, ``T`` or a space, a time with optional seconds and fraction (to the nanosecond,
 floored to ms), and ``Z``, ``+02``, ``+0200`` or ``+02:00``.  A text without an offset needs the

@@ -39,7 +39,7 @@ _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition starts; ``metadata``: of the committed offset, None if there is none."""
+    """Where a partition starts; ``metadata``: of the committed offset, None without a commit."""
 
     partition: Partition
     offset: int

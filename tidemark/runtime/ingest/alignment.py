@@ -86,7 +86,7 @@ class Alignment:
         self._held.setdefault(partition, _HeldRecords()).add(messages)
 
     def first(self, partition: Partition) -> Message | None:
-        """Return the first held record of a source, None if there is none."""
+        """Return the first held record of a source, or None."""
         held = self._held.get(partition)
         return held.messages[0] if held else None
 

@@ -149,7 +149,7 @@ def total_lag(partitions: Iterable[PartitionStats]) -> int | None:
 
 
 def instant(at_ms: int) -> int | None:
-    """Return an event time in ms, None if there is none yet."""
+    """Return an event time in ms, or None before the first one and after the end of input."""
     return None if at_ms in (NEVER_MS, FOREVER_MS) else at_ms
 
 

@@ -66,7 +66,7 @@ def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePo
     """Return the current position of the services of a plan.
 
     Raises:
-        ConfigurationError: a topic does not exist, or no service has ever committed.
+        ConfigurationError: a topic does not exist, or no service has committed an offset.
         StateError: a transaction on a result topic stays open.
     """
     counts = require(admin, result_topics(plan.operators))
