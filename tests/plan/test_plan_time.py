@@ -35,30 +35,6 @@ def test_the_clock_advances_by_silence_only_where_all_its_sources_may():
 
 
 @pytest.mark.parametrize(
-    ("options", "told_of"),
-    [
-        # The horizon is 2 s + 10 s; the silence is looked at every second from 1 s on.
-        ({}, list(range(1, 13))),
-        ({"when_silent": "wait"}, [1]),
-        ({"watermark": punctuated(when=col("done"))}, [*range(1, 11), 20, 40]),
-        ({"watermark": from_expression(col("at"))}, [*range(1, 11), 20, 40]),
-    ],
-)
-def test_silence_is_reported_while_it_may_close_windows(
-    options: dict[str, Any], told_of: list[int]
-):
-    plan = build(**options)
-    (source,) = plan.sources
-    told_s, heard = 0, []
-    for silence_s in range(1, 60):
-        if source.reports_silence(told_s * 1_000, silence_s * 1_000, plan.horizon_ms):
-            told_s = silence_s
-            heard.append(told_s)
-
-    assert heard == told_of
-
-
-@pytest.mark.parametrize(
     "options",
     [
         {"min_time": "2000-01-01T00:00:00Z"},

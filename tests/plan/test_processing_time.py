@@ -17,6 +17,7 @@ from tidemark import (
     sliding,
     tumbling,
 )
+from tidemark.ingest.silence import due_ms
 
 
 def keyed(pipeline, **options):
@@ -65,9 +66,9 @@ def test_silence_moves_processing_time_where_it_may_not_move_the_clock_too(windo
     keyed(pipeline, when_silent="wait").window(window).aggregate(n=count()).to("out")
     plan = pipeline.plan()
     (source,) = plan.sources
-    assert source.reports_silence(0, 10_000, plan.horizon_ms)
-    assert source.reports_silence(59_000, 60_000, plan.horizon_ms) == told
-    assert not source.reports_silence(plan.horizon_ms, plan.horizon_ms + 1, plan.horizon_ms)
+    assert due_ms(source, 0, plan.horizon_ms) == 10_000
+    assert due_ms(source, 50_000, plan.horizon_ms) == (55_000 if told else None)
+    assert due_ms(source, plan.horizon_ms, plan.horizon_ms) is None
 
 
 def test_what_has_no_processing_time_is_refused():

@@ -15,7 +15,7 @@ from tidemark.core.operators.ports import DEAD, Port
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.segment import operator_source
-from tidemark.core.time.watermark import Bounded, Watermark, delay_ms
+from tidemark.core.time.watermark import Watermark, delay_ms
 from tidemark.plan.names import stats_topic
 
 SERVICES = ("ingest", "windowing", "sessions")
@@ -42,25 +42,6 @@ class SourcePlan:
     waits: bool = False
     max_drift_ms: int | None = None
     recorded: bool = False
-
-    def reports_silence(self, logged_silence_ms: int, silence_ms: int, horizon_ms: int) -> bool:
-        """Return whether ingest must write a mark of ``silence_ms`` to the log.
-
-        Silence moves the clock.  Each mark moves processing time, until no window can be open.
-        An unbounded watermark may be any time behind the rows.  So its marks never end: past the
-        horizon, each follows at twice the silence of the last.
-
-        Args:
-            logged_silence_ms: the silence in the last mark, 0 without one.
-            silence_ms: how long the source has been silent.
-            horizon_ms: the horizon of the plan.
-        """
-        if logged_silence_ms == 0:
-            return True
-        if self.waits and not self.recorded:
-            return False
-        unbounded = not isinstance(self.watermark, Bounded)
-        return logged_silence_ms < horizon_ms or (unbounded and silence_ms >= 2 * logged_silence_ms)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from tidemark.core.time.segment import SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
 from tidemark.ingest.segment_builder import MAX_BYTES, SegmentBuilder
+from tidemark.ingest.silence import Silence
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.consumer import Start
@@ -70,6 +71,10 @@ class OwnedSource:
         """Note records taken at ``at_ms`` (wall clock): the source is awake."""
         self.progress = progress
         self.silent_since_ms, self.silence_ms, self.logged_silence_ms = at_ms, 0, 0
+
+    def silence(self, asked_ms: int) -> Silence:
+        """Return the silence of a source that had nothing more to read at ``asked_ms``."""
+        return Silence(self.logged_silence_ms, asked_ms - self.silent_since_ms)
 
     def mark(self, source: str) -> SourceMark:
         """Return the mark that says that the source is silent."""

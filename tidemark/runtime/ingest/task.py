@@ -10,9 +10,9 @@ A commit writes, in this order and by default in one transaction (docs/operation
 
 A new source is committed at its start offset before anything is written for it.
 
-A silent source writes marks of growing silence, at most once a second and until no window can be
-open any more; then it writes nothing.  A source with held records (alignment.py) is not silent.  It
-is committed only up to the records taken.
+A silent source has marks of growing silence (tidemark/ingest/silence.py), until no window can be
+open any more.  A source with held records (alignment.py) is not silent.  It is committed only up to
+the records taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.ingest.ingest import Ingest
+from tidemark.ingest.silence import to_mark
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.batches import by_partition, record_batch
@@ -55,6 +56,7 @@ class IngestTask:
     gathers: bool = True
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
+    _asked_ms: dict[Partition, int] = field(default_factory=dict)  # when a source was found silent
     _counts: Counts = field(default_factory=Counts)
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
@@ -63,7 +65,6 @@ class IngestTask:
         self._builder = segment_builder(self.process.admin, self.plan)
         self._ends = EndOffsets(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
-        self._plans = {source.topic: source for source in self.plan.sources}
         self._alignment = Alignment(
             {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
         )
@@ -89,6 +90,7 @@ class IngestTask:
         for partition in partitions:
             self._alignment.drop(partition)
             self._sources.pop(partition, None)
+            self._asked_ms.pop(partition, None)
 
     def take(self, messages: Sequence[Message]) -> None:
         """Turn records into rows; hold those that must wait for slower sources."""
@@ -111,6 +113,7 @@ class IngestTask:
             self.process.outbox.write(self.plan.dead_letters, 0, keys, values)
         source.took(taken.progress, at_ms)
         self._moved.add(partition)
+        self._asked_ms.pop(partition, None)
 
     def _release(self) -> None:
         """Take held records that need not wait any longer."""
@@ -149,8 +152,10 @@ class IngestTask:
         self.process.member.refresh_positions()
         for partition, source in self._sources.items():
             self._note_silence(partition, source, asked_ms)
+        self._mark_silent(is_written=False)
 
     def _note_silence(self, partition: Partition, source: OwnedSource, asked_ms: int) -> None:
+        self._asked_ms.pop(partition, None)
         position = self.process.member.positions[partition]
         if position < self._ends.known.get(partition, position + 1):
             return  # there is more to read
@@ -158,18 +163,20 @@ class IngestTask:
             return
         if position > source.committed:
             self._moved.add(partition)  # behind records that only the broker sees
-        silence_ms = asked_ms - source.silent_since_ms
-        plan = self._plans[partition.topic]
-        if silence_ms >= plan.idle_after_ms and plan.reports_silence(
-            source.logged_silence_ms, silence_ms, self.plan.horizon_ms
-        ):
-            source.silence_ms = silence_ms
+        self._asked_ms[partition] = asked_ms
+
+    def _mark_silent(self, *, is_written: bool) -> None:
+        """Let the next commit write the marks of silence that ``to_mark`` names."""
+        silences = {at: self._sources[at].silence(ms) for at, ms in self._asked_ms.items()}
+        for partition in to_mark(silences, self.plan, is_written=is_written):
+            self._sources[partition].silence_ms = silences[partition].lasted_ms
             self._moved.add(partition)
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write segments; return the offsets of all sources that moved or fell silent."""
         if not self._moved:
             return ()
+        self._mark_silent(is_written=True)
         moved = {partition: self._sources[partition] for partition in sorted(self._moved)}
         marks = [
             source.mark(str(partition))

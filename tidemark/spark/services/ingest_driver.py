@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import StateError
 from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.ingest.silence import to_mark
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
@@ -170,32 +171,24 @@ class IngestDriver:
         counts: Mapping[str, int],
         asked_ms: int,
     ) -> None:
-        """Write marks of silent sources to the logs, at most once a second."""
+        """Write the marks of silent sources that ``to_mark`` names, at most once a second."""
         if asked_ms - self._listened_ms < ASK_EVERY_MS:
             return
         self._listened_ms = asked_ms
         moved = {at: each for at, each in quiet.items() if positions[at] > each.committed}
-        silent = {
-            at: each
-            for at, each in quiet.items()
-            if positions[at] >= ends[at] and self._is_logged(at, each, asked_ms)
+        silences = {
+            at: each.silence(asked_ms) for at, each in quiet.items() if positions[at] >= ends[at]
         }
-        for each in silent.values():
-            each.silence_ms = asked_ms - each.silent_since_ms
+        marked = to_mark(silences, self.plan, is_written=False)
+        for at in marked:
+            quiet[at].silence_ms = silences[at].lasted_ms
         for at, each in moved.items():
             each.committed = positions[at]
-        changed = moved | silent
+        changed = moved | {at: quiet[at] for at in marked}
         if changed:
-            marks = [each.mark(str(at)) for at, each in silent.items()]
+            marks = [quiet[at].mark(str(at)) for at in marked]
             write_segments(self._open()[0], self.plan, SegmentBuilder(EPOCH), counts, marks)
             self._commit([_offset(at, each, on_spark=True) for at, each in changed.items()])
-
-    def _is_logged(self, at: Partition, each: OwnedSource, asked_ms: int) -> bool:
-        (plan,) = (source for source in self.plan.sources if source.topic == at.topic)
-        silence_ms = asked_ms - each.silent_since_ms
-        return silence_ms >= plan.idle_after_ms and plan.reports_silence(
-            each.logged_silence_ms, silence_ms, self.plan.horizon_ms
-        )
 
     def _open(self) -> tuple[Transaction, Consumer]:
         """Return the driver's own producer and consumer; fence those of another driver."""
