@@ -161,7 +161,12 @@ def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
         count = partitions[operator.log]
         rows += [(each.topic, count, _content(each)) for each in operator.published]
         rows.append((operator.changelog, count, "state"))
-    return [*rows, (plan.dead_letters, "1", "dead letters"), (plan.stats, "1", "stats")]
+    return [
+        *rows,
+        (plan.dead_letters, "1", "dead letters"),
+        (plan.generations, "1", "where the results of each state begin"),
+        (plan.stats, "1", "stats"),
+    ]
 
 
 def _content(port: PortPlan) -> str:

@@ -14,7 +14,7 @@ from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.names import stats_topic
+from tidemark.plan.names import generations_topic, stats_topic
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["after_merging", "strict"]
@@ -138,9 +138,9 @@ class Dataflow:
         self.outputs.append(output)
 
     def topics(self) -> set[str]:
-        """Return all topics so far: raw topics, topics of outputs, dead letters, stats."""
+        """Return all topics so far: raw topics, topics of outputs and of the whole pipeline."""
         topics = {topic for node in self.sources for topic in node.topics()}
-        topics |= {self.dead_letters, self.stats}
+        topics |= {self.dead_letters, self.stats, generations_topic(self.name)}
         for output in self.outputs:
             topics.update(output_topics(self.name, output.name))
         return topics

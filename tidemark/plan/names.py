@@ -55,6 +55,11 @@ def stats_topic(pipeline: str) -> str:
     return f"{pipeline}.stats"
 
 
+def generations_topic(pipeline: str) -> str:
+    """Return the topic that says which results belong to the present state of each operator."""
+    return f"{pipeline}.generations"
+
+
 def topic_part(text: str) -> str:
     """Return text with each character that is illegal in a topic name replaced by ``_``."""
     return re.sub(r"[^a-zA-Z0-9._-]", "_", text)

@@ -16,7 +16,7 @@ from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.segment import operator_source
 from tidemark.core.time.watermark import Watermark, delay_ms
-from tidemark.plan.names import stats_topic
+from tidemark.plan.names import generations_topic, stats_topic
 
 SERVICES = ("ingest", "windowing", "sessions")
 """All services that a plan may need, in the order in which records pass them."""
@@ -150,6 +150,11 @@ class Plan:
     def stats(self) -> str:
         """The topic to which services publish their stats once a second."""
         return stats_topic(self.pipeline)
+
+    @property
+    def generations(self) -> str:
+        """The compacted topic of the generations of operators."""
+        return generations_topic(self.pipeline)
 
     def services(self) -> tuple[str, ...]:
         """Return the services the pipeline needs, in the order in which records pass them."""

@@ -85,7 +85,7 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
         count = partitions[operator.log]
         topics += [Topic(name, count, _KEPT) for name in operator.topics]
         topics.append(Topic(operator.changelog, count, _CHANGELOG))
-    return (*topics, Topic(plan.dead_letters, 1, _KEPT))
+    return (*topics, Topic(plan.dead_letters, 1, _KEPT), Topic(plan.generations, 1, _CHANGELOG))
 
 
 def stats_topic(name: str) -> Topic:

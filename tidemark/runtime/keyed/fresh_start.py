@@ -7,7 +7,7 @@ operators of the service it is a delta without changes.
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,12 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.generations import (
+    begun_generations,
+    newest_generations,
+    next_number,
+    record_of,
+)
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, LogProgress, decode, encode
@@ -25,6 +31,7 @@ from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import OPERATOR_KEY, record
+from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.changelog import DELTA, SNAPSHOT, Commit, Piece, encode_operator
 
 _WAIT_S = 60.0
@@ -106,7 +113,7 @@ class FreshStart:
     def __init__(self, config: Config, admin: AdminClient, scope: Scope, service: str) -> None:
         """Read the keys of the changelogs; write nothing."""
         self.records: dict[Partition, list[Record]] = {}
-        self._config, self._scope = config, scope
+        self._config, self._admin, self._scope = config, admin, scope
         self._group = scope.plan.group(service)
         self._operators = scope.plan.of_service(service)
         self._writer = f"reset-{secrets.token_hex(4)}"
@@ -128,14 +135,29 @@ class FreshStart:
         past = {at: self._afresh(at) for at in self._begins}
         if self._scope.operator is not None:
             past = self._committed()
-        made = []
+        made: list[TopicPartition] = []
+        begun: dict[Partition, int] = {}
         for at, (progress, offset) in past.items():
             start = self._begins[at]
             if self._scope.to == "latest":
                 start = self._ends[at] if self._scope.operator is None else offset
             progress = self._next(at, progress, start)
             made.append(TopicPartition(*at, start, metadata=encode(progress)))
+            begun[at] = start
+        self.records[Partition(self._scope.plan.generations, 0)] = self._generations(begun)
         return made
+
+    def _generations(self, begun: Mapping[Partition, int]) -> list[Record]:
+        """Return records that make all results so far void; ``begun``: where states begin."""
+        before = newest_generations(self._config, self._admin, self._scope.plan.generations)
+        plans = [each for each in self._operators if self._scope.resets(each)]
+        numbers = {
+            (plan.name, at.number): next_number(before.get((plan.name, at.number)), now_ms())
+            for plan in plans
+            for at in begun
+        }
+        made = begun_generations(self._admin, plans, begun, numbers)
+        return [record_of(each) for each in made.values()]
 
     def _afresh(self, at: Partition) -> tuple[LogProgress, int]:
         """Return progress after the highest commit in changelogs, and the log's first offset."""

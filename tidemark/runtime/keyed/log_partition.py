@@ -16,6 +16,7 @@ from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.backends.backend import Backend
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.generations import Generation, record_of
 from tidemark.runtime.client.progress import VERSION, LogProgress, check_topic, decode
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
@@ -29,12 +30,13 @@ from tidemark.serde.changelog import Commit
 class KeyedOperators:
     """The operators that a process runs, and the resources that each of them needs.
 
-    ``writer``: name of this process in changelogs.  ``tallies``: counts by operator; all log
-    partitions add to them.
+    ``generations``: topic of the generations.  ``writer``: name of this process in changelogs.
+    ``tallies``: counts by operator; all log partitions add to them.
     """
 
     config: Config
     plans: Sequence[OperatorPlan]
+    generations: str
     backend: Backend
     encoders: Encoders
     writer: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -66,12 +68,15 @@ class LogPartition:
     """A log partition that this process owns.
 
     ``offset``: the committed offset, -1 if nothing is committed.  ``past``: its metadata.
+    ``begun``: generations that the next commit writes.
     """
 
     at: Partition
     offset: int
     past: LogProgress
     operators: Sequence[KeyedOperator]
+    generations: str
+    begun: list[Generation] = field(default_factory=list)
 
     @classmethod
     def from_commit(
@@ -84,7 +89,8 @@ class LogPartition:
         """
         past = past_of(start, topic_id, by_spark=by_spark)
         offset = -1 if start.metadata is None else start.offset
-        return cls(start.partition, offset, past, operators.on(start.partition))
+        at = start.partition
+        return cls(at, offset, past, operators.on(at), operators.generations)
 
     @property
     def commit(self) -> Commit:
@@ -115,6 +121,8 @@ class LogPartition:
 
     def checkpoint(self, outbox: Outbox, position: int, *, ahead: bool, certain: bool) -> None:
         """Write the changelogs of all operators up to a position in the log."""
+        records, self.begun = [record_of(each) for each in self.begun], []
+        outbox.write(self.generations, 0, [key for key, _ in records], [row for _, row in records])
         (commit,) = {each.checkpoint(outbox, position) for each in self.operators}
         self.passed(commit, ahead=ahead, certain=certain)
 

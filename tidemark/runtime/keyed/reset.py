@@ -97,7 +97,8 @@ class Reset:
             if service != "ingest":
                 fresh = FreshStart(self.config, self.admin, self.scope, service)
                 commits[self.scope.plan.group(service)] = fresh.offsets()
-                writes |= fresh.records
+                for at, records in fresh.records.items():
+                    writes.setdefault(at, []).extend(records)
         name = f"{self.scope.plan.pipeline}.reset"
         commit_for_group(self.config, self.admin, name, writes, commits)
         if self.scope.delete_results:

@@ -33,6 +33,7 @@ from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.first_generations import note_first_generations
 from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
@@ -147,6 +148,8 @@ class KeyedTask:
             log.restored(restore, request, certain=self._certain)
             if log.offset < 0:
                 self._stepped.add(request.log)
+        logs = [self._logs[request.log] for request in restore.requests]
+        note_first_generations(self.config, self.process.admin, logs)
         self.process.settle()
         self.process.member.resume([request.log for request in restore.requests])
 
@@ -259,5 +262,7 @@ def run(config: Config, plan: Plan, service: str) -> None:
     with closing(opened_backend(config)) as backend:
         process = Process(_following(config), plan.pipeline, service, logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
-        keyed = KeyedOperators(config, operators, backend, encoders(config, operators))
+        keyed = KeyedOperators(
+            config, operators, plan.generations, backend, encoders(config, operators)
+        )
         process.run(KeyedTask(config, keyed, process))

@@ -174,7 +174,8 @@ class HandOver:
         for service, group in self.groups.items():
             fresh = FreshStart(self.config, self.admin, Scope(self.plan), service)
             commits[group] = [_marked(each, mark) for each in fresh.offsets()]
-            writes |= fresh.records
+            for at, records in fresh.records.items():
+                writes.setdefault(at, []).extend(records)
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.marked(mark)
         commit_for_group(self.config, self.admin, self._name, writes, commits)

@@ -23,6 +23,7 @@ from tidemark.runtime.client.progress import LogProgress, encode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.first_generations import note_first_generations
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.serde.segments import segment_at
@@ -80,7 +81,9 @@ class _OwnedLog:
         admin = clients.admin(job.config)
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
         backend = MemoryBackend()
-        self._operators = KeyedOperators(job.config, plans, backend, encoders(job.config, plans))
+        self._operators = KeyedOperators(
+            job.config, plans, job.plan.generations, backend, encoders(job.config, plans)
+        )
         topic_id = topic_ids(admin, [at.topic])[at.topic]
         self._log = LogPartition.from_commit(
             self._transaction.committed(), topic_id, self._operators, by_spark=True
@@ -94,6 +97,7 @@ class _OwnedLog:
             restore.step()
         restore.close()
         self._log.restored(restore, request, certain=True)
+        note_first_generations(job.config, admin, [self._log])
         self._transaction.begin_interval()
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> None:
