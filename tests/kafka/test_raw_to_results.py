@@ -15,8 +15,8 @@ from tests.kafka.support.stack import Stack, duplicates, last_panes, move, wait_
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients, topics
-from tidemark.runtime.client.commit import Transaction
 from tidemark.runtime.client.consumer import Member, Start
+from tidemark.runtime.client.transaction import Transaction
 from tidemark.runtime.config import Config
 
 HOSTILE = [

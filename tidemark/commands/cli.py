@@ -3,6 +3,7 @@
 An error is one line on stderr and exit status 2.
 """
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -28,8 +29,7 @@ from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client import clients
-from tidemark.runtime.client.broker_probe import await_broker
+from tidemark.runtime.client.broker_probe import await_broker, require_broker
 from tidemark.runtime.client.topics import ensure, own_topics, raw_topics, stats_topic
 from tidemark.runtime.faults import explained
 from tidemark.runtime.keyed.fresh_start import Scope
@@ -51,6 +51,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command that the arguments name."""
+    # Without a handler, the client's own lines would stand around the one line of an error.
+    logging.getLogger("kafka").addHandler(logging.NullHandler())
     try:
         with interrupts_first():
             status = app(standalone_mode=False)
@@ -205,7 +207,7 @@ def topics(
     compiled = _plan(pipeline)
     wanted = (*raw_topics(compiled), *own_topics(compiled), stats_topic(compiled.stats))
     config = broker_config(bootstrap_server)
-    admin = await_broker(config, lambda _reason: None) if wait else clients.admin(config)
+    admin = await_broker(config, lambda _reason: None) if wait else require_broker(config)
     created = ensure(admin, wanted, config.replication_factor)
     for each in wanted:
         state = "created" if each.name in created else "exists"
@@ -239,7 +241,7 @@ def reset(
         raise typer.BadParameter("give --service or --operator, not both")
     scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
     config = broker_config(bootstrap_server)
-    planned = Reset(config, clients.admin(config), scope)
+    planned = Reset(config, require_broker(config), scope)
     for line in planned.lines():
         typer.echo(line)
     if not yes:

@@ -5,6 +5,7 @@ from typing import BinaryIO
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
 
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.broker_probe import require_broker
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
 
@@ -18,7 +19,7 @@ def follow(topic: str, config: Config, out: BinaryIO, *, from_beginning: bool) -
     Raises:
         ConfigurationError: the topic does not exist.
     """
-    count = require(clients.admin(config), [topic])[topic]
+    count = require(require_broker(config), [topic])[topic]
     start = OFFSET_BEGINNING if from_beginning else OFFSET_END
     consumer = clients.plain_consumer(config)
     try:

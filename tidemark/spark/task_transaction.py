@@ -9,8 +9,8 @@ from confluent_kafka import TopicPartition
 
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import transaction
 from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
 
 _ANSWER_S = 10.0

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from tests.kafka.pipelines.pops import build, pipeline
-from tidemark.runtime.client import commit
+from tidemark.runtime.client import commit, transaction
 
 __all__ = ["STATUS", "build", "pipeline"]
 
@@ -30,7 +30,7 @@ class _Noting:
         super().write(topic, *records)  # type: ignore[misc]
 
 
-class _Transaction(_Noting, commit.Transaction):
+class _Transaction(_Noting, transaction.Transaction):
     def commit(self, *_: Any) -> None:
         if self.has_results:
             self._producer.flush()
@@ -48,11 +48,11 @@ class _FlushFirst(_Noting, commit.FlushFirst):
 class _OffsetsFirst(_Noting, commit.OffsetsFirst):
     def commit(self, *_: Any) -> None:
         if self.has_results:
-            commit.send = _die  # type: ignore[assignment, attr-defined]
+            self._held.send = _die  # type: ignore[assignment]
         super().commit(*_)
 
 
 if os.environ.get("TEST_CRASH"):
-    commit.Transaction = _Transaction  # type: ignore[misc]
+    commit.Transaction = _Transaction  # type: ignore[attr-defined]
     commit.FlushFirst = _FlushFirst  # type: ignore[misc]
     commit.OffsetsFirst = _OffsetsFirst  # type: ignore[misc]

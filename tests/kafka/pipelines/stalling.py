@@ -10,12 +10,12 @@ import signal
 from typing import Any
 
 from tests.kafka.pipelines.pops import build, pipeline
-from tidemark.runtime.client import commit
+from tidemark.runtime.client import commit, transaction
 
 __all__ = ["build", "pipeline"]
 
 
-class _Transaction(commit.Transaction):
+class _Transaction(transaction.Transaction):
     publishes = False
 
     def write(self, topic: str, *records: Any) -> None:
@@ -37,4 +37,4 @@ def _tells_of_silence(offset: Any) -> bool:
 
 
 if os.environ.get("TEST_STALL"):
-    commit.Transaction = _Transaction  # type: ignore[misc]
+    commit.Transaction = _Transaction  # type: ignore[attr-defined]

@@ -1,9 +1,10 @@
+import struct
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tidemark.runtime.client.commit import Transaction
+from tidemark.runtime.client.transaction import Transaction
 
 
 class SmallProducer:
@@ -77,8 +78,8 @@ class Spoilt(SmallProducer):
 
 def test_a_commit_that_meets_a_failed_transaction_says_what_it_failed_for():
     class Member:
-        def consumer_group_metadata(self) -> None:
-            return None
+        def consumer_group_metadata(self) -> bytes:
+            return b"CGMDv2:" + struct.pack("=i", 1) + b"group\0member\0\1"
 
     transaction = Transaction(Spoilt(), lambda: None, 30_000)  # type: ignore[arg-type]
     transaction.write("out", 0, [None], [b"v"])

@@ -21,6 +21,7 @@ _LOG_EVERY_S = 30.0
 _REFUSED_S = 10.0
 _CONNECT_S = 3.0
 _ADVERTISED_S = 30.0
+_COMMAND_S = 8.0
 _ASK_S, _ANSWER_S, _GONE_S = 2.0, 4.0, 10.0
 _LATELY_S = 60.0
 
@@ -73,6 +74,24 @@ def await_broker(config: Config, on_wait: OnWait) -> AdminClient:
             _log.warning("%s", reason)
     _check_advertised(config, admin, on_wait)
     return admin
+
+
+def require_broker(config: Config) -> AdminClient:
+    """Return an admin client if a broker answers within seconds: for a command, not a service.
+
+    Raises:
+        ConfigurationError: no broker answers, or one refuses this client; names the address.
+    """
+    deadline_s = time.monotonic() + _COMMAND_S
+
+    def check_time(reason: str) -> None:
+        if time.monotonic() > deadline_s:
+            raise ConfigurationError(
+                f"gave up after {_COMMAND_S:.0f} s {reason}; start the broker, or correct "
+                "--bootstrap-server or KAFKA_BOOTSTRAP_SERVERS"
+            )
+
+    return await_broker(config, check_time)
 
 
 def _answers(admin: AdminClient, last: LastError) -> bool:

@@ -20,6 +20,11 @@ _REMEMBERED = 1_000
 _log = logging.getLogger("kafka")
 
 
+_HARMLESS = (
+    "oordinator load in progress",  # a fresh broker, at the first transactions
+    "property and will be ignored",  # all clients share settings that only some kinds know
+    "(ILLEGAL_GENERATION)",  # a rebalance during a commit, which is repeated (commit.py)
+)
 _REPEAT_S = 30.0
 _logged_s: dict[str, float] = {}
 
@@ -35,9 +40,7 @@ def _is_news(record: logging.LogRecord) -> bool:
     if len(_logged_s) > _REMEMBERED:
         _logged_s.clear()
     _logged_s[essence] = now_s
-    # A fresh broker loads its coordinator at the first transactions.  All clients share settings
-    # that only some kinds of client know.
-    return not ("oordinator load in progress" in text or "property and will be ignored" in text)
+    return not any(words in text for words in _HARMLESS)
 
 
 _log.addFilter(_is_news)

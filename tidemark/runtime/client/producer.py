@@ -11,6 +11,7 @@ Record = tuple[bytes, bytes | None]
 """Key and value of a record; the value of a tombstone is None."""
 
 _BUFFER_WAIT_S = 0.05
+_MANY_BYTES = 64 * 2**20
 
 
 class Failures:
@@ -63,6 +64,44 @@ def _produce_when_there_is_room(
             return producer.produce(topic, value, key, partition)
         except BufferError:
             continue
+
+
+class HeldRecords:
+    """Records kept in memory to be sent later, or once more."""
+
+    def __init__(self) -> None:
+        self._records: list[tuple[str, int, Sequence[bytes | None], Sequence[bytes | None]]] = []
+        self._bytes = 0
+
+    @property
+    def are_none(self) -> bool:
+        """Whether no records are kept."""
+        return not self._records
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the values take so much memory that a commit is due."""
+        return self._bytes > _MANY_BYTES
+
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> None:
+        """Keep records of one partition."""
+        self._records.append((topic, partition, keys, values))
+        self._bytes += sum(map(len, filter(None, values)))
+
+    def send(self, producer: Producer) -> None:
+        """Put all records into the producer's queue, in order; keep them."""
+        for records in self._records:
+            send(producer, *records)
+
+    def clear(self) -> None:
+        """Forget all records."""
+        self._records, self._bytes = [], 0
 
 
 def flush(

@@ -26,11 +26,11 @@ from tidemark.language.load import pipeline_module
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import transaction
 from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, require_empty
 from tidemark.runtime.client.progress import VERSION, LogProgress, encode
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import live_keys
 from tidemark.runtime.keyed.log_partition import past_of

@@ -21,10 +21,10 @@ from tidemark.ingest.silence import to_mark
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.commit import Transaction, transaction
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
 from tidemark.runtime.client.silence import ASK_EVERY_MS
 from tidemark.runtime.client.topics import require, topic_ids
+from tidemark.runtime.client.transaction import Transaction, transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment
 from tidemark.runtime.ingest.past_marks import PastMarks

@@ -1,0 +1,46 @@
+"""Commands that need a broker end within seconds if none answers, and name its address."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+NOBODY = "127.0.0.1:1"
+COMMANDS = {
+    "reset": ["reset", "examples.game", "--yes"],
+    "reset of an operator": ["reset", "examples.game", "--operator", "play-sessions", "--yes"],
+    "topics": ["topics", "examples.game"],
+    "tail": ["tail", "moves"],
+    "replay": ["replay", "examples.game", "--output", "parquet:/nowhere"],
+    "diff": ["diff", "examples.game"],
+}
+
+
+@pytest.fixture(scope="module")
+def ends():
+    """Status, stderr and duration of each command; all run at once, most of the time is waiting."""
+    begun_s = time.monotonic()
+    runs = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", "tidemark", *words, "--bootstrap-server", NOBODY],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, words in COMMANDS.items()
+    }
+    shown = {name: run.communicate(timeout=60)[1] for name, run in runs.items()}
+    assert time.monotonic() - begun_s < 60
+    return {name: (run.returncode, shown[name]) for name, run in runs.items()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_missing_broker_is_an_error_that_names_its_address(ends, command):  # B11
+    status, shown = ends[command]
+    assert status == 2
+    first, *_, last = shown.splitlines()
+    assert f"waiting for a broker at {NOBODY}" in first
+    assert last.startswith("tidemark: gave up after 8 s waiting for a broker at 127.0.0.1:1: ")
+    assert "refused" in last
+    assert "KAFKA_BOOTSTRAP_SERVERS" in last
+    assert "Traceback" not in shown
