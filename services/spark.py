@@ -5,4 +5,4 @@ import sys
 from tidemark.commands.service import main
 
 if __name__ == "__main__":
-    main("spark-release" if sys.argv[1:] == ["--release"] else "spark")
+    main("spark-release" if "--release" in sys.argv else "spark")

@@ -1,6 +1,7 @@
 """The command line as a person types it: output, one-line errors, exit status."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -55,6 +56,32 @@ def test_mistakes_are_one_line_and_exit_status_2(arguments, words):
     (line,) = shown.stderr.decode().splitlines()
     assert line.startswith("tidemark: ")
     assert words in line
+
+
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_only_debug_shows_the_traceback(tmp_path, where):  # D8
+    (tmp_path / "job.py").write_text("x = (1")
+    arguments = ["plan", str(tmp_path / "job.py")]
+    line = f"tidemark: {tmp_path / 'job.py'}:1: SyntaxError: '(' was never closed"
+    assert tidemark(*arguments).stderr.decode().splitlines() == [line]
+    arguments.insert(where, "--debug")
+    shown = tidemark(*arguments)
+    assert shown.returncode == 2
+    lines = shown.stderr.decode().splitlines()
+    assert "Traceback (most recent call last):" in lines
+    assert lines[-1] == line
+
+
+def test_only_debug_shows_the_traceback_of_a_service(tmp_path):  # D8
+    (tmp_path / "job.py").write_text("from tidemark import tumbling\ntumbling(300)")
+    environment = {**os.environ, "PIPELINE": str(tmp_path / "job.py")}
+    for options in ([], ["--debug"]):
+        command = [sys.executable, "-m", "tidemark.commands.service", "ingest", *options]
+        shown = subprocess.run(command, env=environment, capture_output=True, check=False)
+        text = shown.stderr.decode()
+        assert shown.returncode == 2
+        assert f"ingest: {tmp_path / 'job.py'}:2: tumbling(size): 300 has no unit" in text
+        assert ("Traceback" in text) is bool(options)
 
 
 def test_commands_for_kafka_need_none_of_the_local_stack():

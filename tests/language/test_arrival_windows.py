@@ -80,7 +80,7 @@ def test_a_window_that_means_nothing_is_refused(build, message):
             "window(accumulation): 'both' is not one of",
         ),
         (lambda k: k.aggregate(), "aggregate(): no aggregates"),
-        (lambda k: k.aggregate(n=sum("scores")), 'no column "scores"'),
+        (lambda k: k.aggregate(n=sum("scores")), "no column 'scores'; did you mean"),
     ],
 )
 def test_a_mistake_is_named_where_it_is_made(build, message):

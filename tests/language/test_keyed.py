@@ -11,8 +11,10 @@ from tidemark import (
     calendar,
     col,
     count,
+    every,
     hopping,
     mean,
+    on_close,
     on_final,
     session,
     sliding,
@@ -43,6 +45,7 @@ def test_a_window_that_means_nothing_is_refused(build, message):
 
 
 MINUTE = tumbling("1m")
+UNKNOWN = "no column 'scores'; did you mean 'score'? (columns: player, at, score, speed, vip, tags)"
 
 
 @pytest.mark.parametrize(
@@ -53,8 +56,18 @@ MINUTE = tumbling("1m")
         (lambda k: k.window(MINUTE, allowed_lateness="x"), "window(allowed_lateness): 'x' is no"),
         (
             lambda k: k.window(MINUTE, trigger=on_final),
-            "is not a trigger; use on_close(), on_final()",
+            "window(trigger): on_final is not a trigger; use on_close(), on_final()",
         ),
+        (lambda k: k.window(on_close()), "window: on_close() is not a window; use tumbling()"),
+        (
+            lambda k: k.window(MINUTE, trigger=hopping("1h", "5m", offset="1m")),
+            'window(trigger): hopping("1h", "5m", offset="1m") is not a trigger',
+        ),
+        (
+            lambda k: k.window(MINUTE).aggregate(n=every(event_time="10s")),
+            'aggregate(n): every(event_time="10s") is not an aggregate',
+        ),
+        (lambda k: k.window(sum("score")), 'window: sum("score") is not a window'),
         (lambda k: k.window(MINUTE, trigger=3, empty=True), "window(trigger): 3 is not a trigger"),
         (lambda k: k.window(MINUTE, empty="no"), "window(empty): 'no' is not True or False"),
         (
@@ -62,14 +75,20 @@ MINUTE = tumbling("1m")
             "window(accumulation): 'both' is not one of",
         ),
         (lambda k: k.window(MINUTE, lateness="strict"), "'strict' is an option of session() only"),
-        (lambda k: k.window(session(1), lateness="lax"), "window(lateness): 'lax' is not one of"),
+        (
+            lambda k: k.window(session("1ms"), lateness="lax"),
+            "window(lateness): 'lax' is not one",
+        ),
         (lambda k: k.window(MINUTE).aggregate(), "aggregate(): no aggregates"),
         (
             lambda k: k.window(MINUTE).aggregate(n=builtins.max("abc")),
             "aggregate(n): 'c' is not an aggregate",
         ),
-        (lambda k: k.window(MINUTE).aggregate(n=count), "is not an aggregate; use count()"),
-        (lambda k: k.window(MINUTE).aggregate(n=sum("scores")), 'no column "scores"'),
+        (
+            lambda k: k.window(MINUTE).aggregate(n=count),
+            "aggregate(n): count is not an aggregate; use count()",
+        ),
+        (lambda k: k.window(MINUTE).aggregate(n=sum("scores")), UNKNOWN),
         (lambda k: k.window(MINUTE).aggregate(n=mean("player")), 'column "player" is String'),
         (lambda k: k.window(MINUTE).aggregate(player=count()), "'player' clashes with key column"),
         (lambda k: k.window(MINUTE).aggregate(end=count()), "'end' clashes with a field of every"),

@@ -8,6 +8,7 @@ from tidemark import (
     PipelineError,
     load_pipeline,
 )
+from tidemark.language import mistake
 
 
 @pytest.fixture
@@ -61,7 +62,34 @@ def test_what_is_not_found_is_named(folder, path, message):
         load_pipeline(path)
 
 
-def test_a_module_that_lacks_a_dependency_says_so_itself(folder):
-    write(folder / "broken.py", "import surely_not_installed")
-    with pytest.raises(ModuleNotFoundError, match="surely_not_installed"):
-        load_pipeline("broken")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nx = (1", "job.py:3: SyntaxError: '(' was never closed"),
+        ("import not_here", "job.py:2: ModuleNotFoundError: No module named 'not_here'"),
+        ("job = Pipelin('x')", "job.py:2: NameError: name 'Pipelin' is not defined"),
+        (
+            "from tidemark import tumbling\n\ntumbling(siez='1m')",
+            "job.py:4: TypeError: tumbling() got an unexpected keyword argument 'siez'",
+        ),
+        (
+            "from tidemark import tumbling\ndef window():\n    return tumbling('5x')\nwindow()",
+            "job.py:4: tumbling(size): '5x' is not a duration",
+        ),
+        ("import helping\nhelping.size('x')", "helping.py:4: ValueError: could not convert string"),
+        ("import json\njson.loads('{')", "job.py:3: json.decoder.JSONDecodeError: Expecting"),
+    ],
+)
+def test_a_mistake_in_a_module_is_named_with_its_file_and_line(folder, text, message):  # D8
+    write(folder / "helping.py", "\ndef size(text):\n    return float(text)")
+    write(folder / "job.py", text)
+    with pytest.raises(PipelineError) as caught:
+        load_pipeline("job.py")
+    assert str(caught.value).startswith(message)
+
+
+def test_a_mistake_in_an_installed_pipeline_is_named_too(folder, monkeypatch):
+    monkeypatch.setattr(mistake, "_INSTALLED", {folder})
+    write(folder / "job.py", "Pipeline('a b')")
+    with pytest.raises(PipelineError, match=r"job.py:2: Pipeline\(name\): 'a b' is not a legal"):
+        load_pipeline("job")

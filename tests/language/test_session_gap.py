@@ -60,7 +60,7 @@ def test_a_row_without_a_gap_that_fits_is_a_dead_letter_and_moves_time():
         ("wide", "session.*: the gap is Float64, not Int64"),
         (col("wide") * 2, "session.*: the gap is Float64, not Int64"),
         (col("gap").max(), "looks at other rows"),
-        (-5, "-5 is not longer than 0"),
+        ("-5s", "'-5s' is not longer than 0"),
     ],
 )
 def test_what_is_no_gap_is_refused(gap, message):

@@ -63,7 +63,7 @@ def test_an_aggregate_of_zero_rows_is_that_of_nothing(name):
     schema = {"k": str, "ts": int, "v": int, "f": float}
     rows = pipeline.source("in", schema=schema, event_time="ts", watermark=monotonic())
     panes = rows.key_by("k").window(
-        tumbling(10), trigger=on_close(early=every(rows=1)), accumulation="discarding"
+        tumbling("10ms"), trigger=on_close(early=every(rows=1)), accumulation="discarding"
     )
     panes.aggregate(x=aggregate).to("out")
     run = LocalRun(pipeline.plan())

@@ -30,7 +30,7 @@ def test_windows_without_rows_are_published_where_asked():
     #  recorded at  5   12       31      40
     #               [0,10) [10,20) [20,30) [30,40)
     pipeline = Pipeline("p")
-    tens = processing_time(tumbling(10))
+    tens = processing_time(tumbling("10ms"))
     keyed(pipeline).window(tens, empty=True).aggregate(n=count()).to("out")
     (plan,) = pipeline.plan().operators
     (side,) = plan.operator.inputs
@@ -72,7 +72,9 @@ def test_silence_moves_processing_time_where_it_may_not_move_the_clock_too(windo
 
 
 def test_what_has_no_processing_time_is_refused():
-    with pytest.raises(PipelineError, match=r"processing_time: Sliding.* is not one of tumbling"):
+    with pytest.raises(
+        PipelineError, match=r'processing_time: sliding\("1m"\) is not one of tumbling'
+    ):
         processing_time(sliding("1m"))  # type: ignore[arg-type]  # the mistake under test
     with pytest.raises(PipelineError, match="no row is late for a window in order of arrival or"):
         keyed(Pipeline("p")).window(processing_time(tumbling("1m")), allowed_lateness="1s")

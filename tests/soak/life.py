@@ -16,13 +16,13 @@ def build(name: str) -> Pipeline:
         f"{name}-moves",
         schema={"player": str, "at": int, "score": int},
         event_time="at",
-        watermark=bounded(BOUND_MS),
+        watermark=bounded(f"{BOUND_MS}ms"),
         idle_after="10s",
     ).key_by("player")
-    moves.window(tumbling(SIZE_MS), allowed_lateness=LATENESS_MS).aggregate(
+    moves.window(tumbling(f"{SIZE_MS}ms"), allowed_lateness=f"{LATENESS_MS}ms").aggregate(
         moves=count(), score=sum("score")
     ).to("scores")
-    moves.window(session("5s"), allowed_lateness=LATENESS_MS, lateness="strict").aggregate(
+    moves.window(session("5s"), allowed_lateness=f"{LATENESS_MS}ms", lateness="strict").aggregate(
         moves=count()
     ).to("visits")
     return pipeline

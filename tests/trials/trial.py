@@ -86,13 +86,14 @@ def add_trial(pipeline, topic, spec, key, results, **options):
         event_time="ts",
         unit="iso8601" if iso else spec.get("ts_unit", "ms"),
         zone=spec.get("naive_zone"),
-        watermark=bounded(spec["ooo_ms"]),
-        max_future=ahead,
+        watermark=bounded(f"{spec['ooo_ms']}ms"),
+        max_future=None if ahead is None else f"{ahead}ms",
         **options,
     )
-    window = tumbling(spec["size_ms"]) if spec["window"] == "tumbling" else session(spec["gap_ms"])
+    size, gap = (f"{spec.get(name)}ms" for name in ("size_ms", "gap_ms"))
+    window = tumbling(size) if spec["window"] == "tumbling" else session(gap)
     keyed = moves.key_by("k").window(
-        window, allowed_lateness=spec["lateness_ms"], trigger=on_final()
+        window, allowed_lateness=f"{spec['lateness_ms']}ms", trigger=on_final()
     )
     keyed.aggregate(count=count(), sum=sum("v")).to(results)
 

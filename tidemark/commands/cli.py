@@ -1,11 +1,12 @@
 """The command line: ``tidemark plan | try | run | tail | topics | reset | replay | diff`` and more.
 
-An error is one line on stderr and exit status 2.
+An error is one line on stderr and exit status 2; ``--debug`` adds its traceback.
 """
 
 import logging
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -31,7 +32,13 @@ from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
 from tidemark.runtime.client.topics import ensure, own_topics, raw_topics, stats_topic
-from tidemark.runtime.faults import explained
+from tidemark.runtime.faults import (
+    FAILED,
+    STOPPED_BY_SETTINGS,
+    debugs,
+    explained,
+    take_debug,
+)
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
 from tidemark.runtime.service.command import (
@@ -42,7 +49,6 @@ from tidemark.runtime.service.command import (
 from tidemark.runtime.wall_clock import now_ms
 
 app = typer.Typer(
-    help="Event-time stream processing on Kafka.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -55,25 +61,42 @@ def main() -> None:
     logging.getLogger("kafka").addHandler(logging.NullHandler())
     try:
         with interrupts_first():
-            status = app(standalone_mode=False)
+            status = app(take_debug(sys.argv[1:]), standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except TyperException as error:
-        _fail(error.format_message())  # names the option, which str() does not
+        _fail(error, error.format_message())  # names the option, which str() does not
     except KafkaException as error:
-        _fail(explained(error)[0])
+        _fail(error, explained(error)[0])
     except TidemarkError as error:
-        _fail(str(error))
+        _fail(error, str(error))
     except BrokenPipeError:  # the reader has closed: tidemark try ... | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:  # noqa: BLE001 - a fault of Tidemark itself, whatever it raises
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}:{place.lineno}"
+        name = type(error).__name__
+        _fail(error, f"internal error at {where}: {name}: {error}; --debug shows more", FAILED)
     sys.exit(status or 0)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(error: Exception, message: str, status: int = STOPPED_BY_SETTINGS) -> NoReturn:
+    if debugs():
+        traceback.print_exception(error)
     line = " ".join(message.split())
     sys.stderr.write(f"tidemark: {line}\n")
-    sys.exit(2)
+    sys.exit(status)
+
+
+@app.callback()
+def _options(
+    _debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show tracebacks of errors; any command takes it."),
+    ] = False,
+) -> None:
+    """Event-time stream processing on Kafka."""
 
 
 def _plan(pipeline: str) -> Plan:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import take_debug
 from tidemark.runtime.service.command import end_on_stop_signals, keep_freed_memory
 from tidemark.runtime.service.serve import serve
 
@@ -81,7 +82,11 @@ _JOBS: Mapping[str, Run] = {**SERVICES, "spark": _spark, "spark-release": _spark
 
 
 def main(name: str) -> None:
-    """Run a service until a stop signal; ``spark`` and ``spark-release`` are jobs on Spark."""
+    """Run a service until a stop signal; ``spark`` and ``spark-release`` are jobs on Spark.
+
+    ``--debug`` in the arguments shows tracebacks of errors.
+    """
+    take_debug(sys.argv)
     end_on_stop_signals()
     keep_freed_memory()
     serve(name.partition("-")[0], _JOBS[name])

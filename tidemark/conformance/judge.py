@@ -141,14 +141,14 @@ def _validated(case: Case) -> Results:
 
 def _build(parameters: Fields) -> None:
     if "delay_ms" in parameters:
-        bounded(parameters["delay_ms"])
+        bounded(f"{parameters['delay_ms']}ms")
         return
     pipeline = Pipeline("validated")
     source = pipeline.source(
         "in", schema={"key": str, "ts": int}, event_time="ts", watermark=bounded(0)
     )
     lateness_ms = parameters.get("grace_ms", parameters.get("allowed_lateness_ms", 0))
-    source.key_by("key").window(window_of(parameters), allowed_lateness=lateness_ms)
+    source.key_by("key").window(window_of(parameters), allowed_lateness=f"{lateness_ms}ms")
 
 
 _ASKED: Mapping[str, Callable[[Case], Results]] = {

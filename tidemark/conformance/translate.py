@@ -59,16 +59,16 @@ def window_of(window: Fields) -> Any:
         case _ if window.get("time") == "processing":
             return processing_time(window_of({**window, "time": "event"}))
         case "tumbling":
-            return tumbling(window["size_ms"], offset=window.get("offset_ms", 0))
+            return tumbling(_ms(window["size_ms"]), offset=_ms(window.get("offset_ms", 0)))
         case "hopping":
-            offset_ms = window.get("offset_ms", 0)
-            return hopping(window["size_ms"], window["slide_ms"], offset=offset_ms)
+            offset = _ms(window.get("offset_ms", 0))
+            return hopping(_ms(window["size_ms"]), _ms(window["slide_ms"]), offset=offset)
         case "sliding_record":
-            return sliding(window["difference_ms"])
+            return sliding(_ms(window["difference_ms"]))
         case "session" if window["gap_ms"] == "per_element":
             return session("gap_ms")
         case "session":
-            return session(window["gap_ms"])
+            return session(_ms(window["gap_ms"]))
         case "count":
             return count_window(window["size"])
         case "count_hopping":
@@ -92,6 +92,10 @@ def _options(case: Case) -> dict[str, Any]:
     return options
 
 
+def _ms(number: int) -> str:
+    return f"{number}ms"
+
+
 def _trigger(case: Case) -> Trigger:
     match case.emit:
         case "on_close" | "assign" | "state":
@@ -101,7 +105,7 @@ def _trigger(case: Case) -> Trigger:
         case "on_update":
             return on_update()
         case "on_batch_update":
-            return every(processing_time=1)
+            return every(processing_time="1ms")
         case "on_update+on_close":
             return on_close(early=every(rows=1))
         case "on_update+on_final" if not case.spec.get("allowed_lateness_ms"):

@@ -45,13 +45,16 @@ class DeltaSpec:
     column: str
     threshold: float
 
+    def __repr__(self) -> str:
+        return f'delta("{self.column}", {self.threshold})'
+
     def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
         """Return the stream, and the windows for the type of its column.
 
         Raises:
             PipelineError: the column is missing, or not of integers or floats.
         """
-        what = f"delta({self.column!r}, {self.threshold!r})"
+        what = repr(self)
         require_column(self.column, node.columns, what)
         found = node.columns[self.column]
         if found.is_float():
@@ -67,6 +70,9 @@ class PunctuationSpec:
     """The argument of ``punctuation``; ingest evaluates it as a column of the stream, CLOSES."""
 
     when: pl.Expr
+
+    def __repr__(self) -> str:
+        return f"punctuation(when={expression_text(self.when)})"
 
     def resolve(self, node: Node) -> tuple[Node, ArrivalWindow]:
         """Return the stream with the column CLOSES, and its windows.

@@ -7,6 +7,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.custom import Aggregate, Custom, FrameFunction
+from tidemark.core.rows.expression import as_written
 from tidemark.errors import PipelineError
 from tidemark.plan.names import column_types
 
@@ -22,7 +23,8 @@ def custom(aggregate: Aggregate, columns: str | Sequence[str], type: Any) -> Agg
     """
     if isinstance(aggregate, _CLASS) or not isinstance(aggregate, Aggregate):
         raise PipelineError(
-            f"custom: {aggregate!r} is not an object with the methods init, add, merge and result"
+            f"custom: {as_written(aggregate)} is not an object with the methods init, add, "
+            "merge and result"
         )
     return Custom(_names(columns, "custom"), _type(type, "custom"), aggregate)
 

@@ -5,6 +5,7 @@ from typing import get_args
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.ports import late_port, pane_port
+from tidemark.core.rows.expression import as_written
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.arrival import ArrivalWindow
@@ -105,9 +106,9 @@ class KeyedStream:
             return with_gap(self.node, window)
         if not isinstance(window, Window):
             raise PipelineError(
-                f"window: {window!r} is not a window; use tumbling(), hopping(), calendar(), "
-                "sliding(), session(), processing_time(), count_window(), delta(), punctuation() "
-                "or global_window()"
+                f"window: {as_written(window)} is not a window; use tumbling(), hopping(), "
+                "calendar(), sliding(), session(), processing_time(), count_window(), delta(), "
+                "punctuation() or global_window()"
             )
         return self.node, window
 
@@ -143,7 +144,7 @@ def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
 def _require_trigger(trigger: object) -> None:
     if trigger is not None and not isinstance(trigger, Trigger):
         raise PipelineError(
-            f"window(trigger): {trigger!r} is not a trigger; use on_close(), on_final(), "
+            f"window(trigger): {as_written(trigger)} is not a trigger; use on_close(), on_final(), "
             "on_update() or every()"
         )
 
@@ -155,7 +156,7 @@ def _require_filled(window: object, trigger: Trigger | None) -> None:
         )
     if not isinstance(trigger or OnClose(), OnClose | OnFinal):
         raise PipelineError(
-            f"window(empty): trigger {str(trigger)!r} does not publish windows at their close; use "
+            f"window(empty): trigger {trigger!r} does not publish windows at their close; use "
             "on_close() or on_final()"
         )
 
@@ -185,7 +186,7 @@ class WindowedStream:
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):
                 raise PipelineError(
-                    f"aggregate({name}): {aggregate!r} is not an aggregate; use count(), "
+                    f"aggregate({name}): {as_written(aggregate)} is not an aggregate; use count(), "
                     "sum('column') or another aggregate of tidemark"
                 )
         require_values(list(aggregates), self.windowed.key, "aggregate")

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tidemark.errors import PipelineError
+from tidemark.language.mistake import mistake
 from tidemark.language.pipeline import Pipeline
 
 
@@ -13,7 +14,7 @@ def load_pipeline(path: str) -> Pipeline:
     """Return the pipeline of ``examples.game``, ``examples/game.py`` or ``module:attribute``.
 
     Raises:
-        PipelineError: the module does not exist, or does not define exactly one pipeline.
+        PipelineError: the module does not exist, fails, or does not define exactly one pipeline.
     """
     module_path, _, attribute = path.partition(":")
     module = pipeline_module(module_path)
@@ -21,7 +22,11 @@ def load_pipeline(path: str) -> Pipeline:
 
 
 def pipeline_module(path: str) -> ModuleType:
-    """Return the module of ``examples.game``, ``examples/game.py`` or ``module:attribute``."""
+    """Return the module of ``examples.game``, ``examples/game.py`` or ``module:attribute``.
+
+    Raises:
+        PipelineError: the module does not exist, or fails; names the file and line of the mistake.
+    """
     path, _, _ = path.partition(":")
     name = _module_name(path)
     folder = str(Path.cwd())
@@ -32,7 +37,9 @@ def pipeline_module(path: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise PipelineError(f"pipeline {path!r}: no module {name!r} in {folder}") from error
-        raise
+        raise PipelineError(mistake(error)) from error
+    except Exception as error:  # a module of a user may raise anything
+        raise PipelineError(mistake(error)) from error
 
 
 def _module_name(path: str) -> str:

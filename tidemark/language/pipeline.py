@@ -26,7 +26,7 @@ from tidemark.language.source_options import (
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
 from tidemark.plan.logical import Dataflow, Node, Source
-from tidemark.plan.names import column_types, require_topic
+from tidemark.plan.names import column_types, require_top_level, require_topic
 from tidemark.plan.physical import Plan
 
 
@@ -73,7 +73,8 @@ class Pipeline:
     ) -> Stream:
         """Read a raw topic of JSON records.
 
-        ``schema``: the columns and their types: str, int, float, bool or list[...].
+        ``schema``: the columns and their types: str, int, float, bool or list[...].  A column is a
+        top-level field of the record.
 
         ``event_time``: one of a column, in ``unit`` (with ``zone`` for ISO 8601 text without an
         offset); an expression of one record, in ms or as a Datetime with a zone; RECORD_TIME;
@@ -94,6 +95,7 @@ class Pipeline:
         require_topic(topic, "source(topic)")
         what = f"source({topic!r})"
         columns = column_types(schema, f"{what} schema")
+        require_top_level(list(columns), f"{what} schema")
         require_watermark(watermark, columns, what)
         source = Source(
             topic,

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from tidemark.core.rows.expression import (
+    as_written,
     expression_text,
     output_types,
     require_column,
@@ -73,8 +74,8 @@ def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None
         _require_time(watermark.candidate, columns, f"{what}: watermark from_expression()")
     elif not isinstance(watermark, Bounded):
         raise PipelineError(
-            f"{what}: watermark {watermark!r} is not a watermark; use bounded('2s'), monotonic(), "
-            "punctuated() or from_expression()"
+            f"{what}: watermark {as_written(watermark)} is not a watermark; use bounded('2s'), "
+            "monotonic(), punctuated() or from_expression()"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import polars as pl
 
 from tidemark.core.rows.expression import (
+    as_written,
     expression_text,
     output_types,
     require_column,
@@ -169,12 +170,14 @@ class Stream:
         self, function: object, columns: Mapping[str, Any], what: str
     ) -> dict[str, pl.DataType]:
         if not callable(function):
-            raise PipelineError(f"{what}: {function!r} is not a function")
+            raise PipelineError(f"{what}: {as_written(function)} is not a function")
         return column_types(columns, f"{what} columns")
 
     def _require_same(self, other: "Stream") -> None:
         if not isinstance(other, Stream):
-            raise PipelineError(f"union: {other!r} is a {type(other).__name__}, not a stream")
+            raise PipelineError(
+                f"union: {as_written(other)} is a {type(other).__name__}, not a stream"
+            )
         if other.dataflow is not self.dataflow:
             raise PipelineError(
                 f"union: the streams belong to two pipelines, {self.dataflow.name!r} and "
@@ -204,5 +207,8 @@ def _aliased(
 
 def _arguments(window: tuple[object, ...], options: Mapping[str, object]) -> str:
     return ", ".join(
-        [*map(repr, window), *(f"{name}={value!r}" for name, value in options.items())]
+        [
+            *map(as_written, window),
+            *(f"{name}={as_written(value)}" for name, value in options.items()),
+        ]
     )

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.core.time.duration import Duration, duration_ms, is_duration
+from tidemark.core.rows.expression import as_written, expression_text
+from tidemark.core.time.duration import Duration, duration_ms, duration_text, is_duration
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
@@ -51,6 +52,10 @@ class DynamicGapSession:
     gap: str | pl.Expr
     longest_ms: int
 
+    def __repr__(self) -> str:
+        gap = f'"{self.gap}"' if isinstance(self.gap, str) else expression_text(self.gap)
+        return f'session({gap}, max_gap="{duration_text(self.longest_ms)}")'
+
 
 def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | DynamicGapSession:
     """Make sessions: windows of the events of a key that are less than ``gap`` apart.
@@ -71,6 +76,9 @@ class ProcessingTime:
 
     window: Hopping | Calendar | Session | DynamicGapSession
 
+    def __repr__(self) -> str:
+        return f"processing_time({self.window!r})"
+
 
 def processing_time(window: Hopping | Calendar | Session | DynamicGapSession) -> ProcessingTime:
     """Make windows over processing time, as ingest recorded it in the log.
@@ -79,8 +87,8 @@ def processing_time(window: Hopping | Calendar | Session | DynamicGapSession) ->
     """
     if not isinstance(window, Hopping | Calendar | Session | DynamicGapSession):
         raise PipelineError(
-            f"processing_time: {window!r} is not one of tumbling(), hopping(), calendar() and "
-            "session()"
+            f"processing_time: {as_written(window)} is not one of tumbling(), hopping(), "
+            "calendar() and session()"
         )
     return ProcessingTime(window)
 

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 import polars as pl
 
 from tidemark.core.operators.ports import LATE_BY
-from tidemark.core.rows.expression import METADATA, Columns
+from tidemark.core.rows.expression import METADATA, Columns, as_written
 from tidemark.core.windows.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
 from tidemark.errors import PipelineError
 
@@ -26,6 +26,7 @@ KEY_TYPES = (
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)
+_PATH = re.compile(r"[.\[\]]+")
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _TYPES: dict[Any, pl.DataType] = {
     str: pl.String(),
@@ -84,6 +85,18 @@ def require_new_columns(names: Sequence[str], what: str) -> None:
             )
 
 
+def require_top_level(names: Sequence[str], what: str) -> None:
+    """Raise PipelineError if a name reads like the path of a nested field."""
+    for name in names:
+        if _PATH.search(name):
+            flat = _PATH.sub("_", name).strip("_")
+            raise PipelineError(
+                f"{what}: column {name!r}: a source reads top-level fields only, and nested fields "
+                f"are not supported; let the producer write the field at the top level, for "
+                f"example as {flat!r}"
+            )
+
+
 def column_types(schema: object, what: str) -> dict[str, pl.DataType]:
     """Return a schema of Python types as polars types.
 
@@ -101,7 +114,9 @@ def _type(kind: object, what: str) -> pl.DataType:
         return _TYPES[kind]
     if get_origin(kind) is list:
         return pl.List(_type(get_args(kind)[0], what))
-    raise PipelineError(f"{what}: {kind!r} is not a type; use str, int, float, bool or list[...]")
+    raise PipelineError(
+        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool or list[...]"
+    )
 
 
 def require_key(key: Sequence[str], columns: Columns, what: str) -> None:

@@ -1,5 +1,7 @@
 """Explains an error that ends a process: one line, and whether a restart may help."""
 
+import os
+
 from confluent_kafka import KafkaError, KafkaException
 
 FAILED, STOPPED_BY_SETTINGS = 1, 2
@@ -12,6 +14,21 @@ _DENIED = {
     "CLUSTER_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
 }
+
+
+def debugs() -> bool:
+    """Return whether errors are to be shown with tracebacks: ``--debug`` asks for them.
+
+    The variable reaches the processes that a command starts.
+    """
+    return os.environ.get("TIDEMARK_LOG_LEVEL", "") == "DEBUG"
+
+
+def take_debug(arguments: list[str]) -> list[str]:
+    """Return arguments without ``--debug``, which may stand anywhere; obey it."""
+    if "--debug" in arguments:
+        os.environ["TIDEMARK_LOG_LEVEL"] = "DEBUG"
+    return [argument for argument in arguments if argument != "--debug"]
 
 
 def explained(error: Exception, who: str = "this client") -> tuple[str, int]:

@@ -60,7 +60,7 @@ def shown(pane):
     [
         (on_close(), ["", "", "", "", "r4 on_time", "r5 late", ""]),
         (on_close(every(rows=2)), ["", "r2", "", "r4", "r4 on_time", "r5 late", ""]),
-        (on_close(every(event_time=3)), ["", "", "r3", "r4", "r4 on_time", "r5 late", ""]),
+        (on_close(every(event_time="3ms")), ["", "", "r3", "r4", "r4 on_time", "r5 late", ""]),
         (on_final(), ["", "", "", "", "", "", "r5 late final"]),
         (on_update(), ["r1", "r2", "r3", "r4", "", "r5 late", ""]),
         (every(rows=2), ["", "r2", "", "r4", "", "", "r5 late final"]),
@@ -92,7 +92,7 @@ def test_one_segment_gives_the_panes_that_many_do():
 def test_processing_time_shows_what_was_recorded_before_an_interval_began():
     #  recorded at    900      1100       1900   2000
     #  row            t=1      t=2, t=3          t=4
-    windows = Windows(on_close(every(processing_time=1_000)))
+    windows = Windows(on_close(every(processing_time="1000ms")))
     assert windows.take((1, NEVER_MS), now=900) == []
     assert [shown(p) for p in windows.take((2, 1), (3, 2), now=1_100)] == ["r1"]
     assert windows.take(now=1_900) == []
@@ -102,7 +102,7 @@ def test_processing_time_shows_what_was_recorded_before_an_interval_began():
 
 
 def test_no_early_pane_follows_the_close():
-    windows = Windows(on_close(every(processing_time=1_000)))
+    windows = Windows(on_close(every(processing_time="1000ms")))
     windows.take((1, NEVER_MS), now=900)
     assert [shown(p) for p in windows.take((12, 1), now=950)] == ["r1 on_time"]
     assert windows.take(now=5_000) == []
@@ -112,11 +112,14 @@ def test_no_early_pane_follows_the_close():
     ("build", "message"),
     [
         (lambda: every(), "pass exactly one of rows, event_time and processing_time"),
-        (lambda: every(rows=1, event_time=1), "pass exactly one of"),
+        (lambda: every(rows=1, event_time="1ms"), "pass exactly one of"),
         (lambda: every(rows=0), "every(rows): 0 is not a positive integer"),
         (lambda: every(rows=True), "every(rows): True is not a positive integer"),
         (lambda: every(event_time="0s"), "every(event_time): '0s' is not longer than 0"),
-        (lambda: every(processing_time=-1), "every(processing_time): -1 is not longer than 0"),
+        (
+            lambda: every(processing_time="-1s"),
+            "every(processing_time): '-1s' is not longer than 0",
+        ),
         (lambda: on_close(on_final()), "is not every(...)"),  # type: ignore[arg-type]  # the mistake under test
     ],
 )

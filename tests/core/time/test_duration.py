@@ -18,11 +18,11 @@ from tidemark.errors import PipelineError
         ("1d", 86_400_000),
         ("-1h", -3_600_000),
         ("0s", 0),
-        (250, 250),
+        (0, 0),
         (timedelta(minutes=1, milliseconds=5), 60_005),
     ],
 )
-def test_a_duration_is_text_with_a_unit_a_timedelta_or_an_int_of_milliseconds(value, ms):
+def test_a_duration_is_text_with_a_unit_a_timedelta_or_zero(value, ms):
     assert duration_ms(value, "gap") == ms
 
 
@@ -36,7 +36,14 @@ def test_anything_else_is_refused_with_its_name_and_value(value):
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [2**60, "999999999999999d"])
+@pytest.mark.parametrize(("value", "shown"), [(300, "300"), (-5, "-5"), (2**60, str(2**60))])
+def test_a_number_without_a_unit_is_refused(value, shown):  # D9
+    remedy = f"size: {shown} has no unit; write '{shown}ms' for milliseconds or '{shown}s' for"
+    with pytest.raises(PipelineError, match=remedy):
+        duration_ms(value, "size")
+
+
+@pytest.mark.parametrize("value", [f"{2**58}ms", "999999999999999d"])
 def test_a_duration_too_long_for_event_times_is_refused(value):
     with pytest.raises(PipelineError, match=r"size: .* is longer than"):
         duration_ms(value, "size")

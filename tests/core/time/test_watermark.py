@@ -114,7 +114,7 @@ def test_quarantine_is_that_of_reading_record_by_record(
     ("build", "named"),
     [
         (lambda: bounded("soon"), "'soon'"),
-        (lambda: bounded(-5), "-5"),
+        (lambda: bounded("-5ms"), "-5"),
         (lambda: ColumnTime("at", "weeks"), "'weeks'"),
         (lambda: ColumnTime("at", "ms", "Europe/Berlin"), "'Europe/Berlin'"),
         (lambda: ColumnTime("at", "iso8601", "Mars/Base"), "'Mars/Base'"),

@@ -28,11 +28,11 @@ def build(
         f"{name}-in",
         schema={"k": str, "ts": int, "v": int},
         event_time="ts",
-        watermark=bounded(ooo_ms),
+        watermark=bounded(f"{ooo_ms}ms"),
         idle_after="1h",
     )
     windowed = rows.key_by("k").window(
-        tumbling(size_ms), allowed_lateness=lateness_ms, trigger=_EMIT[emit]()
+        tumbling(f"{size_ms}ms"), allowed_lateness=f"{lateness_ms}ms", trigger=_EMIT[emit]()
     )
     values = {text.partition("(")[0]: _AGGREGATES[text] for text in agg}
     windowed.aggregate(**values).to("out")

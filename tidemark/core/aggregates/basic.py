@@ -20,6 +20,7 @@ from tidemark.core.aggregates.aggregate import (
     running_additive,
 )
 from tidemark.core.aggregates.runs import Runs
+from tidemark.core.rows.expression import require_column
 from tidemark.core.time.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.errors import PipelineError
 
@@ -53,9 +54,7 @@ class ColumnFunction:
             raise PipelineError(
                 f"{name}={self.function_name}(...) takes the name of a column, not {given}"
             )
-        if column not in columns:
-            known = ", ".join(columns)
-            raise PipelineError(f'{name}={self}: no column "{column}"; the columns are {known}')
+        require_column(column, columns, f"{name}={self}")
         return columns[column]
 
     def unsuitable(

@@ -20,7 +20,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import Columns
 from tidemark.core.aggregates.basic import order_columns
 from tidemark.core.aggregates.lists import concatenated, in_row_order, single_item_lists
-from tidemark.core.rows.expression import first_line
+from tidemark.core.rows.expression import first_line, require_column
 from tidemark.core.rows.probe import probe_frame
 from tidemark.core.rows.python_value import conform
 from tidemark.errors import PipelineError
@@ -66,9 +66,7 @@ class _PythonFunction:
             PipelineError: a column is not in the stream.
         """
         for column in self.of_columns:
-            if column not in columns:
-                known = ", ".join(columns)
-                raise PipelineError(f'{name}={self}: no column "{column}"; the columns are {known}')
+            require_column(column, columns, f"{name}={self}")
         return self.value_type
 
     def _column(self, name: str, values: Iterable[Any]) -> pl.Series:

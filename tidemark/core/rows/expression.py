@@ -33,6 +33,20 @@ def expression_text(expression: pl.Expr, limit: int = 100) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def as_written(value: object, limit: int = 100) -> str:
+    """Return a value of the language as a user writes it, for errors: ``tumbling("5m")``.
+
+    A function is its name, an aggregate its call, any other value its repr.
+    """
+    if isinstance(value, pl.Expr):
+        return expression_text(value, limit)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    is_aggregate = callable(getattr(value, "parts", None))
+    text = str(value) if is_aggregate else repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 def metadata_used(expressions: Iterable[pl.Expr]) -> tuple[str, ...]:
     """Return the metadata columns that expressions name, in the order of METADATA."""
     names = {name for expression in expressions for name in expression.meta.root_names()}
@@ -70,7 +84,8 @@ def require_expression(value: object, what: str) -> pl.Expr:
     if isinstance(value, pl.Expr):
         return value
     raise PipelineError(
-        f"{what}: {value!r} is a {type(value).__name__}, not an expression such as col('a') > 1"
+        f"{what}: {as_written(value)} is a {type(value).__name__}, not an expression such as "
+        "col('a') > 1"
     )
 
 

@@ -1,4 +1,7 @@
-"""Durations as users write them: ``"500ms"``, ``"2s"``, ``"1m"``, ``"1h"``, ``"1d"``."""
+"""Durations as users write them: ``"500ms"``, ``"2s"``, ``"1m"``, ``"1h"``, ``"1d"``.
+
+A duration has a unit, so that no number of seconds is read as milliseconds.
+"""
 
 import re
 from datetime import timedelta
@@ -6,7 +9,7 @@ from datetime import timedelta
 from tidemark.errors import PipelineError
 
 Duration = str | int | timedelta
-"""A duration: text with a unit, a ``timedelta``, or an int of milliseconds."""
+"""A duration: text with a unit, or a ``timedelta``; of the numbers only 0, which needs no unit."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TEXT = re.compile(r"(-?[0-9]{1,18})(ms|s|m|h|d)")
@@ -20,10 +23,15 @@ def duration_ms(value: Duration, what: str) -> int:
         PipelineError: ``value`` is not a duration of whole milliseconds, or is too long.
     """
     ms = _parsed_ms(value)
+    if ms is None and _is_number(value):
+        raise PipelineError(
+            f"{what}: {value!r} has no unit; write '{value}ms' for milliseconds or '{value}s' for "
+            "seconds"
+        )
     if ms is None:
         raise PipelineError(
             f"{what}: {value!r} is not a duration; write text such as '500ms', '2s', '1m', '1h' or "
-            "'1d', a timedelta of whole milliseconds, or an int of milliseconds"
+            "'1d', or a timedelta of whole milliseconds"
         )
     if abs(ms) > _LONGEST_MS:
         raise PipelineError(f"{what}: {value!r} is longer than {_LONGEST_MS} ms")
@@ -36,16 +44,18 @@ def is_duration(text: str) -> bool:
 
 
 def _parsed_ms(value: object) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
+    if _is_number(value):
+        return 0 if value == 0 else None
     if isinstance(value, timedelta):
         ms, rest = divmod(value, timedelta(milliseconds=1))
         return None if rest else ms
     if isinstance(value, str) and (found := _TEXT.fullmatch(value.strip())):
         return int(found[1]) * _UNIT_MS[found[2]]
     return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def duration_text(ms: int) -> str:

@@ -148,6 +148,9 @@ class CountWindow:
         """RUN_FACTS."""
         return np.dtype(RUN_FACTS)
 
+    def __repr__(self) -> str:
+        return self.label
+
     @property
     def label(self) -> str:
         """The windows in plans, as a user writes them."""
@@ -186,6 +189,9 @@ class PunctuationWindow(_OneRunWindow):
 @dataclass(frozen=True, slots=True)
 class GlobalWindow(_OneRunWindow):
     """One window for all rows of a key; no row ends it."""
+
+    def __repr__(self) -> str:
+        return self.label
 
     @property
     def label(self) -> str:

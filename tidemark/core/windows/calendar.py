@@ -57,9 +57,13 @@ class Calendar:
             )
         require_zone(self.zone, "calendar")
 
+    def __repr__(self) -> str:
+        start = f', week_start="{self.week_start}"' if self.week_start != "monday" else ""
+        return f'calendar("{self.period}", "{self.zone}"{start})'
+
     @property
     def label(self) -> str:
-        """The windows as a user writes them."""
+        """The windows in plans, without quotes."""
         start = f", from {self.week_start}" if self.period == "week" else ""
         return f"calendar({self.period}, {self.zone}{start})"
 

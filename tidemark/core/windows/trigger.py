@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tidemark.core.rows.expression import as_written
 from tidemark.core.time.duration import Duration, duration_ms, duration_text
 from tidemark.errors import PipelineError
 
@@ -17,6 +18,9 @@ class EveryRows:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
             raise PipelineError(f"every(rows): {self.rows!r} is not a positive integer")
 
+    def __repr__(self) -> str:
+        return f"every(rows={self.rows})"
+
     def __str__(self) -> str:
         return "every row" if self.rows == 1 else f"every {self.rows} rows"
 
@@ -26,6 +30,9 @@ class EveryEventTime:
     """Publish a pane at each row that moves a key and window into a new interval of event time."""
 
     interval_ms: int
+
+    def __repr__(self) -> str:
+        return f'every(event_time="{duration_text(self.interval_ms)}")'
 
     def __str__(self) -> str:
         return f"every {duration_text(self.interval_ms)} of event time"
@@ -39,6 +46,9 @@ class EveryProcessingTime:
     """
 
     interval_ms: int
+
+    def __repr__(self) -> str:
+        return f'every(processing_time="{duration_text(self.interval_ms)}")'
 
     def __str__(self) -> str:
         return f"every {duration_text(self.interval_ms)} of processing time"
@@ -56,6 +66,9 @@ class OnClose:
 
     early: Every | None = None
 
+    def __repr__(self) -> str:
+        return "on_close()" if self.early is None else f"on_close(early={self.early!r})"
+
     def __str__(self) -> str:
         return "on close" if self.early is None else f"on close, early {self.early}"
 
@@ -63,6 +76,9 @@ class OnClose:
 @dataclass(frozen=True, slots=True)
 class OnFinal:
     """Publish one pane with all rows, when the clock reaches end + allowed lateness."""
+
+    def __repr__(self) -> str:
+        return "on_final()"
 
     def __str__(self) -> str:
         return "on final"
@@ -80,7 +96,7 @@ def on_close(early: Every | None = None) -> OnClose:
         PipelineError: ``early`` is not an ``every(...)``.
     """
     if early is not None and not isinstance(early, Every):
-        raise PipelineError(f"on_close(early): {early!r} is not every(...)")
+        raise PipelineError(f"on_close(early): {as_written(early)} is not every(...)")
     return OnClose(early)
 
 

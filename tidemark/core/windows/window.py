@@ -85,9 +85,16 @@ class Hopping:
                 f"got {self.offset_ms} ms"
             )
 
+    def __repr__(self) -> str:
+        size, slide = duration_text(self.size_ms), duration_text(self.slide_ms)
+        offset = f', offset="{duration_text(self.offset_ms)}"' if self.offset_ms else ""
+        if self.slide_ms == self.size_ms:
+            return f'tumbling("{size}"{offset})'
+        return f'hopping("{size}", "{slide}"{offset})'
+
     @property
     def label(self) -> str:
-        """The windows in plans, as a user writes them."""
+        """The windows in plans, without quotes."""
         offset = f", offset {duration_text(self.offset_ms)}" if self.offset_ms else ""
         if self.slide_ms == self.size_ms:
             return f"tumbling({duration_text(self.size_ms)}{offset})"
@@ -144,9 +151,14 @@ class Session:
         if self.gap_ms <= 0:
             raise PipelineError(f"session gap must be positive, got {self.gap_ms} ms")
 
+    def __repr__(self) -> str:
+        if self.column is None:
+            return f'session("{duration_text(self.gap_ms)}")'
+        return f'session("{self.column}", max_gap="{duration_text(self.gap_ms)}")'
+
     @property
     def label(self) -> str:
-        """The windows in plans, as a user writes them."""
+        """The windows in plans, without quotes."""
         if self.column is None:
             return f"session({duration_text(self.gap_ms)})"
         return f"session({self.column}, max {duration_text(self.gap_ms)})"
@@ -177,9 +189,12 @@ class Sliding:
         if self.reach_ms <= 0:
             raise PipelineError(f"sliding window size must be positive, got {self.reach_ms} ms")
 
+    def __repr__(self) -> str:
+        return f'sliding("{duration_text(self.reach_ms)}")'
+
     @property
     def label(self) -> str:
-        """The windows in plans, as a user writes them."""
+        """The windows in plans, without quotes."""
         return f"sliding({duration_text(self.reach_ms)})"
 
     @property

@@ -13,7 +13,7 @@ from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import BrokersAwayError
 from tidemark.runtime.config import Config
-from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, explained
+from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, debugs, explained
 from tidemark.runtime.service import logs
 from tidemark.runtime.service.command import block_stop_signals
 
@@ -33,7 +33,7 @@ def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
         _run(name, config, run)
     except TidemarkError as error:
         logs.set_up("ERROR")
-        _log.error("%s: %s", name, error)
+        _log.error("%s: %s", name, error, exc_info=debugs())
         sys.exit(STOPPED_BY_SETTINGS)
 
 
@@ -50,7 +50,7 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
         if away and status == FAILED:
             _log.warning("%s: %s; no broker answered, so it starts anew", name, line)
             _start_again()
-        _log.error("%s: %s", name, line)
+        _log.error("%s: %s", name, line, exc_info=debugs())
         sys.exit(status)
 
 

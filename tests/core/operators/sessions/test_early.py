@@ -37,19 +37,19 @@ def test_by_rows_each_pane_shows_the_session_as_its_row_left_it():
 
 
 def test_by_event_time_the_highest_of_all_sessions_that_a_row_joins_counts():
-    stream = Early(on_close(every(event_time=10)))
+    stream = Early(on_close(every(event_time="10ms")))
     assert stream.rows("a 1, a 15, a 8") == []
     assert stream.rows("a 20") == ["a [1,30) r4 early"]
 
 
 def test_by_event_time_a_pane_that_is_withdrawn_is_replaced_at_once():
-    stream = Early(on_close(every(event_time=10)))
+    stream = Early(on_close(every(event_time="10ms")))
     assert stream.rows("a 1, a 15, a 22") == ["a [15,32) r2 early"]
     assert stream.rows("a 8") == ["a [15,32) r2 retracted", "a [1,32) r4 early"]
 
 
 def test_by_processing_time_sessions_are_shown_as_an_interval_begins():
-    stream = Early(on_close(every(processing_time=100)))
+    stream = Early(on_close(every(processing_time="100ms")))
     assert stream.segment("a 1, b 2", now=10) == []
     assert stream.segment("a 3", now=90) == []
     assert stream.segment("b 4", now=110) == ["b [2,12) r1 early", "a [1,13) r2 early"]
