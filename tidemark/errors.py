@@ -9,7 +9,8 @@ TidemarkError
 InfrastructureError     something outside of the process failed: the process ends and restarts
 """
 
-from urllib.parse import urlsplit
+import re
+from urllib.parse import unquote
 
 
 class TidemarkError(Exception):
@@ -37,7 +38,17 @@ class InfrastructureError(Exception):
 
 
 def without_password(address: str, text: str | None = None) -> str:
-    """Return ``text``, by default ``address``, with the address's password replaced by ``***``."""
-    password = urlsplit(address).password
+    """Return ``text``, by default ``address``, with the address's secrets replaced by ``***``.
+
+    A secret is what follows the user before the last ``@``, with or without a scheme, and each
+    value of the query.  It is found as written and percent-decoded, in addresses of any form.
+    """
     shown = address if text is None else text
-    return shown.replace(f":{password}@", ":***@") if password else shown
+    _, scheme, rest = address.partition("://")
+    place, _, query = (rest if scheme else address).partition("?")
+    user, _, password = place.rpartition("@")[0].partition(":")
+    values = [pair.partition("=")[2] or pair for pair in re.split("[&;#]", query)]
+    secrets = {password or user, *values}
+    for secret in sorted(secrets | set(map(unquote, secrets)), key=len, reverse=True):
+        shown = shown.replace(secret, "***") if secret else shown
+    return shown

@@ -64,5 +64,5 @@ class TestOwnSink(SinkContract, PositionContract):
 
 
 def test_a_class_that_is_none_is_a_mistake(places):
-    with pytest.raises(ConfigurationError, match="documents has no class Nothing"):
+    with pytest.raises(ConfigurationError, match="documents has no such class"):
         open_sink("documents:Nothing")

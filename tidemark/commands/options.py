@@ -21,7 +21,7 @@ def broker_config(bootstrap_server: str | None) -> Config:
     """Return settings with the broker of the option, the environment or the stack of `make up`."""
     config = Config.from_env()
     address = bootstrap_server
-    if address is None and "KAFKA_BOOTSTRAP_SERVERS" not in os.environ:
+    if address is None and not os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         address = _embedded_address()
     return config if address is None else config.model_copy(update={"bootstrap_servers": address})
 

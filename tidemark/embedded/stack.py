@@ -186,7 +186,7 @@ def _environment(pipeline: str, address: str, results: str) -> dict[str, str]:
         "PIPELINE": pipeline,
         "KAFKA_BOOTSTRAP_SERVERS": address,
         # One process per service; a stable slot lets a restarted process fence the old one.
-        "TIDEMARK_SLOT": os.environ.get("TIDEMARK_SLOT", "0"),
+        "TIDEMARK_SLOT": os.environ.get("TIDEMARK_SLOT") or "0",
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tidemark.errors import ConfigurationError
@@ -49,6 +49,22 @@ _BROKERS = {"session.timeout.ms", "heartbeat.interval.ms"}
 Millis = Annotated[int, Field(ge=1)]
 
 
+def _brokers(addresses: str) -> str:
+    if "@" in addresses:
+        raise ValueError(
+            "addresses of brokers have no user; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
+        )
+    return addresses
+
+
+def _http_address(address: str) -> str:
+    if address and not re.match(r"https?://.", address):
+        raise ValueError(
+            "the address does not begin with http:// or https://; write http://HOST:PORT"
+        )
+    return address
+
+
 def _client_properties() -> dict[str, str]:
     names = {name[6:]: value for name, value in os.environ.items() if name.startswith("KAFKA_")}
     return {
@@ -64,9 +80,12 @@ def _client_properties() -> dict[str, str]:
 class Config(BaseSettings):
     """The settings of a service; docs/operations.md, "Settings", explains each."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    # A variable that is empty is unset.
+    model_config = SettingsConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
+    )
 
-    bootstrap_servers: str = Field(
+    bootstrap_servers: Annotated[str, AfterValidator(_brokers)] = Field(
         default="localhost:9092", validation_alias="KAFKA_BOOTSTRAP_SERVERS", min_length=1
     )
     pipeline: str = Field(default="", validation_alias="PIPELINE")
@@ -138,8 +157,8 @@ class Config(BaseSettings):
         default=1_000, validation_alias="TIDEMARK_STATS_INTERVAL_MS", ge=0, le=60_000
     )
     # With a registry, Avro results have Confluent's wire format.
-    schema_registry: str = Field(
-        default="", validation_alias="TIDEMARK_SCHEMA_REGISTRY", pattern=r"^(https?://.+)?$"
+    schema_registry: Annotated[str, AfterValidator(_http_address)] = Field(
+        default="", validation_alias="TIDEMARK_SCHEMA_REGISTRY"
     )
     schema_registry_user: SecretStr = Field(
         default=SecretStr(""), validation_alias="TIDEMARK_SCHEMA_REGISTRY_USER"
@@ -168,21 +187,20 @@ class Config(BaseSettings):
         """Return the settings of the environment.
 
         Raises:
-            ConfigurationError: a value is invalid; names the variable and the value.
+            ConfigurationError: a value is invalid; names the variable, and no value: it may be a
+                secret.
         """
         try:
             config = cls()
         except ValidationError as error:
             raise ConfigurationError(_explained(error)) from None
-        for name, value in config.client_properties.items():
+        for name in config.client_properties:
             variable = "KAFKA_" + name.upper().replace(".", "_")
             if name in _DECIDED:
-                raise ConfigurationError(
-                    f"{variable}={value}: Tidemark decides {name}; unset the variable"
-                )
+                raise ConfigurationError(f"{variable}: Tidemark decides {name}; unset the variable")
             if name in _BROKERS and config.group_protocol == "consumer":
                 raise ConfigurationError(
-                    f"{variable}={value}: under TIDEMARK_GROUP_PROTOCOL=consumer the brokers "
+                    f"{variable}: under TIDEMARK_GROUP_PROTOCOL=consumer the brokers "
                     f"decide {name}; unset the variable"
                 )
         if config.commit_interval_max_ms < config.commit_interval_ms:
@@ -200,7 +218,9 @@ class Config(BaseSettings):
 
 
 def _explained(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc']))}={fault['input']}: {fault['msg'].lower()}"
-        for fault in error.errors()
-    )
+    return "; ".join(_fault(str(fault["loc"][0]), fault["msg"]) for fault in error.errors())
+
+
+def _fault(variable: str, message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    return f"{variable}: {text[0].lower()}{text[1:]}"

@@ -1,6 +1,7 @@
 """Explains an error that ends a process: one line, and whether a restart may help."""
 
 import os
+import re
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -29,6 +30,11 @@ def take_debug(arguments: list[str]) -> list[str]:
     if "--debug" in arguments:
         os.environ["TIDEMARK_LOG_LEVEL"] = "DEBUG"
     return [argument for argument in arguments if argument != "--debug"]
+
+
+def without_value(text: str) -> str:
+    """Return a client's text about a property without the value, which may be a secret."""
+    return re.sub(r'Invalid value ".*" for', "Invalid value for", text, flags=re.DOTALL)
 
 
 def explained(error: Exception, who: str = "this client") -> tuple[str, int]:
@@ -63,5 +69,5 @@ def explained(error: Exception, who: str = "this client") -> tuple[str, int]:
             FAILED,
         )
     if name == "_INVALID_ARG":  # of a client that is created
-        return f"a KAFKA_* variable: {kafka.str()}", STOPPED_BY_SETTINGS
+        return f"a KAFKA_* variable: {without_value(kafka.str())}", STOPPED_BY_SETTINGS
     return f"Kafka: {name}: {kafka.str()}", FAILED

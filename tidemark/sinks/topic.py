@@ -21,6 +21,7 @@ from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import without_value
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.table import Table
 
@@ -171,7 +172,7 @@ class OtherClusterSink:
 
     def _classified(self, error: KafkaException) -> Exception:
         fault: KafkaError = error.args[0]
-        line = f"Kafka at {self._brokers}: {fault.str()}"
+        line = f"Kafka at {self._brokers}: {without_value(fault.str())}"
         if fault.code() == KafkaError._INVALID_ARG:
             return ConfigurationError(f"TIDEMARK_SINK: {line}")
         return UnavailableError(line)

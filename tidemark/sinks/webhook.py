@@ -31,7 +31,12 @@ class WebhookSink:
 
     def __init__(self, url: str) -> None:
         """``url``: http or https; user and password become basic authentication."""
-        self._url = httpx.URL(url)
+        try:
+            self._url = httpx.URL(url)
+        except httpx.InvalidURL:  # its text repeats the address
+            raise ConfigurationError(
+                "TIDEMARK_SINK: the address of the webhook is not valid"
+            ) from None
         self._client = httpx.Client(timeout=_TIMEOUT_S)
         self._taken: dict[tuple[Partition, str], int] = {}
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tidemark.errors import ConfigurationError, InfrastructureError
+from tidemark.errors import ConfigurationError, InfrastructureError, without_password
 from tidemark.runtime.config import Config
 from tidemark.serde.avro import AvroType
 
@@ -60,7 +60,7 @@ def _register(client: Any, url: str, topic: str, kind: AvroType) -> int:
     from confluent_kafka.schema_registry.error import SchemaRegistryError
     from httpx2 import HTTPError
 
-    subject = f"{topic}-value"
+    subject, url = f"{topic}-value", without_password(url)
     try:
         number: int = client.register_schema(subject, Schema(json.dumps(kind.schema), "AVRO"))
     except SchemaRegistryError as error:

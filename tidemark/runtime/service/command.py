@@ -25,7 +25,7 @@ def service_environment() -> dict[str, str]:
     A service scales by replicas, so one polars thread is enough for each.  More threads would
     compete for the cores that other services and the Kafka clients need.
     """
-    return {"POLARS_MAX_THREADS": os.environ.get("POLARS_MAX_THREADS", "1")}
+    return {"POLARS_MAX_THREADS": os.environ.get("POLARS_MAX_THREADS") or "1"}
 
 
 def block_stop_signals() -> None:
