@@ -86,7 +86,7 @@ def _options(case: Case) -> dict[str, Any]:
     options: dict[str, Any] = {"trigger": _trigger(case)}
     lateness = case.spec.get("allowed_lateness_ms", 0)
     if lateness:
-        options["allowed_lateness"] = UNBOUNDED_MS if lateness == "unbounded" else lateness
+        options["allowed_lateness"] = _ms(UNBOUNDED_MS if lateness == "unbounded" else lateness)
     if case.spec.get("accumulation") == "discarding":
         options["accumulation"] = "discarding"
     return options

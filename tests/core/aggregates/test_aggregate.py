@@ -223,9 +223,12 @@ def test_a_key_column_with_a_dot_is_no_part_of_an_aggregate():
         (aggregates.sum("text"), r'x=sum\("text"\): column "text" is String, but sum needs'),
         (aggregates.mean("list"), r'x=mean\("list"\): column "list" is List\(Int64\), but mean'),
         (aggregates.max("list"), r'x=max\("list"\): column "list" is List\(Int64\), but max'),
-        (aggregates.min("nope"), r'x=min\("nope"\): no column "nope"; the columns are int, float'),
-        (aggregates.count("nope"), r'x=count\("nope"\): no column "nope"'),
-        (aggregates.first("nope"), r'x=first\("nope"\): no column "nope"'),
+        (
+            aggregates.min("nope"),
+            r"x=min\(.nope.\): the stream has no column 'nope' \(columns: int, float",
+        ),
+        (aggregates.count("nope"), r"x=count\(.nope.\): the stream has no column 'nope'"),
+        (aggregates.first("nope"), r"x=first\(.nope.\): the stream has no column 'nope'"),
         (aggregates.sum(pl.col("int")), r"x=sum\(...\) takes the name of a column, not Expr"),  # type: ignore[arg-type]  # the mistake under test
     ],
 )

@@ -158,14 +158,17 @@ def test_a_result_that_depends_on_order_or_grouping_is_refused():
     [
         (
             Custom(("nope",), pl.String(), Span()),
-            r'x=custom\(Span\): no column "nope"; the columns are int',
+            r"x=custom\(Span\): the stream has no column 'nope' \(columns: int",
         ),
         (Custom(("text",), pl.String(), Span()), r"x=custom\(Span\): add, merge: KeyError: 'int'"),
         (
             Custom(("int",), pl.String(), Unwritable()),
             r"x=custom\(Unwritable\): add, merge: TypeError: Obj",
         ),
-        (FrameFunction(("nope",), pl.String(), trail), r'x=apply_frame\(trail\): no column "nope"'),
+        (
+            FrameFunction(("nope",), pl.String(), trail),
+            r"x=apply_frame\(trail\): the stream has no column 'nope'",
+        ),
     ],
 )
 def test_aggregates_that_cannot_work_are_named(kind, message):

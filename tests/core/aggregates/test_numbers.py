@@ -106,3 +106,29 @@ def test_the_mean_of_large_integers_is_rounded_once():
     values = [2**63 - 1, 2**63 - 1, 2**63 - 3]
 
     assert one(values, pl.Int64(), m=aggregates.mean("x")) == {"m": sum(values) / 3}
+
+
+_TINY = 5e-324
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[-_TINY, 0.0], [-_TINY, -0.0], [-_TINY, _TINY], [-0.0], [-0.0, 0.0], [-_TINY, 0.0, 0.0, 0.0]],
+)
+def test_no_zero_that_is_computed_has_a_sign(values):  # D6
+    computed = one(
+        values,
+        pl.Float64(),
+        mean=aggregates.mean("x"),
+        sum=aggregates.sum("x"),
+        least=aggregates.min("x"),
+        most=aggregates.max("x"),
+        variance=aggregates.variance("x", sample=False),
+        stddev=aggregates.stddev("x", sample=False),
+        median=aggregates.median("x"),
+        low=aggregates.quantile("x", 0.1),
+        high=aggregates.quantile("x", 0.9),
+        sketched=aggregates.quantile("x", 0.4, approximate=True),
+    )
+    assert [value for value in computed.values() if bits(value) == bits(-0.0)] == []
+    assert bits(0.0) != bits(-0.0)

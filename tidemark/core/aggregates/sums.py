@@ -178,7 +178,7 @@ def _float_means(limbs: exact_sum.Limbs, number: exact_sum.Integers) -> exact_su
     if beyond.any():
         rest = {position: limb[beyond] for position, limb in limbs.items()}
         means[beyond] = _quotients(rest, number[beyond], 2**-exact_sum.FLOAT_UNIT)
-    return means
+    return means + 0.0  # a quotient that is rounded to -0.0 becomes 0.0
 
 
 def _quotients(limbs: exact_sum.Limbs, number: exact_sum.Integers, unit: int) -> exact_sum.Floats:
