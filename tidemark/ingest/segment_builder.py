@@ -29,6 +29,8 @@ class SegmentBuilder:
         self._epoch = epoch
         self._max_bytes = max_bytes
         self._outputs: dict[str, list[IngestOutput]] = {}
+        self.size_bytes = 0
+        """The approximate size of all rows collected."""
 
     @property
     def is_empty(self) -> bool:
@@ -42,10 +44,12 @@ class SegmentBuilder:
             ended, begins = batches[-1].mark.next_offset, output.mark.first_offset
             assert ended == begins, f"{output.mark.source}: batch from {begins} after {ended}"
         batches.append(output)
+        self.size_bytes += sum(int(rows.estimated_size()) for rows in output.streams.values())
 
     def clear(self) -> None:
         """Drop all batches, after all logs are built and committed."""
         self._outputs.clear()
+        self.size_bytes = 0
 
     def build(
         self,

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tidemark.errors import ConfigurationError
+from tidemark.runtime.memory import LEAST_BYTES, bytes_of
 
 # Variables of Kafka's own scripts and images, which are not client properties.
 _SCRIPTS = {"HOME", "OPTS", "HEAP_OPTS", "JMX_OPTS", "GC_LOG_OPTS", "JVM_PERFORMANCE_OPTS", "DEBUG"}
@@ -104,6 +105,10 @@ class Config(BaseSettings):
     # The broker refuses more than 900 s (transaction.max.timeout.ms).
     transaction_timeout_ms: int = Field(
         default=30_000, validation_alias="TIDEMARK_TRANSACTION_TIMEOUT_MS", ge=1_000, le=900_000
+    )
+    # The memory that a service plans with; see runtime/memory.py.
+    memory_bytes: Annotated[int, BeforeValidator(bytes_of)] = Field(
+        default="512MiB", validation_alias="TIDEMARK_MEMORY", ge=LEAST_BYTES, validate_default=True
     )
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = Field(
         default="exactly-once", validation_alias="TIDEMARK_GUARANTEE"

@@ -1,4 +1,6 @@
-from tidemark.runtime.service.batch_sizer import BatchSizer
+from confluent_kafka import Message
+
+from tidemark.runtime.service.batch_sizer import BatchRoom, BatchSizer
 
 
 def test_portions_begin_small_and_grow_while_they_are_quick():
@@ -25,3 +27,39 @@ def test_a_portion_that_was_not_full_says_nothing_of_larger_ones():
     batch_sizer.took(1, 0.1)
     batch_sizer.took(1, 0.1)
     assert batch_sizer.size == 2
+
+
+def messages(count: int, size: int) -> list[Message]:
+    return [Message(topic="t", partition=0, offset=0, value=b"x" * size)] * count
+
+
+def test_a_batch_is_read_in_portions_that_grow():
+    room = BatchRoom(20_000, most_bytes=2**20)
+    room.add(messages(1, 10))
+    read = []
+    while count := room.messages:
+        read.append(count)
+        room.add(messages(count, 10))
+    assert read[:6] == [4, 20, 100, 500, 1_000, 1_000]
+    assert sum(read) == 19_999
+
+
+def test_a_batch_of_large_messages_ends_by_their_size():  # C1, C4
+    room = BatchRoom(20_000, most_bytes=16 * 2**20)
+    room.add(messages(1, 3_000_000))
+    assert room.messages == 4
+    room.add(messages(4, 3_000_000))
+    assert room.messages == 0
+
+
+def test_small_messages_before_large_ones_do_not_hide_their_size():  # C1
+    room = BatchRoom(20_000, most_bytes=2**20)
+    room.add(messages(100, 10))
+    room.add(messages(10, 100_000))
+    assert room.messages == 0
+
+
+def test_a_message_larger_than_a_batch_is_a_batch():
+    room = BatchRoom(20_000, most_bytes=2**20)
+    room.add(messages(1, 2**21))
+    assert room.messages == 0

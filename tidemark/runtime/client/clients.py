@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidemark.runtime.config import Config
+from tidemark.runtime.memory import fetched_bytes, queued_bytes
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest message of Tidemark's own topics, and of its producers (checked before compression)."""
@@ -89,15 +90,26 @@ _READING_DECIDED = {
     "enable.auto.offset.store": False,
 }
 
+_FETCH_BYTES = 64 * 2**10
+_LEAST_FETCHED_KB = 512
+
 _READING_TUNED = {
     # A full queue makes the fetcher sleep a second by default, which halves the speed.
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
-    "fetch.message.max.bytes": 2**20,
-    # Per partition and per consumer: all services of a machine together take one gigabyte.
     "queued.min.messages": 50_000,
-    "queued.max.messages.kbytes": 32 * 2**10,
+    # The client decompresses all that a fetch returns, to thousands of times its size at worst.
+    # So a fetch is small; the broker returns one batch of records at least.
+    "fetch.message.max.bytes": _FETCH_BYTES,
+    "fetch.max.bytes": _FETCH_BYTES,
+    "message.max.bytes": _FETCH_BYTES,  # else the limit of a fetch is raised to it
 }
+
+
+def _fetched_ahead(config: Config, partitions: int) -> dict[str, int]:
+    """Return the settings that bound what a consumer of some partitions holds ready."""
+    most_bytes = fetched_bytes(config.memory_bytes) // max(1, partitions)
+    return {"queued.max.messages.kbytes": max(_LEAST_FETCHED_KB, most_bytes // 2**10)}
 
 
 _SESSION_TIMEOUT_MS = 10_000
@@ -112,11 +124,17 @@ def session_timeout_ms(config: Config) -> int:
 
 
 def group_consumer(
-    config: Config, group: str, client_id: str, instance_id: str | None = None
+    config: Config,
+    group: str,
+    client_id: str,
+    instance_id: str | None = None,
+    *,
+    partitions: int = 1,
 ) -> Consumer:
     """Return a consumer of a group; it gets its partitions only by ``subscribe``.
 
     ``instance_id`` makes it a static member, which keeps its partitions during a restart (KIP-345).
+    ``partitions``: the most that it may get; they share the memory for what is fetched ahead.
     """
     decided = {
         **_READING_DECIDED,
@@ -126,17 +144,23 @@ def group_consumer(
     }
     if instance_id is not None:
         decided["group.instance.id"] = instance_id
-    tuned = dict(_READING_TUNED)
+    tuned = {**_READING_TUNED, **_fetched_ahead(config, partitions)}
     if config.group_protocol == "classic":  # under KIP-848 the broker decides all three
         decided["partition.assignment.strategy"] = "cooperative-sticky"
         tuned |= {"session.timeout.ms": _SESSION_TIMEOUT_MS, "heartbeat.interval.ms": 1_000}
     return Consumer(_settings(config, decided, tuned), logger=_log)
 
 
-def plain_consumer(config: Config, group: str = "tidemark.reader") -> Consumer:
-    """Return a consumer that joins no group; it can ask for the committed offsets of ``group``."""
+def plain_consumer(
+    config: Config, group: str = "tidemark.reader", *, partitions: int = 1
+) -> Consumer:
+    """Return a consumer that joins no group; it can ask for the committed offsets of ``group``.
+
+    ``partitions``: the number that it reads; they share the memory for what is fetched ahead.
+    """
     decided = {**_READING_DECIDED, "group.id": group}
-    return Consumer(_settings(config, decided, _READING_TUNED), logger=_log)
+    tuned = {**_READING_TUNED, **_fetched_ahead(config, partitions)}
+    return Consumer(_settings(config, decided, tuned), logger=_log)
 
 
 _WRITING_DECIDED = {
@@ -153,8 +177,12 @@ _WRITING_TUNED = {
     "batch.size": 2**20,
     "batch.num.messages": 50_000,
     "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 64 * 2**10,
 }
+
+
+def _writing_tuned(config: Config) -> dict[str, Any]:
+    queued_kbytes = queued_bytes(config.memory_bytes) // 2**10
+    return {**_WRITING_TUNED, "queue.buffering.max.kbytes": queued_kbytes}
 
 
 def transactional_producer(config: Config, transactional_id: str) -> Producer:
@@ -166,7 +194,7 @@ def transactional_producer(config: Config, transactional_id: str) -> Producer:
         # Otherwise a commit may hang after a short outage of the brokers: docs/decisions/0010.
         "metadata.recovery.strategy": "none",
     }
-    return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)
+    return Producer(_settings(config, decided, _writing_tuned(config)), logger=_log)
 
 
 def passing_producer(config: Config, on_delivery: Callable[..., None]) -> Producer:
@@ -190,4 +218,4 @@ def idempotent_producer(config: Config, on_delivery: Callable[..., None]) -> Pro
         "enable.idempotence": True,
         "on_delivery": on_delivery,
     }
-    return Producer(_settings(config, decided, _WRITING_TUNED), logger=_log)
+    return Producer(_settings(config, decided, _writing_tuned(config)), logger=_log)

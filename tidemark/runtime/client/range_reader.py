@@ -38,7 +38,7 @@ class RangeReader:
         """
         self._ends = {at: end for at, (_, end) in ranges.items()}
         self._positions = {at: begin for at, (begin, _) in ranges.items()}
-        self._consumer = plain_consumer(config)
+        self._consumer = plain_consumer(config, partitions=len(ranges))
         self._consumer.assign([TopicPartition(*at, begin) for at, begin in self._positions.items()])
         self._moved_s = self._warned_s = time.monotonic()
         longest_s = config.transaction_timeout_ms / 1000 + _HANGING_S

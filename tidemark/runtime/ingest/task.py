@@ -38,6 +38,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
+from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account, SourceStats, instant
 from tidemark.runtime.wall_clock import now_ms
@@ -130,7 +131,9 @@ class IngestTask:
         }
 
     def tick(self) -> None:
-        """Pause and resume sources for alignment; find out which sources are silent."""
+        """Commit early if much is held; pause and resume sources; find silent sources."""
+        if self._builder.size_bytes > held_bytes(self.config.memory_bytes):
+            self.process.settle()
         if not self._sources:
             return
         self._release()

@@ -18,8 +18,10 @@ from tidemark.runtime.client.broker_probe import BrokerProbe, BrokersAwayError, 
 from tidemark.runtime.client.commit import Outbox, outbox
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
+from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
-from tidemark.runtime.service.batch_sizer import BatchSizer
+from tidemark.runtime.memory import taken_bytes
+from tidemark.runtime.service.batch_sizer import BatchRoom, BatchSizer
 from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.health import Health, serve
 from tidemark.runtime.service.stats import Account
@@ -87,6 +89,7 @@ class Process:
         ``<pipeline>.<service>`` is the group, and with the slot the transactional id.
         """
         self.name = name = f"{pipeline}.{service}"
+        self._topics = list(topics)
         self.transactional_id = f"{name}.{config.slot}"
         self.stop = Stop()
         self.stop.listen()
@@ -105,13 +108,17 @@ class Process:
         watched = watchdog(name, self._broker_probe.answers).call
         self.outbox: Outbox = outbox(config, self.transactional_id, self._turned, watched)
         member_id = client_id(self.transactional_id, took_over_ms)
-        consumer = clients.group_consumer(config, name, member_id, instance_id)
+        found = partition_counts(self.admin)
+        partitions = sum(found.get(topic, 1) for topic in self._topics)
+        consumer = clients.group_consumer(
+            config, name, member_id, instance_id, partitions=partitions
+        )
         self.member = Member(consumer, self.admin, self)
-        self._topics = list(topics)
         self._commit_interval = CommitInterval(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
         self._timeout_ms = config.transaction_timeout_ms
+        self._memory_bytes = config.memory_bytes
         self._batch_sizer = BatchSizer(1, self._timeout_ms)
         self._committed: dict[Partition, int] = {}
         self._work: Work | None = None
@@ -170,22 +177,26 @@ class Process:
         """Wait for a first message, then read what has arrived, or until a commit is due."""
         begin_s = time.monotonic()
         until_due_s = self._commit_interval.until_due_s(begin_s)
-        self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S))
+        most = self._batch_sizer.size
+        room = BatchRoom(most, taken_bytes(self._memory_bytes))
+        room.add(self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S)))
         self._commit_interval.waited(time.monotonic() - begin_s)
         if not self._in_hand:
             return
         begin_s = time.monotonic()
-        gather_s = self._commit_interval.until_due_s(begin_s) if work.gathers else 0.0
-        most = self._batch_sizer.size
-        if most > 1:
-            self._read(most - 1, gather_s)
-        if len(self._in_hand) < most:
-            self._commit_interval.waited(time.monotonic() - begin_s)
+        until_s = begin_s + (self._commit_interval.until_due_s(begin_s) if work.gathers else 0.0)
+        while count := room.messages:
+            messages = self._read(count, max(0.0, until_s - time.monotonic()))
+            room.add(messages)
+            if len(messages) < count:
+                self._commit_interval.waited(time.monotonic() - begin_s)
+                break
 
-    def _read(self, count: int, timeout_s: float) -> None:
+    def _read(self, count: int, timeout_s: float) -> list[Message]:
         """Read more messages; ``consume`` may empty ``_in_hand``, so it runs before the ``+=``."""
         messages = self.member.consume(count, timeout_s)
         self._in_hand += messages
+        return messages
 
     def _take(self) -> None:
         if self._in_hand and self._work is not None:
