@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.docker.support.databases import Postgres, running_postgres
+from tests.docker.support.databases import BINARIES, Postgres, running_postgres
 from tests.docker.support.image import built_image
 from tests.sinks.places import Place
 from tidemark.embedded.broker import Broker
@@ -33,7 +33,9 @@ def replay_image(engine: None) -> str:
 
 
 @pytest.fixture(scope="module")
-def postgres(engine: None) -> Iterator[Postgres]:
+def postgres(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    if not BINARIES:
+        request.getfixturevalue("engine")
     with running_postgres() as server:
         yield server
 

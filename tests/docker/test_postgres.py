@@ -1,14 +1,21 @@
 """PostgreSQL as a sink: the suites of all sinks, and a pipeline that delivers through faults."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from random import Random
+from string import ascii_letters
 
+import polars as pl
 import psycopg
 import pytest
 
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
 from tests.sinks.contract import DatabaseContract, PositionContract, SinkContract, opened
 from tests.sinks.feeds import PANES, batch, held, pane
+from tests.sinks.letters import Letters
+from tests.sinks.places import Place
 from tidemark.errors import ConfigurationError
+from tidemark.sinks.delivery import Delivery
 from tidemark.sinks.postgres import PostgresSink
 from tidemark.sinks.sink import RefusedError, UnavailableError
 
@@ -32,6 +39,90 @@ class TestPostgres(SinkContract, PositionContract, DatabaseContract):
             (PANES.comment, "Rows folded into the pane; the highest of a window counts")
         ]
 
+    def test_all_rows_that_are_refused_are_named_at_once(self, place):  # B2
+        opened(place).close()
+        place.run("ALTER TABLE pops ADD CHECK (pops >= 0)")
+        keys = ["a", "b\0", "c", "d" * 9_000, "e"]
+        # Random letters, or PostgreSQL compresses the key.
+        keys[3] = "".join(Random(0).choices(ascii_letters, k=9_000))
+        records = [pane(key, 0, 1, -1 if key == "c" else 1) for key in keys]
+        sink, letters = opened(place), Letters()
+        Delivery(sink, letters).deliver([batch(records)])
+        sink.close()
+        reasons = {letter.offset: letter.reason for letter in letters.written}
+        assert sorted(reasons) == [1, 2, 3]
+        assert "character NUL" in reasons[1]
+        assert "check constraint" in reasons[2]
+        assert "index row" in reasons[3]
+        assert letters.writes == 2
+        assert place.rows(PANES) == held([pane("a", 0, 1), pane("e", 0, 1)])
+
+    @pytest.mark.parametrize("constraint", ["NUL", "CHECK"])
+    def test_many_rows_that_are_refused_cost_few_transactions(self, place, constraint):  # B2
+        opened(place).close()
+        place.run("ALTER TABLE pops ADD CHECK (pops > 0)")
+        name = "b\0{}" if constraint == "NUL" else "b{}"
+        records = [pane(name.format(n), 0, 1, 0) for n in range(5_000)]
+        sink, letters = opened(place), Letters()
+        asked = (
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database "
+            "WHERE datname = current_database()"
+        )
+        sink.run("SELECT pg_stat_force_next_flush()")
+        ((before,),) = sink.run(asked)
+        Delivery(sink, letters).deliver([batch(records)])
+        sink.run("SELECT pg_stat_force_next_flush()")
+        ((after,),) = sink.run(asked)
+        sink.close()
+        assert (len(letters.written), letters.writes) == (5_000, 1)
+        assert after - before < 30
+
+    def test_a_generated_column_of_a_name_of_the_pipeline_is_refused(self, place):  # B3
+        opened(place).close()
+        wider = replace(PANES, columns={**PANES.columns, "best": pl.Int64()})
+        place.run("ALTER TABLE pops ADD COLUMN best bigint GENERATED ALWAYS AS (pops * 2) STORED")
+        with pytest.raises(ConfigurationError, match="table pops computes column best itself"):
+            opened(place, wider)
+
+    def test_grants_and_indexes_stay_through_a_new_column(self, place):  # A9
+        opened(place).close()
+        place.run("DO 'BEGIN CREATE ROLE reader; EXCEPTION WHEN duplicate_object THEN END'")
+        for name in ("pops", "pops_latest", "pops_final"):
+            place.run(f"GRANT SELECT ON {name} TO reader")
+        place.run("CREATE INDEX own_index ON pops (pops)")
+        wider = replace(PANES, columns={**PANES.columns, "best": pl.Int64()})
+        opened(place, wider).close()
+        granted = "has_table_privilege('reader', 'pops{}', 'SELECT')"
+        asked = ", ".join(granted.format(end) for end in ("", "_latest", "_final"))
+        assert place.run(f"SELECT {asked}") == [(True, True, True)]
+        assert place.run("SELECT to_regclass('own_index') IS NOT NULL") == [(True,)]
+        assert place.run("SELECT best FROM pops_latest") == []
+
+    def test_long_names_start_again_and_longer_ones_never(self, place):  # D1
+        table = replace(PANES, name="t" * 56, columns={**PANES.columns, "c" * 63: pl.Int64()})
+        for n in range(2):
+            sink = opened(place, table)
+            sink.write([batch([pane("ann", 0, n + 1)], n, n or None, table=table)])
+            sink.close()
+        assert place.run(f"SELECT count(*) FROM {'t' * 56}_latest") == [(1,)]
+        with pytest.raises(ConfigurationError, match="has 64 bytes; PostgreSQL takes 63"):
+            opened(place, replace(PANES, columns={**PANES.columns, "c" * 64: pl.Int64()}))
+
+    def test_a_table_that_is_gone_is_tried_again_and_a_missing_right_is_not(self, place):  # B5
+        sink = opened(place)
+        place.run("DROP TABLE pops CASCADE")
+        with pytest.raises(UnavailableError, match="does not exist"):
+            sink.write([batch([pane("ann", 0, 1)])])
+        sink.prepare([PANES])
+        sink.write([batch([pane("ann", 0, 1)])])
+        place.run("DO 'BEGIN CREATE ROLE poor; EXCEPTION WHEN duplicate_object THEN END'")
+        ((schema,),) = sink.run("SELECT current_schema()")
+        sink.run(f"GRANT USAGE ON SCHEMA {schema} TO poor")
+        sink.run("SET ROLE poor")
+        with pytest.raises(ConfigurationError, match="permission denied"):
+            sink.write([batch([pane("ann", 0, 2)], 1, 1)])
+        sink.close()
+
     def test_a_locked_table_is_a_reason_to_try_again(self, place, monkeypatch):
         monkeypatch.setattr("tidemark.sinks.postgres._TIMEOUTS", "-c lock_timeout=200ms")
         sink = opened(place)
@@ -47,6 +138,31 @@ def test_an_address_that_is_none_is_refused_without_its_password():
     with pytest.raises(ConfigurationError, match="TIDEMARK_SINK") as raised:
         PostgresSink("postgresql://ann:secret@host:port:1/db?nonsense=1")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "reason"),
+    [
+        (":test@", ":secret@", "password authentication failed"),
+        ("/test?", "/nowhere?", 'database "nowhere" does not exist'),
+        ("//test:", "//nobody:", "authentication failed"),
+        ("?options=", "?sslmode=require&options=", "does not support SSL"),
+        ("?options=", "?options=-c%20nonsense%3D1%20", "unrecognized configuration parameter"),
+    ],
+)
+def test_what_time_does_not_heal_is_no_reason_to_wait(postgres, part, wrong, reason):  # B5
+    url = postgres.url().replace(part, wrong, 1)
+    assert url != postgres.url()
+    with pytest.raises(ConfigurationError, match=f"TIDEMARK_SINK: .*{reason}") as raised:
+        opened(Place(lambda: PostgresSink(url), lambda _: []))
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "nowhere.invalid"])
+def test_a_server_that_is_away_is_waited_for(host):  # B5
+    sink = PostgresSink(f"postgresql://test:test@{host}/test")
+    with pytest.raises(UnavailableError, match="PostgreSQL: "):
+        sink.prepare([PANES])
 
 
 def test_rows_are_those_of_the_topics_through_kills_and_a_restart_of_the_database(broker, postgres):

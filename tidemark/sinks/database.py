@@ -1,14 +1,32 @@
-"""Shared by SQL sinks: creates and checks tables, and moves positions atomically."""
+"""Shared by SQL sinks: creates and checks tables, and moves positions atomically.
 
+What others made stays: a view is replaced only if it is what this sink writes, and it keeps its
+columns, so that grants and views on top of it last.
+"""
+
+import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks import sql
-from tidemark.sinks.sink import Batch, OvertakenError, Position
+from tidemark.sinks.sink import Batch, OvertakenError, Position, RefusedError
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import Table
+
+_log = logging.getLogger("tidemark")
+
+
+class Column(NamedTuple):
+    """A column of a table or view that exists.
+
+    ``required``: a row needs a value for it.  ``computed``: a row must not have a value for it.
+    """
+
+    type: str
+    required: bool = False
+    computed: bool = False
 
 
 class Database(Protocol):
@@ -22,14 +40,33 @@ class Database(Protocol):
     def change(self, statement: str, *values: object) -> int:
         """Run a statement and return the number of changed rows."""
 
-    def columns(self, table: str) -> Mapping[str, str]:
-        """Return a table's columns and their types; none if the table does not exist."""
+    def columns(self, table: str) -> Mapping[str, Column]:
+        """Return the columns of a table or view in order; none if it does not exist."""
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
 
+    def view(self, name: str) -> str | None:
+        """Return the definition of a view; empty for another object, None if there is none."""
+
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
+
+
+def require_fit(dialect: Dialect, batches: Sequence[Batch]) -> None:
+    """Raise if the database cannot hold some value; finds all such rows before it sends any.
+
+    Raises:
+        RefusedError: names the rows.
+    """
+    rows = {}
+    for batch in batches:
+        unfit = sql.unfit(dialect, batch.table, sql.fitted(dialect, batch.table, batch.rows))
+        if unfit:
+            rows[batch.partition] = unfit
+    if rows:
+        reason = next(iter(next(iter(rows.values())).values()))
+        raise RefusedError(f"{dialect.identifiers.place}: {reason}", rows)
 
 
 def write(database: Database, batches: Sequence[Batch]) -> None:
@@ -47,15 +84,42 @@ def prepare(database: Database, tables: Sequence[Table]) -> list[Table]:
     """Create missing tables and columns; return the tables that were created or extended.
 
     Raises:
-        ConfigurationError: a table exists with another key, or a column with another type.
+        ConfigurationError: a name does not fit, or a table exists with another key, with a column
+            of another type, or with a column that no row of the sink fills.
     """
+    database.dialect.identifiers.require(tables)
     database.run(database.dialect.create_positions())
     changed = [table for table in tables if _fit(database, table)]
-    for table in changed:
+    for table in tables:
         for name, query in sql.views(table).items():
-            database.run(f"DROP VIEW IF EXISTS {quoted(name)}")
-            database.run(f"CREATE VIEW {quoted(name)} AS {query}")
+            _show(database, table, name, query)
     return changed
+
+
+def _show(database: Database, table: Table, name: str, query: sql.Query) -> None:
+    """Create a view, or add columns to it; columns that it has keep their places."""
+    columns = list(table.columns)
+    definition = database.view(name)
+    if definition is None:
+        database.run(f"CREATE VIEW {quoted(name)} AS {query(columns)}")
+        return
+    shown = list(database.columns(name))
+    if not sql.is_query(definition, query(shown)):
+        _log.warning(
+            "%s is not a view of this sink and stays as it is; to get the view of table %s, rename "
+            "it and start the sink again",
+            name,
+            table.name,
+        )
+        return
+    added = [column for column in columns if column not in shown]
+    if not added:
+        return
+    replace = "CREATE OR REPLACE VIEW"
+    if not database.dialect.replaces_views:
+        database.run(f"DROP VIEW {quoted(name)}")
+        replace = "CREATE VIEW"
+    database.run(f"{replace} {quoted(name)} AS {query([*shown, *added])}")
 
 
 def _fit(database: Database, table: Table) -> bool:
@@ -64,19 +128,34 @@ def _fit(database: Database, table: Table) -> bool:
         database.run(database.dialect.create(table))
         return True
     _require_key(database, table)
+    _require_fillable(table, there)
     missing = []
     for name, dtype in table.columns.items():
         wanted = database.dialect.type_of(name, dtype)
         if name not in there:
             missing.append(f"{quoted(name)} {wanted}")
-        elif there[name] != wanted:
+        elif there[name].type != wanted:
             raise ConfigurationError(
-                f"table {table.name} has column {name} with type {there[name]}, but it needs "
+                f"table {table.name} has column {name} with type {there[name].type}, but it needs "
                 f"{wanted}: rename the table or the output"
             )
     for column in missing:
         database.run(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {column}")
     return bool(missing)
+
+
+def _require_fillable(table: Table, there: Mapping[str, Column]) -> None:
+    for name, column in there.items():
+        if column.required and name not in table.columns:
+            raise ConfigurationError(
+                f"table {table.name} has a column {name} of its own that is NOT NULL and has no "
+                "default, so no row of the sink fits: give it a default, or let it be null"
+            )
+        if column.computed and name in table.columns:
+            raise ConfigurationError(
+                f"table {table.name} computes column {name} itself, but the sink writes it: make "
+                "it a plain column"
+            )
 
 
 def _require_key(database: Database, table: Table) -> None:

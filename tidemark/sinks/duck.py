@@ -15,11 +15,20 @@ from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks import database, sql
+from tidemark.sinks.database import Column
+from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.sql import Dialect
 from tidemark.sinks.table import INSTANT, Table
 
 DIALECT = Dialect(
+    Identifiers(
+        "DuckDB",
+        fold=str.lower,
+        columns=frozenset({"rowid"}),
+        prefixes=(OWN_PREFIX,),
+        derived=sql.objects,
+    ),
     {
         pl.String(): "VARCHAR",
         pl.Boolean(): "BOOLEAN",
@@ -58,9 +67,9 @@ class DuckSink:
         if self._known is None:
             try:
                 self._known = duckdb.connect(self._path)
-            except duckdb.IOException as error:
-                raise UnavailableError(_line(error)) from error  # another process has it
             except duckdb.Error as error:
+                if isinstance(error, duckdb.IOException) and _LOCKED in str(error):
+                    raise UnavailableError(_line(error)) from error  # another process has it
                 raise ConfigurationError(f"DuckDB file {self._path}: {_line(error)}") from error
         return self._known
 
@@ -72,9 +81,14 @@ class DuckSink:
         """Run a statement and return the number of changed rows."""
         return int(self.run(statement, *values)[0][0])
 
-    def columns(self, table: str) -> Mapping[str, str]:
-        """Return a table's columns and their types."""
-        return dict(self.run(_COLUMNS, table))
+    def columns(self, table: str) -> Mapping[str, Column]:
+        """Return the columns of a table or view, in order."""
+        return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, table)}
+
+    def view(self, name: str) -> str | None:
+        """Return the definition of a view; empty for another object, None if there is none."""
+        found = self.run(_VIEW, name)
+        return found[0][0] if found else None
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
@@ -93,18 +107,19 @@ class DuckSink:
         """Return the positions of partitions, without those that have none."""
         try:
             return database.positions(self, partitions)
-        except duckdb.OperationalError as error:
-            raise UnavailableError(_line(error)) from error
+        except duckdb.Error as error:
+            raise _classified(error) from error
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
+        database.require_fit(DIALECT, batches)
         try:
             with self._transaction():
                 database.write(self, batches)
-        except (duckdb.DataError, duckdb.IntegrityError) as error:
-            raise RefusedError(_line(error)) from error
-        except duckdb.OperationalError as error:
-            raise UnavailableError(_line(error)) from error
+        except duckdb.Error as error:
+            raise _classified(error) from error
+        finally:  # not before: a transaction that failed takes no statement but its rollback
+            self._db.unregister(_ROWS)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -122,19 +137,14 @@ class DuckSink:
         table = batch.table
         columns = list(table.columns)
         if withdrawn.height:
-            with self._registered(withdrawn.select(*table.window, REVISION)):
-                self.run(sql.withdraw(table, _ROWS))
-        with self._registered(rows.select(columns)):
-            self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {_ROWS}"))
+            self._register(withdrawn.select(*table.window, REVISION))
+            self.run(sql.withdraw(table, _ROWS))
+        self._register(sql.fitted(DIALECT, table, rows).select(columns))
+        self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {_ROWS}"))
 
-    @contextmanager
-    def _registered(self, rows: pl.DataFrame) -> Iterator[None]:
-        """Return a context in which statements can read ``rows`` as table _ROWS."""
+    def _register(self, rows: pl.DataFrame) -> None:
+        """Let statements read ``rows`` as table _ROWS; they replace those before."""
         self._db.register(_ROWS, sql.json_texts(rows).to_arrow())
-        try:
-            yield
-        finally:
-            self._db.unregister(_ROWS)
 
     def close(self) -> None:
         """Close the file."""
@@ -143,11 +153,29 @@ class DuckSink:
 
 
 _ROWS = "tidemark_rows"
-_COLUMNS = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?"
+_LOCKED = "Could not set lock"
+_COLUMNS = """
+    SELECT column_name, data_type, NOT is_nullable AND column_default IS NULL,
+    FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index
+"""
+_VIEW = """
+    SELECT sql FROM duckdb_views() WHERE view_name = ?1 AND NOT internal
+    UNION ALL SELECT '' FROM duckdb_tables() WHERE table_name = ?1
+"""
 _KEY = """
     SELECT constraint_column_names FROM duckdb_constraints()
     WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'
 """
+
+
+def _classified(error: duckdb.Error) -> Exception:
+    line = _line(error)
+    if isinstance(error, duckdb.DataError | duckdb.IntegrityError):
+        return RefusedError(line)
+    # The next prepare creates a table that is missing.
+    if isinstance(error, duckdb.OperationalError | duckdb.CatalogException):
+        return UnavailableError(line)
+    return ConfigurationError(line)
 
 
 def _line(error: duckdb.Error) -> str:

@@ -13,8 +13,8 @@ import msgspec
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks.folder import exclusive
-from tidemark.sinks.sink import Batch, OvertakenError, Position, UnavailableError
+from tidemark.sinks.folder import classified, exclusive, file_names
+from tidemark.sinks.sink import Batch, OvertakenError, Position
 from tidemark.sinks.table import Table
 
 
@@ -40,6 +40,7 @@ class LinesSink:
         Raises:
             ConfigurationError: it cannot be created, or some topic does not hold JSON.
         """
+        file_names(_longest).require(tables)
         self._tables = {table.topic: table for table in tables}
         for table in tables:
             if table.avro is not None:
@@ -71,7 +72,7 @@ class LinesSink:
                 with exclusive(self._path(batch.partition, ".lock", ".")):
                     self._append(batch)
         except OSError as error:
-            raise UnavailableError(f"folder {self._folder}: {error.strerror}") from error
+            raise classified(self._folder, error) from error
 
     def _append(self, batch: Batch) -> None:
         at, (begin, end, topic_id) = batch.partition, batch.move
@@ -93,3 +94,7 @@ class LinesSink:
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
+
+
+def _longest(table: Table) -> tuple[str]:
+    return (f".{table.name}-{table.partitions}.position",)

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks.folder import exclusive
-from tidemark.sinks.sink import Batch, OvertakenError, Position, UnavailableError
+from tidemark.sinks.folder import classified, exclusive, file_names
+from tidemark.sinks.sink import Batch, OvertakenError, Position
 from tidemark.sinks.table import Table
 
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.parquet")
@@ -43,6 +43,7 @@ class ParquetSink:
         Raises:
             ConfigurationError: a folder cannot be created, or a table has a column _OFFSET.
         """
+        file_names(lambda table: (table.name,)).require(tables)
         self._tables = {table.topic: table for table in tables}
         for table in tables:
             folder = self._folder_of(table)
@@ -81,7 +82,7 @@ class ParquetSink:
             for batch in batches:
                 self._write(batch)
         except OSError as error:
-            raise UnavailableError(f"folder {self._folder}: {error.strerror}") from error
+            raise classified(self._folder, error) from error
 
     def _write(self, batch: Batch) -> None:
         at, (begin, end, topic_id) = batch.partition, batch.move

@@ -2,6 +2,9 @@
 
 COPY writes the rows of a batch to a temporary table, and one INSERT ... ON CONFLICT takes them from
 there.  Rows and positions are one transaction.  Lists and structs are jsonb.
+
+If PostgreSQL refuses a batch, a block of PL/pgSQL tries each of its rows in a subtransaction, and
+tells which it refuses.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,10 +15,12 @@ import psycopg
 from psycopg import sql as text
 from psycopg.conninfo import conninfo_to_dict
 
-from tidemark.core.windows.pane import REVISION
-from tidemark.errors import ConfigurationError
+from tidemark.core.windows.pane import RETRACTED, REVISION
+from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks import database, sql
+from tidemark.sinks.database import Column
+from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
@@ -25,11 +30,41 @@ _CONNECT_S = 10
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _NULL = r"\N"
 
-# SQLSTATE classes that a retry may heal: connections, resources, operators, locks, deadlocks.
-_BUSY = ("08", "53", "57", "55P03", "40")
-_REFUSED = ("22", "23")
+# SQLSTATE classes that a retry may heal: connections, resources, operators, locks, deadlocks, a
+# standby that is not yet a primary, a disk, and a table or column that the next prepare creates.
+_BUSY = ("08", "53", "57", "55", "40", "25006", "58", "42P01", "42703")
+# A value, a constraint, a limit such as the size of a key, a user's trigger or view.
+_REFUSED = ("22", "23", "54", "P0", "44")
+_REFUSED_NAMES = (
+    "data_exception OR integrity_constraint_violation OR program_limit_exceeded OR plpgsql_error "
+    "OR raise_exception OR with_check_option_violation"
+)
+_INTERNAL = "XX"
+# libpq gives no SQLSTATE for a connection that fails, only the text.
+_WRONG = (
+    "authentication failed",
+    "no password supplied",
+    "does not exist",
+    "not permitted to log in",
+    "permission denied",
+    "pg_hba.conf",
+    "certificate",
+    "does not support SSL",
+    "unrecognized configuration parameter",
+    "invalid ",  # port number, value of sslmode, value of a parameter, ...
+)
+_RESOLVES = "could not translate host name"
+_TRIED, _FOUND = f"{OWN_PREFIX}tried", f"{OWN_PREFIX}refused"
+_INDEX = f"{OWN_PREFIX}index"
 
 DIALECT = Dialect(
+    Identifiers(
+        "PostgreSQL",
+        most_bytes=63,
+        columns=frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}),
+        prefixes=(OWN_PREFIX,),
+        derived=sql.objects,
+    ),
     {
         pl.String(): "text",
         pl.Boolean(): "boolean",
@@ -49,6 +84,7 @@ DIALECT = Dialect(
     nested="jsonb",
     decimal=lambda dtype: f"numeric({dtype.precision},{dtype.scale})",
     parameter="%s",
+    nul=False,
 )
 
 
@@ -71,6 +107,8 @@ class PostgresSink:
             raise ConfigurationError(f"TIDEMARK_SINK: {_line(error)}") from None
         self._known: psycopg.Connection | None = None
         self._staged: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        self._putting: Batch | None = None
 
     @property
     def _db(self) -> psycopg.Connection:
@@ -97,9 +135,14 @@ class PostgresSink:
     def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor:
         return self._db.execute(statement, values or None)
 
-    def columns(self, table: str) -> Mapping[str, str]:
-        """Return a table's columns and their types."""
-        return dict(self.run(_COLUMNS, quoted(table)))
+    def columns(self, table: str) -> Mapping[str, Column]:
+        """Return the columns of a table or view, in order."""
+        return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, quoted(table))}
+
+    def view(self, name: str) -> str | None:
+        """Return the definition of a view; empty for another object, None if there is none."""
+        found = self.run(_VIEW, quoted(name))
+        return found[0][0] if found else None
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
@@ -116,7 +159,9 @@ class PostgresSink:
                         self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
         except psycopg.Error as error:
             known = _classified(error)
-            raise (known if isinstance(known, UnavailableError) else _refused(error)) from error
+            if not isinstance(known, UnavailableError | ConfigurationError):
+                known = ConfigurationError(f"PostgreSQL: {_line(error)}")
+            raise known from error
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return the positions of partitions, without those that have none."""
@@ -127,15 +172,56 @@ class PostgresSink:
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
+        database.require_fit(DIALECT, batches)
+        self._putting = None
         try:
             with self._db.transaction():
                 database.write(self, batches)
         except psycopg.Error as error:
             self._staged.clear()  # the rollback also drops the tables that this transaction created
-            raise _classified(error) from error
+            known = _classified(error)
+            if isinstance(known, RefusedError) and self._putting is not None:
+                known = RefusedError(str(known), self._refused_rows(self._putting))
+            raise known from error
+
+    def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
+        """Return index and reason of the rows that PostgreSQL refuses; none if it cannot tell."""
+        rows = _fitted(batch).with_row_index(_INDEX)
+        if batch.table.has_panes:
+            rows = rows.filter(~pl.col(RETRACTED))
+        rows = rows.select(_INDEX, *batch.table.columns)
+        values = ", ".join(f"tried.{quoted(name)}" for name in batch.table.columns)
+        block = f"""
+            DECLARE tried record;
+            BEGIN
+                FOR tried IN SELECT * FROM {_TRIED} LOOP
+                    BEGIN
+                        {sql.upsert(batch.table, f"VALUES ({values})")};
+                    EXCEPTION WHEN {_REFUSED_NAMES} THEN
+                        INSERT INTO {_FOUND} VALUES (tried.{_INDEX}, SQLERRM);
+                    END;
+                END LOOP;
+            END
+        """
+        try:
+            with self._db.transaction(force_rollback=True):
+                columns = f"{_INDEX} integer, {_columns(batch.table)}"
+                self.run(f"CREATE TEMP TABLE {_TRIED} ({columns})")
+                self.run(f"CREATE TEMP TABLE {_FOUND} (number integer, reason text)")
+                self._copy(_TRIED, rows)
+                self._db.execute(text.SQL("DO {}").format(block))
+                found = self.run(f"SELECT number, reason FROM {_FOUND}")
+        except psycopg.Error as error:
+            known = _classified(error)
+            if not isinstance(known, RefusedError):
+                raise known from error
+            found = []  # the copy itself is refused
+        reasons = {number: f"PostgreSQL: {reason}" for number, reason in found}
+        return {batch.partition: reasons} if reasons else {}
 
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
+        self._putting = batch
         withdrawn, rows = batch.newest()
         table = batch.table
         columns = list(table.columns)
@@ -144,24 +230,26 @@ class PostgresSink:
             self.run(sql.withdraw(table, staged))
             self.run(f"TRUNCATE {staged}")
         if rows.height:
-            staged = self._stage(table, rows.select(columns).sort(table.key))
+            fitted = sql.fitted(DIALECT, table, rows)
+            staged = self._stage(table, fitted.select(columns).sort(table.key))
             self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {staged}"))
 
     def _stage(self, table: Table, rows: pl.DataFrame) -> str:
         """Copy rows into the table's temporary twin, which is empty at each transaction's start."""
-        staged = quoted(f"staged_{table.name}"[:63])
-        if table.name not in self._staged:
-            columns = ", ".join(
-                f"{quoted(name)} {DIALECT.type_of(name, dtype)}"
-                for name, dtype in table.columns.items()
-            )
+        number = self._numbers.setdefault(table.name, len(self._numbers))
+        staged = f"{OWN_PREFIX}staged_{number}"
+        if staged not in self._staged:
+            columns = _columns(table)
             self.run(f"CREATE TEMP TABLE IF NOT EXISTS {staged} ({columns}) ON COMMIT DELETE ROWS")
-            self._staged.add(table.name)
+            self._staged.add(staged)
+        self._copy(staged, rows)
+        return staged
+
+    def _copy(self, target: str, rows: pl.DataFrame) -> None:
         options = f"FORMAT csv, NULL '{_NULL}'"
-        statement = f"COPY {staged} ({sql.names(rows.columns)}) FROM STDIN ({options})"
+        statement = f"COPY {target} ({sql.names(rows.columns)}) FROM STDIN ({options})"
         with self._db.cursor().copy(statement) as copy:
             copy.write(_csv(rows))
-        return staged
 
     def close(self) -> None:
         """Close the connection."""
@@ -170,8 +258,15 @@ class PostgresSink:
 
 
 _COLUMNS = """
-    SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
-    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+    SELECT attname, format_type(atttypid, atttypmod),
+        attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = '',
+        attidentity = 'a' OR attgenerated <> ''
+    FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_VIEW = """
+    SELECT CASE relkind WHEN 'v' THEN pg_get_viewdef(oid) ELSE '' END
+    FROM pg_class WHERE oid = to_regclass(%s)
 """
 _KEY = """
     SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (number, place)
@@ -186,16 +281,28 @@ def _csv(rows: pl.DataFrame) -> str:
     return texts.write_csv(include_header=False, null_value=_NULL, quote_style="non_numeric")
 
 
+def _columns(table: Table) -> str:
+    """Return the columns of a temporary table that takes a table's rows."""
+    return ", ".join(
+        f"{quoted(name)} {DIALECT.type_of(name, dtype)}" for name, dtype in table.columns.items()
+    )
+
+
+def _fitted(batch: Batch) -> pl.DataFrame:
+    return sql.fitted(DIALECT, batch.table, batch.rows)
+
+
 def _classified(error: psycopg.Error) -> Exception:
-    state = error.sqlstate or "08"  # a broken connection has no SQLSTATE
-    line = f"PostgreSQL: {_line(error)}"
+    line, state = f"PostgreSQL: {_line(error)}", error.sqlstate
+    if state is None:  # no connection, or a broken one
+        wrong = any(part in line for part in _WRONG) and _RESOLVES not in line
+        wrong = wrong or isinstance(error, psycopg.ProgrammingError)
+        return ConfigurationError(f"TIDEMARK_SINK: {line}") if wrong else UnavailableError(line)
     if state.startswith(_BUSY):
         return UnavailableError(line)
-    return RefusedError(line) if state.startswith(_REFUSED) else error
-
-
-def _refused(error: psycopg.Error) -> ConfigurationError:
-    return ConfigurationError(f"PostgreSQL: {_line(error)}")
+    if state.startswith(_REFUSED):
+        return RefusedError(line)
+    return InfrastructureError(line) if state.startswith(_INTERNAL) else ConfigurationError(line)
 
 
 def _line(error: psycopg.Error) -> str:

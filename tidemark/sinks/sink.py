@@ -23,7 +23,18 @@ class UnavailableError(InfrastructureError):
 
 
 class RefusedError(InfrastructureError):
-    """The sink can never take some row of a batch; says why.  It has taken no row of the batch."""
+    """The sink can never take some row of a batch; says why.  It has taken no row of any batch.
+
+    ``rows``: index and reason of each row of a batch that it can never take, by partition; empty if
+    it does not know which.
+    """
+
+    def __init__(
+        self, reason: str, rows: Mapping[Partition, Mapping[int, str]] | None = None
+    ) -> None:
+        """``reason``: of some row."""
+        super().__init__(reason)
+        self.rows = rows or {}
 
 
 class OvertakenError(InfrastructureError):
@@ -96,9 +107,17 @@ class Batch:
             self._part(slice(middle, None), self.move._replace(begin=cut)),
         )
 
-    def without_rows(self) -> "Batch":
-        """Return the batch with its move, but no rows."""
-        return self._part(slice(0, 0), self.move)
+    def without(self, indices: Collection[int]) -> "Batch":
+        """Return the batch with its move, but without some rows."""
+        gone = set(indices)
+        kept = [index for index in range(len(self.offsets)) if index not in gone]
+        return replace(
+            self,
+            rows=self.rows[kept],
+            offsets=[self.offsets[index] for index in kept],
+            keys=[self.keys[index] for index in kept],
+            values=[self.values[index] for index in kept],
+        )
 
     def _part(self, part: slice, move: Move) -> "Batch":
         return replace(

@@ -5,6 +5,7 @@ Each move names the old value.  If two processes write the same partition, the s
 changes nothing and raises ``OvertakenError``.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import polars as pl
 
 from tidemark.core.windows.pane import FINAL, REVISION, WINDOW
 from tidemark.errors import ConfigurationError
+from tidemark.sinks.identifiers import Identifiers
 from tidemark.sinks.table import INSTANT, WINDOW_START, Table
 
 POSITIONS = "tidemark_positions"
@@ -28,15 +30,19 @@ class Dialect:
 
     ``types``: column types by polars type.  ``parameter``: the placeholder of a value.
     ``table_options``: text behind the columns of a new table.  ``remarks``: the database has no
-    COMMENT ON, but keeps the CREATE TABLE statement, so comments go there.
+    COMMENT ON, but keeps the CREATE TABLE statement, so comments go there.  ``replaces_views``: the
+    database has CREATE OR REPLACE VIEW.  ``nul``: a text may hold the character NUL.
     """
 
+    identifiers: Identifiers
     types: Mapping[pl.DataType, str]
     nested: str
     decimal: Callable[[pl.Decimal], str]
     parameter: str
     table_options: str = ""
     remarks: bool = False
+    replaces_views: bool = True
+    nul: bool = True
 
     def type_of(self, column: str, dtype: pl.DataType) -> str:
         """Return the type of a column.
@@ -132,7 +138,11 @@ def comments(table: Table) -> Iterator[tuple[str, str]]:
             yield f"COLUMN {quoted(table.name)}.{quoted(column)}", comment
 
 
-def views(table: Table) -> dict[str, str]:
+Query = Callable[[Sequence[str]], str]
+"""Returns the query of a view that shows the given columns."""
+
+
+def views(table: Table) -> dict[str, Query]:
     """Return the names and queries of the views of a table whose rows may be withdrawn.
 
     ``<table>_latest``: the newest window of each key, where rows have a window.
@@ -140,18 +150,90 @@ def views(table: Table) -> dict[str, str]:
     """
     if not table.has_panes or FINAL not in table.columns:
         return {}
-    ours, columns = quoted(table.name), names(list(table.columns))
-    queries = {f"{table.name}_final": f"SELECT {columns} FROM {ours} WHERE {quoted(FINAL)}"}
+    ours = quoted(table.name)
+
+    def final(columns: Sequence[str]) -> str:
+        return f"SELECT {names(columns)} FROM {ours} WHERE {quoted(FINAL)}"
+
     newest = next((name for name in (WINDOW, WINDOW_START) if name in table.columns), None)
     if newest is None:
-        return queries
+        return {f"{table.name}_final": final}
     order = ", ".join(f"{quoted(name)} DESC" for name in (newest, REVISION))
-    ranked = (
-        f"SELECT {columns}, row_number() OVER (PARTITION BY {names(table.record_key)} "
-        f"ORDER BY {order}) AS tidemark_rank FROM {ours}"
-    )
-    latest = f"SELECT {columns} FROM ({ranked}) AS ranked WHERE tidemark_rank = 1"
-    return {f"{table.name}_latest": latest, **queries}
+    rank = f"PARTITION BY {names(table.record_key)} ORDER BY {order}"
+
+    def latest(columns: Sequence[str]) -> str:
+        shown = names(columns)
+        ranked = f"SELECT {shown}, row_number() OVER ({rank}) AS tidemark_rank FROM {ours}"
+        return f"SELECT {shown} FROM ({ranked}) AS ranked WHERE tidemark_rank = 1"
+
+    return {f"{table.name}_latest": latest, f"{table.name}_final": final}
+
+
+def objects(table: Table) -> tuple[str, ...]:
+    """Return the names of a table and of its views."""
+    return table.name, *views(table)
+
+
+def is_query(definition: str, query: str) -> bool:
+    """Return whether the definition of a view, as a database prints it, is a query of ``views``."""
+    return _bare(definition).endswith(_bare(query))
+
+
+def _bare(query: str) -> str:
+    """Return a query without what databases add or drop: quotes, parentheses, names of tables."""
+    return re.sub(r"\b\w+\.|\bas\b|[\s\"();]", "", query.lower())
+
+
+def unfit(dialect: Dialect, table: Table, rows: pl.DataFrame) -> dict[int, str]:
+    """Return index and reason of each row with a value that the database cannot hold."""
+    texts = json_texts(rows)
+    found: dict[int, str] = {}
+    for name in table.columns:
+        for reason, bad in _unfit(dialect, pl.col(name), rows.schema[name]):
+            for index in texts.select(bad).to_series().arg_true():
+                found.setdefault(index, f"column {name}: {reason}")
+    return found
+
+
+def _unfit(dialect: Dialect, column: pl.Expr, dtype: pl.DataType) -> Iterator[tuple[str, pl.Expr]]:
+    """Yield each reason, and which rows have it."""
+    if dtype == INSTANT or dtype == pl.Date:
+        yield "not a time of the years 1 to 9999", ~column.dt.year().is_between(1, 9999)
+    if dialect.nul:
+        return
+    if dtype == pl.String:
+        yield "a text with the character NUL", column.str.contains("\0", literal=True)
+    if dtype.is_nested():
+        yield "a text with the character NUL", column.str.contains(_NUL_IN_JSON)
+
+
+_NUL_IN_JSON = r"(^|[^\\])(\\\\)*\\u0000"
+
+
+def fitted(dialect: Dialect, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows; of dead letters, with each value in a form that the database can hold.
+
+    A raw record may hold anything, and its letter must not be refused in turn.  A text with NUL is
+    in base64, and a time that is not of the years 1 to 9999 is null.
+    """
+    if not table.raw_keys:
+        return rows
+    time = pl.col("record_time")
+    rows = rows.with_columns(pl.when(time.dt.year().is_between(1, 9999)).then(time))
+    if dialect.nul:
+        return rows
+    for part in ("key", "value"):
+        text = pl.col(part)
+        nul = text.str.contains("\0", literal=True)
+        encoded = text.cast(pl.Binary).bin.encode("base64")
+        rows = rows.with_columns(
+            pl.when(nul).then(encoded).otherwise(text).alias(part),
+            pl.when(nul)
+            .then(pl.lit("base64"))
+            .otherwise(pl.col(f"{part}_encoding"))
+            .alias(f"{part}_encoding"),
+        )
+    return rows.with_columns(pl.col("reason").str.replace_all("\0", "\\0", literal=True))
 
 
 def json_texts(rows: pl.DataFrame) -> pl.DataFrame:

@@ -12,10 +12,12 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.windows.pane import REVISION
+from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks import database, sql
+from tidemark.sinks.database import Column
+from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
@@ -25,9 +27,13 @@ _CACHE_KB = 65_536
 _ROWS_A_STATEMENT = 16  # stays below the limit of values per statement
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_INDEX = f"{OWN_PREFIX}index"
+_GENERATED = (2, 3)  # of PRAGMA table_xinfo
+_REMAKES = ("no such table", "no such column")  # the next prepare does
 _KIND = 0xFF  # the low byte of a result code
 
 DIALECT = Dialect(
+    Identifiers("SQLite", fold=str.lower, prefixes=("sqlite_", OWN_PREFIX), derived=sql.objects),
     {
         pl.String(): "TEXT",
         pl.Boolean(): "INTEGER",
@@ -47,6 +53,7 @@ DIALECT = Dialect(
     decimal=lambda _: "TEXT",
     parameter="?",
     remarks=True,
+    replaces_views=False,
     table_options=" WITHOUT ROWID",  # rows are stored in the index of the key
 )
 
@@ -63,6 +70,7 @@ class SqliteSink:
         Raises:
             ConfigurationError: the file cannot be opened, or is not a database.
         """
+        self._putting: Batch | None = None
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
         except sqlite3.Error as error:
@@ -85,17 +93,25 @@ class SqliteSink:
         """Run a statement and return the number of changed rows."""
         return self._db.execute(statement, values).rowcount
 
-    def columns(self, table: str) -> Mapping[str, str]:
-        """Return a table's columns and their types."""
-        return {name: kind for _, name, kind, *_ in self._described(table)}
+    def columns(self, table: str) -> Mapping[str, Column]:
+        """Return the columns of a table or view, in order."""
+        return {
+            name: Column(kind, bool(filled) and default is None, hidden in _GENERATED)
+            for _, name, kind, filled, default, _, hidden in self._described(table)
+        }
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
-        places = {place: name for _, name, _, _, _, place in self._described(table) if place}
+        places = {place: name for _, name, _, _, _, place, _ in self._described(table) if place}
         return [places[place] for place in sorted(places)]
 
     def _described(self, table: str) -> list[tuple[Any, ...]]:
-        return self.run(f"PRAGMA table_info({quoted(table)})")
+        return self.run(f"PRAGMA table_xinfo({quoted(table)})")
+
+    def view(self, name: str) -> str | None:
+        """Return the definition of a view; empty for another object, None if there is none."""
+        found = self.run("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
+        return next((text if kind == "view" else "" for kind, text in found), None)
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
@@ -114,19 +130,41 @@ class SqliteSink:
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
+        database.require_fit(DIALECT, batches)
+        self._putting = None
         try:
             with self._transaction():
                 database.write(self, batches)
         except (sqlite3.Error, OverflowError) as error:
-            raise _classified(error) from error
+            known = _classified(error)
+            if isinstance(known, RefusedError) and self._putting is not None:
+                known = RefusedError(str(known), self._refused_rows(self._putting))
+            raise known from error
+
+    def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
+        """Return index and reason of the rows that SQLite refuses; each is tried by itself."""
+        rows = _fitted(batch).with_row_index(_INDEX)
+        if batch.table.has_panes:
+            rows = rows.filter(~pl.col(RETRACTED))
+        columns = list(batch.table.columns)
+        statement = sql.upsert(batch.table, f"VALUES ({', '.join('?' * len(columns))})")
+        reasons: dict[int, str] = {}
+        with self._transaction("ROLLBACK"):
+            values = zip(*_values(rows.select(columns)), strict=True)
+            for index, row in zip(rows[_INDEX], values, strict=True):
+                try:
+                    self._db.execute(statement, row)
+                except (sqlite3.DataError, sqlite3.IntegrityError, OverflowError) as error:
+                    reasons[index] = f"SQLite: {error}"
+        return {batch.partition: reasons} if reasons else {}
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, end: str = "COMMIT") -> Iterator[None]:
         """Return a context that is one transaction; no other process can write until it ends."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
-            self._db.execute("COMMIT")
+            self._db.execute(end)
         except BaseException:
             if self._db.in_transaction:  # a disk error may have ended it
                 self._db.execute("ROLLBACK")
@@ -134,6 +172,7 @@ class SqliteSink:
 
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
+        self._putting = batch
         withdrawn, rows = batch.newest()
         table = batch.table
         if withdrawn.height:
@@ -142,7 +181,8 @@ class SqliteSink:
                 f"DELETE FROM {quoted(table.name)} WHERE {where} AND {REVISION} <= ?",
                 _grouped(_values(withdrawn.select(*table.window, REVISION)), 1),
             )
-        columns = _values(rows.select(list(table.columns)).sort(table.key))
+        fitted = sql.fitted(DIALECT, table, rows)
+        columns = _values(fitted.select(list(table.columns)).sort(table.key))
         whole = rows.height - rows.height % _ROWS_A_STATEMENT
         self._upsert(table, [column[:whole] for column in columns], _ROWS_A_STATEMENT)
         self._upsert(table, [column[whole:] for column in columns], 1)
@@ -174,11 +214,15 @@ def _grouped(columns: Sequence[Sequence[object]], rows: int) -> Iterable[tuple[o
     return zip(*(column[row::rows] for row in range(rows) for column in columns), strict=True)
 
 
+def _fitted(batch: Batch) -> pl.DataFrame:
+    return sql.fitted(DIALECT, batch.table, batch.rows)
+
+
 def _classified(error: sqlite3.Error | OverflowError) -> Exception:
     line = f"SQLite: {error}"
     if isinstance(error, sqlite3.OperationalError):
-        busy = error.sqlite_errorcode & _KIND in _BUSY
+        busy = error.sqlite_errorcode & _KIND in _BUSY or str(error).startswith(_REMAKES)
         return UnavailableError(line) if busy else ConfigurationError(line)
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | OverflowError):
         return RefusedError(line)
-    return error
+    return ConfigurationError(line)  # the file is damaged or no database

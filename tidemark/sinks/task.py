@@ -8,8 +8,7 @@ the lag.  One write has this order:
 3. the offsets.
 
 If the sink is away, it is tried again after growing pauses.  Its partitions are paused meanwhile,
-so nothing is lost and no records pile up.  A row that the sink refuses is found by halving its
-batch, and becomes a dead letter.
+so nothing is lost and no records pile up.
 """
 
 import logging
@@ -21,9 +20,7 @@ from confluent_kafka import Message, TopicPartition
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
@@ -31,37 +28,17 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.serde.dead_letters import encode_dead_letters
-from tidemark.serde.records import DeadLetter
 from tidemark.sinks.backoff import Backoff, when_available
+from tidemark.sinks.delivery import DeadLetterWriter, Delivery
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
-from tidemark.sinks.sink import Batch, Move, RefusedError, Sink, UnavailableError
+from tidemark.sinks.sink import Batch, Move, UnavailableError
 from tidemark.sinks.table import Table, chosen, tables_of
 from tidemark.sinks.topic import TopicSink
 
 _log = logging.getLogger("tidemark")
 
 _MOST_HELD = 200_000
-_FLUSH_S = 5.0
-
-
-class DeadLetterWriter:
-    """Writes dead letters and waits until the broker has them."""
-
-    def __init__(self, config: Config, topic: str) -> None:
-        """``topic``: the pipeline's dead-letter topic."""
-        self._topic = topic
-        self._failures = Failures()
-        self._producer = clients.idempotent_producer(config, self._failures)
-        self.count = 0
-
-    def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Write dead letters and wait until the broker has them."""
-        keys, values = encode_dead_letters(letters)
-        send(self._producer, self._topic, 0, keys, values)
-        flush(self._producer, self._failures, _FLUSH_S, lambda: None)
-        self.count += len(letters)
 
 
 @dataclass
@@ -83,13 +60,11 @@ class SinkTask:
     """The work of the sink service."""
 
     process: Process
-    sink: Sink
+    delivery: Delivery
     tables: Sequence[Table]
-    dead_letters: DeadLetterWriter
     batch: int = 20_000
     gathers: bool = True
     _states: dict[Partition, _PartitionState] = field(default_factory=dict)
-    _rows: int = 0
 
     def __post_init__(self) -> None:
         self._ends = EndOffsets(self.process.admin)
@@ -101,7 +76,8 @@ class SinkTask:
         """Return the sink's own positions, or the committed offsets where it has none."""
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         positions = when_available(
-            lambda: self.sink.positions([s.partition for s in starts]), self.process.waiting
+            lambda: self.delivery.sink.positions([s.partition for s in starts]),
+            self.process.waiting,
         )
         begun = []
         for start in starts:
@@ -166,13 +142,10 @@ class SinkTask:
         if not batches:
             return
         if self._backoff.reason:  # the failed try may have written some batches
+            self.delivery.sink.prepare(self.tables)  # a table may be gone, or the place another
             self._forget_written()
             batches = [state.batch for state in self._states.values() if state.batch is not None]
-        try:
-            self._write(batches)
-        except RefusedError:
-            for batch in batches:
-                self._deliver(batch)
+        self.delivery.deliver(batches)
         for batch in batches:
             state = self._states[batch.partition]
             state.known, state.batch = batch.move.end, None
@@ -187,7 +160,7 @@ class SinkTask:
         table = self._table[at.topic]
         decoded = decode(table, values)
         if decoded.bad:
-            self.dead_letters.write([_letter(records[i], reason) for i, reason in decoded.bad])
+            self.delivery.undecoded(records, decoded.bad)
         good = [records[index] for index in decoded.good]
         end = (records[-1].offset() or 0) + 1
         state.batch = Batch(
@@ -202,30 +175,12 @@ class SinkTask:
         return state.batch
 
     def _forget_written(self) -> None:
-        positions = self.sink.positions(list(self._states))
+        positions = self.delivery.sink.positions(list(self._states))
         for at, position in positions.items():
             state = self._states[at]
             if state.batch is not None and position.next_offset != state.batch.move.begin:
                 state.known = position.next_offset
                 state.batch = state.batch.behind(position.next_offset)
-
-    def _deliver(self, batch: Batch) -> None:
-        """Write one batch without the rows that the sink refuses, which become dead letters."""
-        try:
-            self._write([batch])
-        except RefusedError as error:
-            if len(batch.offsets) > 1:
-                for half in batch.halves():
-                    self._deliver(half)
-                return
-            if not batch.offsets:
-                raise
-            self.dead_letters.write([_refused(batch, str(error))])
-            self._write([batch.without_rows()])
-
-    def _write(self, batches: Sequence[Batch]) -> None:
-        self.sink.write(batches)
-        self._rows += sum(len(batch.offsets) for batch in batches)
 
     def _moved(self) -> Sequence[TopicPartition]:
         moved = []
@@ -243,36 +198,19 @@ class SinkTask:
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag."""
         return {
-            "rows": self._rows,
-            "dead": self.dead_letters.count,
+            "rows": self.delivery.rows,
+            "dead": self.delivery.dead_letters.count,
             "lag": self._ends.lag(self.process.member.positions),
         }
 
     def account(self, _now_ms: int) -> Account:
         """Return counts since the start."""
         return Account(
-            self._rows, self._rows, self._ends.known, dead_letters=self.dead_letters.count
+            self.delivery.rows,
+            self.delivery.rows,
+            self._ends.known,
+            dead_letters=self.delivery.dead_letters.count,
         )
-
-
-def _letter(record: Message, reason: str) -> DeadLetter:
-    return DeadLetter(
-        reason,
-        "sink",
-        record.topic() or "",
-        record.partition() or 0,
-        record.offset() or 0,
-        record.timestamp()[1],
-        record.key(),
-        record.value(),
-    )
-
-
-def _refused(batch: Batch, reason: str) -> DeadLetter:
-    at = batch.partition
-    return DeadLetter(
-        reason, "sink", at.topic, at.number, batch.offsets[0], -1, batch.keys[0], batch.values[0]
-    )
 
 
 def run(config: Config, plan: Plan) -> None:
@@ -294,5 +232,5 @@ def run(config: Config, plan: Plan) -> None:
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)
     when_available(lambda: sink.prepare(tables), process.waiting)
-    process.run(SinkTask(process, sink, tables, DeadLetterWriter(own, plan.dead_letters)))
+    process.run(SinkTask(process, Delivery(sink, DeadLetterWriter(own, plan.dead_letters)), tables))
     sink.close()

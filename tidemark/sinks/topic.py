@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.broker_probe import LastError
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
@@ -35,6 +36,7 @@ _OVERHEAD_BYTES = 128  # of a batch with one record
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _GIVEN_UP_MS = 10_000
 _STEP_S = 5.0
+_REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 class _TargetTopics:
@@ -63,17 +65,21 @@ class _TargetTopics:
             self._most_bytes[topic.name] = topics.message_bytes(admin, [topic.name])
 
     def require_small(self, batch: Batch) -> None:
-        """Raise if a record is too large for its topic.
+        """Raise if some record is too large for its topic.
 
         Raises:
-            RefusedError: names the topic and the sizes in bytes.
+            RefusedError: names the topic, the sizes in bytes and the rows.
         """
         name = self.name(batch.partition.topic)
         most = self._most_bytes[name] - _OVERHEAD_BYTES
-        for key, value in zip(batch.keys, batch.values, strict=True):
-            size = len(key or b"") + len(value)
-            if size > most:
-                raise RefusedError(f"topic {name} takes {most} bytes, the record has {size}")
+        sizes = [len(k or b"") + len(v) for k, v in zip(batch.keys, batch.values, strict=True)]
+        large = {
+            index: f"topic {name} takes {most} bytes, the record has {size}"
+            for index, size in enumerate(sizes)
+            if size > most
+        }
+        if large:
+            raise RefusedError(next(iter(large.values())), {batch.partition: large})
 
 
 class TopicSink:
@@ -129,6 +135,7 @@ class OtherClusterSink:
             **dict(parse_qsl(parts.query)),
         }
         self._config = Config(bootstrap_servers=self._brokers, client_properties=properties)
+        self._last = LastError()
         self._failures = Failures()
         self._known: Producer | None = None
 
@@ -141,8 +148,9 @@ class OtherClusterSink:
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Create missing topics; raise ConfigurationError if one cannot take the records."""
+        self._last.error = None
         try:
-            admin = clients.admin(self._config)
+            admin = clients.admin(self._config, self._last)
             self._targets.prepare(admin, tables, self._config.replication_factor)
         except KafkaException as error:
             raise self._classified(error) from error
@@ -173,6 +181,11 @@ class OtherClusterSink:
     def _classified(self, error: KafkaException) -> Exception:
         fault: KafkaError = error.args[0]
         line = f"Kafka at {self._brokers}: {without_value(fault.str())}"
+        if self._last.error is not None and self._last.error.code() in _REFUSALS:
+            return ConfigurationError(
+                f"TIDEMARK_SINK: Kafka at {self._brokers} refuses this client: "
+                f"{without_value(self._last.error.str())}"
+            )
         if fault.code() == KafkaError._INVALID_ARG:
             return ConfigurationError(f"TIDEMARK_SINK: {line}")
         return UnavailableError(line)

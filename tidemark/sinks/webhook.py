@@ -20,6 +20,8 @@ from tidemark.sinks.table import Table
 _TIMEOUT_S = 30.0
 _MOST_RECORDS = 500
 _TOO_MANY, _TOO_EARLY, _TIMED_OUT, _SERVER = 429, 425, 408, 500
+_WRONG = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 # With these status codes the receiver refuses any request, so the row is not the cause.
 _SETTINGS = {301, 302, 303, 307, 308, 401, 403, 404, 405, 407}
 
@@ -77,7 +79,9 @@ class WebhookSink:
         try:
             answer = self._client.post(self._url, content=_body(batch, part), headers=headers)
         except httpx.TransportError as error:
-            raise UnavailableError(f"webhook {self._shown}: {error}") from error
+            line = f"webhook {self._shown}: {error}"
+            wrong = isinstance(error, _WRONG) or _CERTIFICATE in line
+            raise (ConfigurationError(line) if wrong else UnavailableError(line)) from error
         self._require_taken(answer)
 
     def _require_taken(self, answer: httpx.Response) -> None:
