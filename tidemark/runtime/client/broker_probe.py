@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.listener import Listener, listener_at
 from tidemark.runtime.config import Config
 
 _log = logging.getLogger("tidemark")
@@ -58,7 +59,7 @@ def await_broker(config: Config, on_wait: OnWait) -> AdminClient:
 
     Raises:
         ConfigurationError: the brokers refuse this client, or cannot be reached at the addresses
-            they advertise; waiting would not help.
+            they advertise, or they speak TLS and this client does not; waiting would not help.
     """
     last = LastError()
     admin = clients.admin(config, last)
@@ -67,6 +68,7 @@ def await_broker(config: Config, on_wait: OnWait) -> AdminClient:
         now_s = time.monotonic()
         if now_s - begun_s > _REFUSED_S:
             _check_refused(config, last.error)
+        _check_protocol(config, last.error)
         reason = f"waiting for a broker at {config.bootstrap_servers}: {_text(last.error)}"
         on_wait(reason)
         if now_s - logged_s > _LOG_EVERY_S:
@@ -111,6 +113,20 @@ def _check_refused(config: Config, error: KafkaError | None) -> None:
             f"the broker at {config.bootstrap_servers} refuses: {error.str()}; "
             f"check {_REFUSALS[error.code()]}"
         )
+
+
+def _check_protocol(config: Config, error: KafkaError | None) -> None:
+    """Raise if this client speaks no TLS and a listener does: the client gets no reason then."""
+    protocol = config.client_properties.get("security.protocol", "plaintext").lower()
+    if protocol.endswith("ssl") or error is None or error.code() != KafkaError._TRANSPORT:
+        return
+    for address in config.bootstrap_servers.split(","):
+        if listener_at(address) is Listener.SPEAKS_TLS:
+            with_tls = "SASL_SSL" if protocol.startswith("sasl") else "SSL or SASL_SSL"
+            raise ConfigurationError(
+                f"the broker at {address} speaks TLS and this client does not: set "
+                f"KAFKA_SECURITY_PROTOCOL to {with_tls}"
+            )
 
 
 def _check_advertised(config: Config, admin: AdminClient, on_wait: OnWait) -> None:
