@@ -100,7 +100,8 @@ def error_of(name):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", VARIABLES)
-def test_no_error_about_settings_repeats_a_secret(monkeypatch, name, form):  # D4
+def test_no_error_about_settings_repeats_a_secret(monkeypatch, tmp_path, name, form):  # D4
+    monkeypatch.chdir(tmp_path)  # some forms are paths
     monkeypatch.setenv(name, form)
     assert SECRET not in error_of(name)
 

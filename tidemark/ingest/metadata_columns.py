@@ -1,7 +1,8 @@
 """Metadata columns of the Kafka record: ``_key``, ``_timestamp``, ... (expression.METADATA).
 
 A column is made only if the pipeline names it.  So a key that is not UTF-8 makes a dead letter only
-if the pipeline names ``_key``.
+if the pipeline names ``_key``.  The value of a header never does: it may be one that nobody reads.
+See docs/semantics.md, "Metadata columns".
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +28,8 @@ def with_metadata(
 ) -> tuple[Indices, pl.DataFrame]:
     """Return records and rows with the columns ``names`` added.
 
-    ``records``: the indices in ``batch`` of ``rows``.  Records whose key or headers are not UTF-8
-    are left out, and reported to ``report_dead`` with index, stage and reason.
+    ``records``: the indices in ``batch`` of ``rows``.  Records whose key, or name of a header, is
+    not UTF-8 are left out, and reported to ``report_dead`` with index, stage and reason.
     """
     if not names:
         return records, rows
@@ -69,7 +70,7 @@ def _key(batch: RecordBatch, index: int) -> str | None:
 def _headers(batch: RecordBatch, index: int) -> list[dict[str, str | None]]:
     headers: Headers = batch.headers[index]
     return [
-        {"name": name, "value": None if value is None else value.decode()}
+        {"name": name, "value": None if value is None else value.decode(errors="backslashreplace")}
         for name, value in headers or ()
     ]
 
