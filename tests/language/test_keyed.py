@@ -58,6 +58,10 @@ UNKNOWN = "no column 'scores'; did you mean 'score'? (columns: player, at, score
             lambda k: k.window(MINUTE, trigger=on_final),
             "window(trigger): on_final is not a trigger; use on_close(), on_final()",
         ),
+        (
+            lambda k: k.window(tumbling("365001d")),
+            'tumbling("365001d") is longer than 365,000 days',
+        ),
         (lambda k: k.window(on_close()), "window: on_close() is not a window; use tumbling()"),
         (
             lambda k: k.window(MINUTE, trigger=hopping("1h", "5m", offset="1m")),

@@ -114,9 +114,8 @@ class SourceTime:
         """
         largest_ms = largest_of(watermark_ms, self._delay_ms)
         time_input = self._time_input(batch, parsed, report_dead)
-        times = self._times(batch, parsed, time_input, largest_ms, report_dead).not_before(
-            self._min_ms
-        )
+        times = self._times(batch, parsed, time_input, largest_ms, report_dead)
+        times = times.not_before(self._min_ms).with_windows(self._plan.longest_window_ms)
         candidates, counts, failed = self._candidates(time_input, times)
         for index, reason in failed.items():
             report_dead(index, "watermark", reason)

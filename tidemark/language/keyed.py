@@ -11,7 +11,7 @@ from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
-from tidemark.core.windows.window import Hopping, Session
+from tidemark.core.windows.window import LONGEST_WINDOW_MS, Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.language.arrival_windows import (
     ArrivalWindowSpec,
@@ -80,6 +80,10 @@ class KeyedStream:
             _require_choice(accumulation, Accumulation, "window(accumulation)")
             return self._in_arrival_order(window, trigger, accumulation)
         node, window = self._windows_on(window)
+        if window.longest_ms > LONGEST_WINDOW_MS:
+            raise PipelineError(
+                f"window: {window!r} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
+            )
         lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:
             raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")

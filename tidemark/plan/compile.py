@@ -54,7 +54,10 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     operators = tuple(_operator(dataflow, output, streams, log_of) for output in dataflow.outputs)
     numbers = _numbers(dataflow, streams)
     recorded = frozenset(name for each in operators for name in _recorded(each))
-    sources = tuple(_source(node, streams, numbers, recorded) for node in dataflow.sources)
+    sources = tuple(
+        _source(node, streams, numbers, recorded, _longest_window_ms(node, dataflow.outputs))
+        for node in dataflow.sources
+    )
     _require_distinct(dataflow, [log.topic for log in logs])
     return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
 
@@ -116,6 +119,7 @@ def _source(
     streams: Mapping[KeyedNode, StreamPlan],
     numbers: Mapping[Node, int],
     recorded: frozenset[str],
+    longest_window_ms: int,
 ) -> SourcePlan:
     assert source.source is not None
     spec = source.source
@@ -134,6 +138,21 @@ def _source(
         spec.waits,
         spec.max_drift_ms,
         recorded=not recorded.isdisjoint(graph.streams),
+        longest_window_ms=longest_window_ms,
+    )
+
+
+def _longest_window_ms(source: Node, outputs: Sequence[Output]) -> int:
+    """Return the length of the longest window of event time that rows of a source may be in."""
+    return max(
+        (
+            output.windowed.window.longest_ms
+            for output in outputs
+            if source in output.windowed.node.ancestors()
+            and not output.windowed.by_processing_time
+            and not isinstance(output.windowed.window, ArrivalWindow)
+        ),
+        default=0,
     )
 
 

@@ -28,7 +28,8 @@ class SourcePlan:
 
     ``waits``: whether the clock stops while all sources are silent.  ``max_drift_ms``: how far, in
     event time, a partition may read ahead of the slowest one.  ``recorded``: whether an operator on
-    the topic uses processing time.  See ``Pipeline.source`` for the others.
+    the topic uses processing time.  ``longest_window_ms``: the length of the longest window of
+    event time that rows of the topic may be in.  See ``Pipeline.source`` for the others.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class SourcePlan:
     waits: bool = False
     max_drift_ms: int | None = None
     recorded: bool = False
+    longest_window_ms: int = 0
 
 
 @dataclass(frozen=True)

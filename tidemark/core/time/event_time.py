@@ -1,9 +1,9 @@
 """Event time of records: int64 milliseconds UTC, or the reason why it is absent.
 
 A number is read in the unit that the source declares, and in no other.  It is not an event time if
-it is outside the years 0001 to 9999, or before the source's ``min_time``.  The reason names the
-unit and the range, and the unit in which the number would be between 2000 and 2100, if there is
-one.
+it is outside the years 0001 to 9999, before the source's ``min_time``, or so close to the ends of
+the range that a window of it would have a bound outside.  The reason names the unit and the range,
+and the unit in which the number would be between 2000 and 2100, if there is one.
 
 Floats of seconds are rounded to the microsecond and then floored to the millisecond.  So
 1767225601.001, which is slightly less as a double, still means 1 ms.  See docs/semantics.md, "Event
@@ -24,11 +24,12 @@ from tidemark.core.time.iso8601 import Mask, Times, text_times
 MISSING = "missing"
 OUT_OF_RANGE = "outside the years 0001 to 9999"
 TOO_EARLY = "before min_time"
+NO_WINDOW = "its window would have a bound outside the years 0001 to 9999"
 NO_TEXT = "no ISO 8601 date and time"
 NO_ZONE = "no offset, and the source names no zone"
 NO_INSTANT = "skipped or repeated by a clock change of the zone"
 
-REASONS = ("", MISSING, OUT_OF_RANGE, TOO_EARLY, NO_TEXT, NO_ZONE, NO_INSTANT)
+REASONS = ("", MISSING, OUT_OF_RANGE, TOO_EARLY, NO_WINDOW, NO_TEXT, NO_ZONE, NO_INSTANT)
 """Reasons why a record has no event time, by code; code 0 means that it has one."""
 
 EARLIEST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
@@ -67,6 +68,17 @@ class EventTimes:
             return self
         early = self.known & (self.ms < min_ms)
         return replace(self, reason=np.where(early, _code(TOO_EARLY), self.reason))
+
+    def with_windows(self, longest_ms: int) -> "EventTimes":
+        """Return the event times without those whose windows may have bounds out of range.
+
+        ``longest_ms``: the length of the longest window that rows may be in.
+        """
+        fits = (self.ms >= EARLIEST_MS + longest_ms) & (self.ms <= LATEST_MS - longest_ms)
+        beyond = self.known & ~fits
+        if not beyond.any():
+            return self
+        return replace(self, reason=np.where(beyond, _code(NO_WINDOW), self.reason))
 
     def why(self, index: int, min_ms: int | None) -> str:
         """Return the reason why a record has no event time, with unit and range, or ""."""

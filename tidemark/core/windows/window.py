@@ -21,6 +21,10 @@ MOST_WINDOWS = 10_000
 """Maximum number of windows that contain one row; each of them publishes panes."""
 
 
+LONGEST_WINDOW_MS = 365_000 * 86_400_000
+"""Maximum length of a window, 1,000 years: bounds of windows stay within the years 0001 to 9999."""
+
+
 class AlignedWindows(Protocol):
     """Windows with the same bounds for all keys, made of whole time slices that windows share.
 
