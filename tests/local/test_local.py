@@ -144,3 +144,13 @@ def test_wrong_inputs_are_refused(arguments, complaint):
     topics = ["moves", "others"] if complaint == "TOPIC=FILE" else ["moves"]
     with pytest.raises(Exception, match=complaint), open_inputs(arguments, topics):
         pass
+
+
+def test_a_forgotten_unit_is_told_before_the_counts():  # D9
+    now_ms = 1_767_225_600_000
+    run = LocalRun(game.plan(), now_ms=now_ms)
+    for _ in run.run({"moves": [move("alice", now_ms // 1000)]}):
+        pass
+    warning, counts, *_ = summary(run)
+    assert warning.startswith("warning: raw topic moves: the event time of the first row is 1970")
+    assert counts.startswith("moves: 1 records")

@@ -18,6 +18,7 @@ from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 from tidemark.core.windows.pane import END, END_OF_INPUT, FINAL, RETRACTED, START
 from tidemark.ingest.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.ingest.unit_check import UnitCheck
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
 
 BATCH = 20_000
@@ -109,7 +110,9 @@ class LocalRun:
         self.published = {each.name: OperatorResults(each) for each in plan.operators}
         self._cuts = cuts or Cuts()
         self._now_ms = now_ms
+        self.warnings: list[str] = []
         self._ingest = Ingest(plan)
+        self._units = UnitCheck(plan)
         self._progress = {source.topic: Progress() for source in plan.sources}
         self._tasks = {
             (log.topic, partition): LogTask(
@@ -138,6 +141,8 @@ class LocalRun:
         progress = self._progress[topic]
         batch = RecordBatch.of_values(topic, 0, progress.next_offset, values, self._now_ms)
         taken = self._ingest.take(batch, progress)
+        if (warning := self._units.warning(batch, taken)) is not None:
+            self.warnings.append(warning)
         self._progress[topic] = taken.progress
         self.counts[topic] += taken.counts
         self.dead_letters += taken.dead_letters

@@ -97,7 +97,11 @@ def _write(out: BinaryIO, topic: str, values: Iterable[bytes]) -> None:
 
 
 def summary(run: LocalRun) -> Iterator[str]:
-    """Yield one line per raw topic and operator: counts of records and rows, and their fates."""
+    """Yield one line per raw topic and operator: counts of records and rows, and their fates.
+
+    Warnings about the inputs come first.
+    """
+    yield from (f"warning: {warning}" for warning in run.warnings)
     for topic, counts in run.counts.items():
         yield (
             f"{topic}: {counts.records} records = {counts.passed} passed + {counts.filtered} "

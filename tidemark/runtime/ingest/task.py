@@ -15,6 +15,7 @@ open any more.  A source with held records (alignment.py) is not silent.  It is 
 the records taken.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from confluent_kafka import Message, TopicPartition
 
 from tidemark.ingest.ingest import Ingest
 from tidemark.ingest.silence import to_mark
+from tidemark.ingest.unit_check import UnitCheck
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.batches import by_partition, record_batch
@@ -45,6 +47,8 @@ from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts
 
+_log = logging.getLogger("tidemark")
+
 
 @dataclass
 class IngestTask:
@@ -63,6 +67,7 @@ class IngestTask:
 
     def __post_init__(self) -> None:
         self._ingest = Ingest(self.plan)
+        self._units = UnitCheck(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
         self._ends = EndOffsets(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
@@ -106,7 +111,10 @@ class IngestTask:
         """Turn records of a source into rows; the next commit writes them."""
         at_ms = now_ms()
         source = self._sources[partition]
-        taken = self._ingest.take(record_batch(partition, records, at_ms), source.progress)
+        batch = record_batch(partition, records, at_ms)
+        taken = self._ingest.take(batch, source.progress)
+        if (warning := self._units.warning(batch, taken)) is not None:
+            _log.warning("%s", warning)
         self._builder.add(taken)
         self._counts += taken.counts
         if taken.dead_letters:
