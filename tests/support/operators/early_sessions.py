@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.early_session import Spec
 from tests.support.logs import COLUMNS
+from tests.support.operators.early import interval
 from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import AFTER_MERGING, STRICT, SessionAggregate
@@ -12,7 +13,7 @@ from tidemark.core.windows.window import Session
 
 
 def operator(spec, topics):
-    trigger = every(**{spec.by: spec.every}) if spec.every else None
+    trigger = every(**{spec.by: interval(spec.by, spec.every)}) if spec.every else None
     body = SessionAggregate(
         Session(spec.gap_ms),
         AGGREGATION,
