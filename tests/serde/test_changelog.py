@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.serde.samples import ROWS, SEGMENT
+from tidemark.core.operators.portions import BEGIN, Place
 from tidemark.core.time.clock import ClockTable
 from tidemark.errors import StateError
+from tidemark.serde.avro import AvroType
 from tidemark.serde.changelog import (
     DELTA,
     Commit,
@@ -17,6 +19,7 @@ from tidemark.serde.changelog import (
     encode,
     encode_operator,
 )
+from tidemark.serde.frames import encode_tables
 from tidemark.serde.segments import encode_segment
 
 
@@ -52,3 +55,26 @@ def test_an_operator_survives_its_bytes_and_is_no_piece():
 def test_segment_is_no_changelog_piece():
     with pytest.raises(StateError, match="ChangelogPiece"):
         decode(encode_segment(SEGMENT))
+
+
+def test_a_place_within_a_segment_survives_its_bytes():
+    for place in (BEGIN, Place(20_000), Place(20_000, -5)):
+        piece = Piece(DELTA, Commit(7, "w", "v"), 0, 9, {}, last=True, place=place)
+        assert decode(encode(piece)).place == place
+
+
+def test_a_piece_of_the_schema_without_places_is_still_read():
+    piece = Piece(DELTA, Commit(7, "w", "v"), 0, 9, {"runs": ROWS}, last=True)
+    record = {
+        "kind": DELTA,
+        **piece.commit._asdict(),
+        "chunk": 0,
+        "last": True,
+        "continues": False,
+        "next_offset": 9,
+        "clocks": None,
+        "tables": encode_tables(piece.changes),
+    }
+    back = decode(AvroType.of_file("changelog_1").encode(record))
+    assert (back.commit, back.next_offset, back.place) == (piece.commit, 9, BEGIN)
+    assert back.changes["runs"].equals(ROWS)

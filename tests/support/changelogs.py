@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from tidemark.core.operators.portions import BEGIN, Place
 from tidemark.core.state import blocks
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
@@ -66,7 +67,7 @@ class Target:
         self.state = state
         self.clocks: Any = None
 
-    def resume(self, clocks: pl.DataFrame, next_offset: int) -> None:
+    def resume(self, clocks: pl.DataFrame, next_offset: int, place: Place = BEGIN) -> None:
         self.clocks = clocks
 
 

@@ -14,8 +14,9 @@ from tests.support.stores import stores
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.operator import Body, Changes, Operator, WindowBody
+from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import Input
-from tidemark.core.operators.task import OperatorTask, Output
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import (
     EVENT_TIME,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tidemark.core.operators.task import Tally
+from tidemark.core.operators.output import Tally
 from tidemark.plan.physical import Plan
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.replay.folders import FoldersDiff

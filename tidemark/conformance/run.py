@@ -10,8 +10,9 @@ from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.translate import Translation, translate
 from tidemark.conformance.values import TIMES
 from tidemark.core.operators.operator import Changes, Operator
+from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import LATE, PANES
-from tidemark.core.operators.task import OperatorTask, Output
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.windows.pane import EARLY, END, FINAL, RETRACTED, START, TIMING, WINDOW
 

@@ -12,8 +12,9 @@ from itertools import islice
 
 import polars as pl
 
+from tidemark.core.operators.output import Output, Tally
 from tidemark.core.operators.ports import APPEND, PANES, Port
-from tidemark.core.operators.task import LogTask, Output, Tally
+from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 from tidemark.core.windows.pane import END, END_OF_INPUT, FINAL, RETRACTED, START
 from tidemark.ingest.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch

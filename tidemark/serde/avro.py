@@ -38,16 +38,22 @@ class AvroType:
         self._parsed = fastavro.parse_schema(schema)
         crc = fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")
         self.header = _MARKER + bytes.fromhex(crc)
-        self._known: tuple[bytes, ...] = (self.header,)
+        self._known: dict[bytes, Any] = {self.header: self._parsed}
 
     @classmethod
-    def of_file(cls, name: str) -> "AvroType":
-        """Return the type of the schema in ``schemas/<name>.avsc``."""
-        return cls(schema_file(name))
+    def of_file(cls, name: str, *older: str) -> "AvroType":
+        """Return the type of the schema in ``schemas/<name>.avsc``.
+
+        ``older``: names of files with earlier schemas of the records, which are still read.
+        """
+        found = cls(schema_file(name))
+        for each in map(cls.of_file, older):
+            found._known[each.header] = each._parsed
+        return found
 
     def begin_with(self, header: bytes) -> None:
         """Write ``header`` before each body instead of the single-object header; read both."""
-        self._known = (*self._known, header)
+        self._known[header] = self._parsed
         self.header = header
 
     def encode(self, record: dict[str, Any]) -> bytes:
@@ -73,7 +79,9 @@ class AvroType:
         body = io.BytesIO(data)
         body.seek(len(header))
         try:
-            record = cast(dict[str, Any], fastavro.schemaless_reader(body, self._parsed, None))
+            written = self._known[header]
+            read = None if written is self._parsed else self._parsed
+            record = cast(dict[str, Any], fastavro.schemaless_reader(body, written, read))
         except _DAMAGE as error:
             raise StateError(f"{name}: damaged at byte {body.tell()} of {len(data)}") from error
         if body.tell() != len(data):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.portions import BEGIN, Place
 from tidemark.serde.avro import AvroType
 from tidemark.serde.frames import (
     decode_frame,
@@ -18,7 +19,7 @@ from tidemark.serde.frames import (
 DELTA = "delta"
 SNAPSHOT = "snapshot"
 
-_PIECE = AvroType.of_file("changelog")
+_PIECE = AvroType.of_file("changelog", "changelog_1")
 _OPERATOR = AvroType.of_file("operator")
 
 
@@ -42,9 +43,10 @@ NO_COMMIT = Commit()
 class Piece:
     """A piece of the changes of a commit, or of a snapshot after it; its number is ``chunk``.
 
-    ``next_offset``: the offset of the log that the operator reads next.  ``clocks``: in the last
-    chunk, the clock table after the commit, as ``ClockTable.state`` returns it.  ``continues``:
-    whether the changes continue in the next chunk.
+    ``next_offset``: the offset of the log that the operator reads next.  ``place``: how much of the
+    segment there is processed.  ``clocks``: in the last chunk, the clock table before that segment,
+    as ``ClockTable.state`` returns it.  ``continues``: whether the changes continue in the next
+    chunk.
     """
 
     kind: str  # DELTA | SNAPSHOT
@@ -55,6 +57,7 @@ class Piece:
     clocks: pl.DataFrame | None = None
     last: bool = False
     continues: bool = False
+    place: Place = BEGIN
 
 
 def encode(piece: Piece) -> bytes:
@@ -67,6 +70,8 @@ def encode(piece: Piece) -> bytes:
             "last": piece.last,
             "continues": piece.continues,
             "next_offset": piece.next_offset,
+            "rows": piece.place.rows,
+            "published_ms": piece.place.published_ms,
             "clocks": None if piece.clocks is None else encode_frame(piece.clocks),
             "tables": encode_tables(piece.changes),
         }
@@ -90,6 +95,7 @@ def decode(data: bytes) -> Piece:
         clocks=None if clocks is None else decode_frame(clocks, "ChangelogPiece, clocks"),
         last=record["last"],
         continues=record["continues"],
+        place=Place(record["rows"], record["published_ms"]),
     )
 
 

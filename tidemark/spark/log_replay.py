@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Numbers
-from tidemark.core.operators.task import LogTask, Tally
+from tidemark.core.operators.output import Tally
+from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.errors import StateError
 from tidemark.partition import Partition

@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.operators.task import Checkpoint, OperatorTask, Output
+from tidemark.core.operators.output import Checkpoint, Output
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import Segment, SourceMark
 from tidemark.errors import ConfigurationError
 from tidemark.ingest.ingest import Ingest, Progress

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES, FEWER
+from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import APPEND, DEAD, LATE, REASON, UPSERT, Port
-from tidemark.core.operators.task import OperatorTask, Output
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, REVISION
 

@@ -13,7 +13,8 @@ from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES, FEWER
 from tests.support.stores import stores
 from tidemark.core.operators.operator import Changes
-from tidemark.core.operators.task import OperatorTask, Output
+from tidemark.core.operators.output import Output
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state import blocks, line_table
 from tidemark.core.state.block_store import BlockStore
 

@@ -15,8 +15,9 @@ from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.constructors import count
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import Input
-from tidemark.core.operators.task import OperatorTask, Output
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import (
     NEVER_MS,
     ROW_COLUMNS,

@@ -37,7 +37,7 @@ class Stuck:
 @pytest.fixture
 def stuck(monkeypatch):
     consumer = Stuck()
-    monkeypatch.setattr(reading, "plain_consumer", lambda config: consumer)
+    monkeypatch.setattr(reading, "plain_consumer", lambda config, partitions: consumer)
     return consumer
 
 

@@ -17,7 +17,7 @@ from tidemark.core.operators.ports import Port, late_port, pane_port
 from tidemark.core.state.keyed_lines import Mask
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
-from tidemark.core.windows.pane import END, FINAL
+from tidemark.core.windows.pane import EARLY, END, FINAL, TIMING
 from tidemark.core.windows.trigger import OnFinal, Trigger
 
 
@@ -64,6 +64,13 @@ class DueByEnd(WindowBody):
             return np.zeros(rows.height, np.bool_)
         behind: Mask = rows[WATERMARK].to_numpy() > rows[EVENT_TIME].to_numpy()
         return behind
+
+    def with_final(self, panes: pl.DataFrame, stop_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return the panes of a stop as final as the clock after the segment makes them."""
+        if stop_ms == clock_ms:
+            return panes
+        final = pl.col(END) <= clock_ms - self.allowed_lateness_ms
+        return panes.with_columns(pl.col(FINAL) | (final & (pl.col(TIMING) != EARLY)))
 
     def publish_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> pl.DataFrame:
         """Return the due panes, with the segment after which each was due in SEGMENT, Int64.

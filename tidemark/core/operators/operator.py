@@ -123,6 +123,31 @@ class Body(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} takes segments one by one")
 
+    @property
+    def can_portion(self) -> bool:
+        """Whether the rows of a segment can be taken in portions, with ``flush`` after each."""
+        return False
+
+    def flush(self, state: Any, clock_ms: int) -> Frames:
+        """Return the results that rows alone have made due since the last call.
+
+        ``clock_ms``: the clock after the segment.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes the rows of a segment at once")
+
+    def can_pause(self, state: Any) -> bool:  # noqa: ARG002 - an ability
+        """Whether a restore after a portion of rows continues with the same results.
+
+        It cannot where the state holds something, for ``advance``, that no changelog has.
+        """
+        return True
+
+    def advance_in_portions(
+        self, state: Any, before_ms: int, clock_ms: int
+    ) -> "Iterator[TimePortion]":
+        """Yield the results of ``advance`` in portions of limited size; at least one."""
+        yield TimePortion(self.advance(state, before_ms, clock_ms), clock_ms)
+
     def record(self, state: Any, now_ms: int, clock_ms: int) -> None:  # noqa: B027 - optional
         """Take the processing time of a segment, before its rows; the clock has not moved yet."""
 
@@ -132,6 +157,19 @@ class Body(ABC):
         An operator with nothing pending is idle when its sources are idle.
         """
         return bool(state.open_windows())
+
+
+@dataclass(frozen=True, slots=True)
+class TimePortion:
+    """Some of the results that a move of the clock makes due.
+
+    ``published_ms``: all results that are due until then are published.  ``can_pause``: whether
+    ``advance_in_portions`` from there, in a restored state, yields exactly the other results.
+    """
+
+    frames: Frames
+    published_ms: int
+    can_pause: bool = True
 
 
 class WindowBody(Body):

@@ -6,8 +6,8 @@ follows the order of docs/semantics.md, "A segment acts": rows, watermarks, idle
 same results, and for each result the same segment.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,78 +15,13 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Changes, Frames, Numbers, Operator
+from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_one
+from tidemark.core.operators.portions import BEGIN, Place, RowLimit, bytes_of
 from tidemark.core.operators.ports import DEAD, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT, LogRows, rows_in_log_order, with_watermarks
 from tidemark.core.time.segment import Segment
 from tidemark.core.windows.pane import END_OF_INPUT
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """The rows that one step published, by port; always rows = accepted + late + dead."""
-
-    frames: Frames
-    rows: int
-    late: int
-    dead: int = 0
-
-    def __getitem__(self, port: str) -> pl.DataFrame:
-        """Return the rows of a port that the step published to."""
-        return self.frames[port]
-
-    @property
-    def accepted(self) -> int:
-        """The number of rows that changed state."""
-        return self.rows - self.late - self.dead
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """The output of one segment, or of a batch.
-
-    ``segment_of``: by port, the number of the segment that published each row.  ``clock_ms``: the
-    clock after the last segment.
-    """
-
-    output: Output
-    segment_of: Mapping[str, Numbers]
-    clock_ms: int
-
-
-@dataclass
-class Tally:
-    """Counts since the start: rows = accepted + late + dead.  ``results``: rows of other ports."""
-
-    rows: int = 0
-    late: int = 0
-    dead: int = 0
-    results: int = 0
-
-    @property
-    def accepted(self) -> int:
-        """The number of rows that changed state."""
-        return self.rows - self.late - self.dead
-
-    def add(self, output: Output) -> None:
-        """Add the counts of a step."""
-        published = sum(frame.height for frame in output.frames.values())
-        self.rows += output.rows
-        self.late += output.late
-        self.dead += output.dead
-        self.results += published - output.late - output.dead
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The changes of a task since its last checkpoint, and the place where it continues.
-
-    ``clocks``: ``ClockTable.state``.  ``next_offset``: the next offset of the log to take.
-    """
-
-    changes: Changes
-    clocks: pl.DataFrame
-    next_offset: int
 
 
 class OperatorTask:
@@ -101,19 +36,27 @@ class OperatorTask:
         self.state: Any = operator.body.open(store)
         self.next_offset = 0
         self.tally = Tally() if tally is None else tally
+        self._place = BEGIN
+        self._clocks_before: pl.DataFrame | None = None  # while a segment is in progress
+        self._published_ms = self.clocks.clock_ms
+        self._limit = RowLimit()
 
     @property
     def clock_ms(self) -> int:
         """The clock after the segments taken so far."""
         return self.clocks.clock_ms
 
+    @property
+    def published_ms(self) -> int:
+        """The time up to which results are published: the clock, if no segment is in progress."""
+        return self._published_ms if self._clocks_before is not None else self.clocks.clock_ms
+
     def step(self, segment: Segment) -> Output:
         """Process a segment's rows, move the clock, publish due results."""
-        (steps,) = self.steps([segment])
-        return steps.output
+        return as_one([steps.output for steps in self.steps([segment])])
 
     def steps(self, segments: Sequence[Segment]) -> Iterator[Steps]:
-        """Process segments, in batches if the operator can.
+        """Process segments, in batches if the operator can, else in portions if it can.
 
         The clock moves at once, and the state moves with each ``Steps``.  So read all of them, and
         until then purge by ``Steps.clock_ms``.
@@ -121,22 +64,24 @@ class OperatorTask:
         Raises:
             UnreadableRowsError: a segment's rows do not have the columns of an input.
         """
-        before_ms = self.clocks.clock_ms
+        before_ms = self._published_ms = self.clocks.clock_ms
+        # A lone segment can be left in the middle.
+        self._clocks_before = self.clocks.state() if len(segments) == 1 else None
         sides, clocks_ms = self._with_watermarks(segments)
         for low, high in pairwise(self._bounds(sides, len(segments))):
             part = {name: each.of_segments(low, high) for name, each in sides.items()}
             clock_ms = clocks_ms[low:high]
             if high - low == 1:
                 frames = {name: each.rows for name, each in part.items()}
-                output = self._one_step(segments[low], frames, before_ms, clock_ms[0])
-                heights = {port: frame.height for port, frame in output.frames.items()}
-                segment_of = {port: np.full(height, low) for port, height in heights.items()}
+                yield from self._one_by_one(segments[low], low, frames, before_ms, clock_ms[0])
+                self._place = BEGIN
             else:
                 output, numbers = self._batch(part, low, before_ms, clock_ms)
                 segment_of = {port: low + number for port, number in numbers.items()}
-            self.tally.add(output)
-            yield Steps(output, segment_of, clock_ms[-1])
+                self.tally.add(output)
+                yield Steps(output, segment_of, clock_ms[-1])
             before_ms = clock_ms[-1]
+        self._clocks_before = None
 
     def finish(self) -> Output:
         """End bounded input: publish all open windows, marked with END_OF_INPUT."""
@@ -155,23 +100,43 @@ class OperatorTask:
 
     def checkpoint(self) -> Checkpoint:
         """Return the changes since the last checkpoint."""
-        return Checkpoint(self.state.changes(), self.clocks.state(), self.next_offset)
+        return Checkpoint(self.state.changes(), *self.position())
+
+    def position(self) -> tuple[pl.DataFrame, int, Place]:
+        """Return clocks, next offset and place to continue from, see ``Checkpoint``."""
+        clocks = self.clocks.state() if self._clocks_before is None else self._clocks_before
+        return clocks, self.next_offset, self._place
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all state in pieces."""
         pieces: Iterator[Changes] = self.state.snapshot()
         return pieces
 
-    def restore(self, pieces: Iterable[Changes], clocks: pl.DataFrame, next_offset: int) -> None:
+    def restore(
+        self,
+        pieces: Iterable[Changes],
+        clocks: pl.DataFrame,
+        next_offset: int,
+        place: Place = BEGIN,
+    ) -> None:
         """Apply the changes of checkpoints, in order, to a task that has read nothing."""
         for piece in pieces:
             self.state.apply(piece)
-        self.resume(clocks, next_offset)
+        self.resume(clocks, next_offset, place)
 
-    def resume(self, clocks: pl.DataFrame, next_offset: int) -> None:
-        """Continue from a checkpoint whose changes are applied."""
+    def resume(self, clocks: pl.DataFrame, next_offset: int, place: Place = BEGIN) -> None:
+        """Continue from a checkpoint whose changes are applied.
+
+        If ``place`` is within a segment, the next call of ``steps`` takes that segment alone.
+        """
         self.clocks.apply(clocks)
         self.next_offset = next_offset
+        self._place = place
+
+    @property
+    def place(self) -> Place:
+        """How much of the segment at ``next_offset`` is processed."""
+        return self._place
 
     def discard_changes(self, clock_ms: int) -> None:
         """Drop the changes, for tasks without a changelog, and the state that no row can reach."""
@@ -207,9 +172,55 @@ class OperatorTask:
         bounds: list[int] = np.unique([0, segments, *cuts]).tolist()
         return bounds
 
-    def _one_step(self, segment: Segment, sides: Frames, before_ms: int, clock_ms: int) -> Output:
-        self.operator.body.record(self.state, segment.ingested_at_ms, before_ms)
-        return self._act(sides, before_ms, clock_ms)
+    def _one_by_one(
+        self, segment: Segment, number: int, sides: Frames, before_ms: int, clock_ms: int
+    ) -> Iterator[Steps]:
+        """Process one segment, from the place within it where a checkpoint was made."""
+        place = self._place
+        if place == BEGIN:
+            self.operator.body.record(self.state, segment.ingested_at_ms, before_ms)
+        self._published_ms = before_ms if place.published_ms is None else place.published_ms
+        rows = yield from self._rows_in_portions(sides, number, place.rows, clock_ms)
+        yield from self._time_in_portions(rows, number, clock_ms)
+
+    def _rows_in_portions(
+        self, sides: Frames, number: int, taken: int, clock_ms: int
+    ) -> Generator[Steps, None, Frames]:
+        """Process the rows of a segment but for the last portion, which is returned."""
+        body = self.operator.body
+        height = _height(sides)
+        while body.can_portion and height - taken > self._limit.rows:
+            some = {name: frame[taken : taken + self._limit.rows] for name, frame in sides.items()}
+            rows = self._limit.rows
+            processed = body.process(some, self.state)
+            output = self._output(some, _joined(processed, body.flush(self.state, clock_ms)))
+            self._limit.took(rows, bytes_of(output.frames))
+            taken += rows
+            self._place = Place(taken)
+            yield self._portion(output, number, can_pause=body.can_pause(self.state))
+        self._place = Place(height)
+        return {name: frame[taken:] for name, frame in sides.items()}
+
+    def _time_in_portions(self, sides: Frames, number: int, clock_ms: int) -> Iterator[Steps]:
+        """Process the last rows of a segment, and publish what is due until the clock."""
+        body = self.operator.body
+        published_ms = self._published_ms
+        rows = self._place.rows
+        processed = body.process(sides, self.state) if rows == 0 or _height(sides) else {}
+        for portion in body.advance_in_portions(self.state, published_ms, clock_ms):
+            output = self._output(sides, _joined(processed, portion.frames))
+            sides, processed = {name: frame.clear() for name, frame in sides.items()}, {}
+            self._published_ms = portion.published_ms
+            self._place = Place(rows, portion.published_ms)
+            can_pause = portion.can_pause and portion.published_ms < clock_ms
+            yield self._portion(output, number, can_pause=can_pause)
+
+    def _portion(self, output: Output, number: int, *, can_pause: bool) -> Steps:
+        self.tally.add(output)
+        heights = {port: frame.height for port, frame in output.frames.items()}
+        segment_of = {port: np.full(height, number) for port, height in heights.items()}
+        alone = self._clocks_before is not None
+        return Steps(output, segment_of, self._published_ms, can_pause=can_pause and alone)
 
     def _act(self, sides: Frames, before_ms: int, clock_ms: int) -> Output:
         body = self.operator.body
@@ -242,6 +253,10 @@ class OperatorTask:
         late = sum(frame.height for port, frame in frames.items() if kinds[port] == LATE)
         dead = sum(frame.height for port, frame in frames.items() if kinds[port] == DEAD)
         return Output(frames, sum(frame.height for frame in sides.values()), late, dead)
+
+
+def _height(sides: Frames) -> int:
+    return sum(frame.height for frame in sides.values())
 
 
 def _joined(processed: Frames, advanced: Frames) -> Frames:

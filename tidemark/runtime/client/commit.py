@@ -28,6 +28,7 @@ from tidemark.runtime.client.transaction import (
     require_real,
 )
 from tidemark.runtime.config import Config
+from tidemark.runtime.memory import held_bytes
 
 # Errors of an offset commit while the group or its coordinator changes; they pass by themselves.
 _PASSING = {
@@ -70,13 +71,16 @@ class Outbox(Protocol):
 
 def outbox(config: Config, transactional_id: str, on_wait: OnWait, watch: WatchCall) -> Outbox:
     """Return the outbox of the configured guarantee."""
+    held = HeldRecords(held_bytes(config.memory_bytes))
     if config.guarantee == "exactly-once":
         producer = clients.transactional_producer(config, transactional_id)
-        return Transaction(producer, on_wait, config.transaction_timeout_ms, watch)
+        timeout_ms = config.transaction_timeout_ms
+        return Transaction(producer, on_wait, timeout_ms, watch, held=held)
     failures = Failures()
     repeating = clients.idempotent_producer(config, failures)
-    kind = FlushFirst if config.guarantee == "at-least-once" else OffsetsFirst
-    return kind(repeating, failures, on_wait)
+    if config.guarantee == "at-least-once":
+        return FlushFirst(repeating, failures, on_wait)
+    return OffsetsFirst(repeating, failures, on_wait, held)
 
 
 class FlushFirst:
@@ -124,12 +128,17 @@ class FlushFirst:
 class OffsetsFirst:
     """At-most-once: no output leaves the process before the offsets are committed."""
 
-    def __init__(self, producer: Producer, failures: Failures, on_wait: OnWait) -> None:
-        """``failures``: where the producer reports records that were not written."""
+    def __init__(
+        self, producer: Producer, failures: Failures, on_wait: OnWait, held: HeldRecords
+    ) -> None:
+        """``failures``: where the producer reports records that were not written.
+
+        ``held``: keeps records until the offsets are committed.
+        """
         self._producer = producer
         self._failures = failures
         self._on_wait = on_wait
-        self._held = HeldRecords()
+        self._held = held
 
     @property
     def is_open(self) -> bool:

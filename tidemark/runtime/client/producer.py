@@ -11,7 +11,8 @@ Record = tuple[bytes, bytes | None]
 """Key and value of a record; the value of a tombstone is None."""
 
 _BUFFER_WAIT_S = 0.05
-_MANY_BYTES = 64 * 2**20
+_RECORD_BYTES = 128  # of a record beside its value: the key, and Python's objects
+_MOST_HELD_BYTES = 64 * 2**20
 
 
 class Failures:
@@ -69,7 +70,9 @@ def _produce_when_there_is_room(
 class HeldRecords:
     """Records kept in memory to be sent later, or once more."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = _MOST_HELD_BYTES) -> None:
+        """Start without records; ``most_bytes``: see ``are_many``."""
+        self._most_bytes = most_bytes
         self._records: list[tuple[str, int, Sequence[bytes | None], Sequence[bytes | None]]] = []
         self._bytes = 0
 
@@ -80,8 +83,8 @@ class HeldRecords:
 
     @property
     def are_many(self) -> bool:
-        """Whether the values take so much memory that a commit is due."""
-        return self._bytes > _MANY_BYTES
+        """Whether the records take so much memory that a commit is due."""
+        return self._bytes > self._most_bytes
 
     def add(
         self,
@@ -92,7 +95,7 @@ class HeldRecords:
     ) -> None:
         """Keep records of one partition."""
         self._records.append((topic, partition, keys, values))
-        self._bytes += sum(map(len, filter(None, values)))
+        self._bytes += sum(map(len, filter(None, values))) + _RECORD_BYTES * len(values)
 
     def send(self, producer: Producer) -> None:
         """Put all records into the producer's queue, in order; keep them."""

@@ -25,6 +25,7 @@ STEP_S = 5.0
 _PATIENCE_S = 600.0
 _PAUSE_S = 0.1
 _REBALANCE_S = 60.0
+_COMMITS_PER_TIMEOUT = 6
 
 OnWait = Callable[[], None]
 """Called at least every ``STEP_S`` while a commit waits; may raise to end the wait."""
@@ -52,15 +53,17 @@ class Transaction:
         watch: WatchCall = nullcontext,
         *,
         of_member: bool = True,
+        held: HeldRecords | None = None,
     ) -> None:
         """Fence an earlier process with the same transactional id, and end its transaction.
 
         ``timeout_ms``: how long the broker keeps a transaction open.  ``of_member``: whether the
-        offsets are those of a member of a group, which may rebalance during a commit.
+        offsets are those of a member of a group, which may rebalance during a commit.  ``held``:
+        keeps the output of such a member.
         """
         self._producer = producer
         self._of_member = of_member
-        self._written = HeldRecords()
+        self._written = held or HeldRecords()
         self._on_wait = on_wait
         self._timeout_ms = timeout_ms
         self._watch = watch
@@ -75,8 +78,10 @@ class Transaction:
 
     @property
     def is_full(self) -> bool:
-        """Whether the records kept for a repetition take so much memory that a commit is due."""
-        return self._written.are_many
+        """Whether a commit is due: so much is written, or the transaction is open so long."""
+        open_s = time.monotonic() - self._opened_s if self._open else 0.0
+        is_old = open_s > self._timeout_ms / 1000 / _COMMITS_PER_TIMEOUT
+        return self._written.are_many or is_old
 
     def begin(self) -> None:
         """Begin a transaction unless one is open."""

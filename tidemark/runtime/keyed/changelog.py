@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from tidemark.core.operators.operator import Changes, State
+from tidemark.core.operators.portions import BEGIN, Place
 from tidemark.runtime.client.producer import Record
 from tidemark.serde.changelog import (
     DELTA,
@@ -98,17 +99,19 @@ class Changelog:
         self._begun_bytes = self._written_bytes = 0
         self._ratio = 1.0  # bytes of a snapshot, divided by size_bytes() of the state
 
-    def commit(self, state: State, clocks: pl.DataFrame, next_offset: int) -> list[Record]:
+    def commit(
+        self, state: State, clocks: pl.DataFrame, next_offset: int, place: Place = BEGIN
+    ) -> list[Record]:
         """Advance to the next commit and return its records."""
         self.last = Commit(self.last.sequence + 1, self.writer, self.last.writer)
         records = [*self._signature_records(), *self._replaced()]
         before_bytes = self._live_bytes
-        pieces = chunks(DELTA, self.last, [state.changes()], clocks, next_offset)
+        pieces = chunks(DELTA, self.last, [state.changes()], clocks, next_offset, place)
         records += map(self._record, pieces)
         delta_bytes = self._live_bytes - before_bytes
         self._deltas += 1
         if self._is_due(state, delta_bytes):
-            records += self._begin(state, clocks, next_offset)
+            records += self._begin(state, clocks, next_offset, place)
         records += self._next_chunks(max(CHUNK_BYTES, 2 * delta_bytes))
         return records
 
@@ -136,9 +139,11 @@ class Changelog:
         state_bytes = int(state.size_bytes() * self._ratio)
         return rule.is_due(self._live_bytes, self._deltas, state_bytes)
 
-    def _begin(self, state: State, clocks: pl.DataFrame, next_offset: int) -> Iterator[Record]:
+    def _begin(
+        self, state: State, clocks: pl.DataFrame, next_offset: int, place: Place
+    ) -> Iterator[Record]:
         """Begin a snapshot of the state; return tombstones for an unfinished one."""
-        self._unwritten = chunks(SNAPSHOT, self.last, state.snapshot(), clocks, next_offset)
+        self._unwritten = chunks(SNAPSHOT, self.last, state.snapshot(), clocks, next_offset, place)
         self._begun_bytes, self._written_bytes, self._deltas = state.size_bytes(), 0, 0
         if self.snapshot is None:
             return iter(())
@@ -194,10 +199,15 @@ def record(piece: Piece) -> tuple[bytes, bytes]:
 
 
 def chunks(
-    kind: str, commit: Commit, state: Iterable[Changes], clocks: pl.DataFrame, next_offset: int
+    kind: str,
+    commit: Commit,
+    state: Iterable[Changes],
+    clocks: pl.DataFrame,
+    next_offset: int,
+    place: Place = BEGIN,
 ) -> Iterator[Piece]:
     """Yield changes in chunks of about CHUNK_BYTES at most, each built when it is read."""
-    held = Piece(kind, commit, 0, next_offset, {})
+    held = Piece(kind, commit, 0, next_offset, {}, place=place)
     for changes in state:
         groups = list(_chunked(changes))
         for number, frames in enumerate(groups, 1):

@@ -3,11 +3,16 @@
 See docs/semantics.md, "A segment acts", and docs/operations.md, "Changelogs".
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tidemark.core.operators.task import OperatorTask, Output, Tally
+import polars as pl
+
+from tidemark.core.operators.output import Output, Tally
+from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, RowLimit, bytes_of
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state.block_store import BlockStore
 from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError, UnreadableRowsError
@@ -23,6 +28,12 @@ from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant
 from tidemark.serde.changelog import Commit
+
+_BATCH_ROWS = 2**20
+"""Rows of a batch of segments at most ..."""
+
+_BATCH_RESULTS_BYTES = 32 * 2**20
+"""... and the approximate size of its results."""
 
 
 @dataclass
@@ -64,6 +75,7 @@ class KeyedOperator:
         self._changelog = Changelog(rule, writer, plan.state_signature)
         self._mirror: Mirror | None = None
         self._unmirrored: list[Record] = []
+        self._limit = RowLimit(_BATCH_ROWS, _BATCH_RESULTS_BYTES)
 
     @property
     def snapshot(self) -> int | None:
@@ -88,25 +100,50 @@ class KeyedOperator:
         reader.replay.resume(self._changelog)
         return self._changelog.last
 
-    def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> None:
+    def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> Iterator[None]:
         """Process segments, which come with their offsets; skip segments taken before.
 
-        A log partition is read again if another of its operators begins at a lower offset.
+        A log partition is read again if another of its operators begins at a lower offset.  Yields
+        where ``checkpoint`` may be called: between batches, and within a segment.
         """
-        new = [segment for offset, segment in segments if offset >= self.task.next_offset]
-        with unreadable_rows_explained():
-            for steps in self.task.steps(new):
-                self._publish(steps.output, outbox)
+        task = self.task
+        new = deque(each for each in segments if each[0] >= task.next_offset)
+        while new:
+            batch = self._batch(new)
+            task.next_offset = batch[0][0]
+            results_bytes = 0
+            with unreadable_rows_explained():
+                for steps in task.steps([segment for _, segment in batch]):
+                    self._publish(steps.output, outbox)
+                    results_bytes += bytes_of(steps.output.frames)
+                    if steps.can_pause:
+                        yield
+            task.next_offset = batch[-1][0] + 1
+            self._limit.took(sum(segment.height for _, segment in batch), results_bytes)
+            yield
+
+    def _batch(self, new: deque[tuple[int, Segment]]) -> Sequence[tuple[int, Segment]]:
+        """Remove and return the next segments to process in one step: one if batches save nothing.
+
+        A batch publishes its results at once, so their size bounds its rows.
+        """
+        batch = [new.popleft()]
+        if self.task.operator.body.can_batch and self.task.place == BEGIN:
+            rows = batch[0][1].height
+            while new and (rows := rows + new[0][1].height) <= self._limit.rows:
+                batch.append(new.popleft())
+        return batch
 
     def _publish(self, output: Output, outbox: Outbox) -> None:
         for each in self.plan.ports:
             rows = output.frames.get(each.port.name)
             if rows is None or rows.is_empty():
                 continue
-            made = messages(self._encoders, self.plan.name, each, self._partition, rows)
-            self.tally.oversized += made.oversized
-            outbox.write(self.plan.dead_letters, 0, *made.dead)
-            outbox.write(each.topic, self._partition, *made.published)
+            for some in _portions(rows):
+                made = messages(self._encoders, self.plan.name, each, self._partition, some)
+                self.tally.oversized += made.oversized
+                outbox.write(self.plan.dead_letters, 0, *made.dead)
+                outbox.write(each.topic, self._partition, *made.published)
 
     def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
         """Return the clock, the source it waits for, and the size of the state."""
@@ -121,11 +158,15 @@ class KeyedOperator:
         )
 
     def checkpoint(self, outbox: Outbox, position: int) -> Commit:
-        """Write the changes since the last commit to the changelog; return the new commit."""
+        """Write the changes since the last commit to the changelog; return the new commit.
+
+        ``position``: the offset of the first segment that some operator has not taken as a whole.
+        """
         task = self.task
         task.next_offset = max(task.next_offset, position)
-        task.state.purge(task.clock_ms)
-        records = self._changelog.commit(task.state, task.clocks.state(), task.next_offset)
+        task.state.purge(task.published_ms)
+        clocks, next_offset, place = task.position()
+        records = self._changelog.commit(task.state, clocks, next_offset, place)
         keys, values = zip(*records, strict=True)
         outbox.write(self.plan.changelog, self._partition, keys, values)
         if self._mirror is not None:
@@ -144,6 +185,12 @@ class KeyedOperator:
         """Close the mirror and keep it for the next owner."""
         if self._mirror is not None:
             self._mirror.close()
+
+
+def _portions(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield rows in portions, so that only few are in memory as messages."""
+    portions = int(rows.estimated_size()) // TARGET_BYTES + 1
+    return rows.iter_slices(max(1, -(-rows.height // portions)))
 
 
 @contextmanager

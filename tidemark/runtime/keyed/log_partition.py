@@ -6,7 +6,7 @@ Both commit in the same way.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.core.time.segment import Segment
@@ -114,10 +114,16 @@ class LogPartition:
         }
         self.passed(commit, ahead=False, certain=certain)
 
-    def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> None:
-        """Process segments, which come with their offsets, with all operators."""
+    def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> Iterator[int]:
+        """Process segments, which come with their offsets, with all operators.
+
+        Yields where ``checkpoint`` may be called, with the position to give it: the offset of the
+        first segment that some operator has not processed as a whole.
+        """
+        first = segments[0][0]
         for each in self.operators:
-            each.take(segments, outbox)
+            for _ in each.take(segments, outbox):
+                yield max(first, min(it.task.next_offset for it in self.operators))
 
     def checkpoint(self, outbox: Outbox, position: int, *, ahead: bool, certain: bool) -> None:
         """Write the changelogs of all operators up to a position in the log."""

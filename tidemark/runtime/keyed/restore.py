@@ -54,7 +54,7 @@ class StateBuilder:
             self._held.append(piece.changes)
             self._held_bytes += sum(int(f.estimated_size()) for f in piece.changes.values())
         if piece.clocks is not None:
-            self.task.resume(piece.clocks, piece.next_offset)
+            self.task.resume(piece.clocks, piece.next_offset, piece.place)
         enough = piece.kind != SNAPSHOT or self._held_bytes >= _TOGETHER_BYTES
         if piece.last or (enough and not piece.continues):
             self._apply()

@@ -61,6 +61,7 @@ class KeyedTask:
     _moved: set[Partition] = field(default_factory=set)
     _stepped: set[Partition] = field(default_factory=set)
     _restores: list[Restore] = field(default_factory=list)
+    _next: dict[Partition, int] = field(default_factory=dict)  # while segments are in progress
 
     def __post_init__(self) -> None:
         self._ends = EndOffsets(self.process.admin)
@@ -102,13 +103,24 @@ class KeyedTask:
             log.committed(markers=int(self._certain))
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Process segments with the operators of their log."""
+        """Process segments with the operators of their log; commit in between where it is due."""
         topics = {plan.log for plan in self.operators.plans}
-        for at, found in by_partition(messages, topics).items():
-            for values in in_batches((m.offset() or 0, m.value() or b"") for m in found):
+        found = by_partition(messages, topics)
+        self._next = {at: each[0].offset() or 0 for at, each in found.items()}
+        for at, each in found.items():
+            for values in in_batches((m.offset() or 0, m.value() or b"") for m in each):
                 segments = [(offset, segment_at(at, offset, value)) for offset, value in values]
-                self._logs[at].take(segments, self.process.outbox)
+                for position in self._logs[at].take(segments, self.process.outbox):
+                    self._next[at] = position
+                    self._moved.add(at)
+                    if self.process.outbox.is_full and not self._ahead:
+                        self.process.settle_within_take()
             self._moved.add(at)
+            del self._next[at]
+
+    def _position(self, at: Partition) -> int:
+        """Return the position to commit: the one of the member, but for segments in progress."""
+        return self._next.get(at, self.process.member.positions[at])
 
     def tick(self) -> None:
         """Continue restores; note positions that moved over transaction markers."""
@@ -162,14 +174,13 @@ class KeyedTask:
         """Write changelogs; return the offsets of the log partitions that moved."""
         self._mirror()
         for at in sorted(self._moved):
-            position = self.process.member.positions[at]
             self._logs[at].checkpoint(
-                self.process.outbox, position, ahead=self._ahead, certain=self._certain
+                self.process.outbox, self._position(at), ahead=self._ahead, certain=self._certain
             )
         offsets = []
         for at in sorted(self._moved | self._stepped):
             log = self._logs[at]
-            log.offset = self.process.member.positions[at]
+            log.offset = self._position(at)
             offsets.append(TopicPartition(*at, log.offset, metadata=encode(log.past)))
         self._moved.clear()
         self._stepped.clear()

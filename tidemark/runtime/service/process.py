@@ -220,6 +220,16 @@ class Process:
             self._telemetry.committed(now_s - begin_s)
         assert not self.outbox.is_open, "output without offsets"
 
+    def settle_within_take(self) -> None:
+        """Commit what the work has processed so far of the messages that it is taking.
+
+        Raises:
+            StopAskedError: after a stop signal; the rest of the messages is left.
+        """
+        self.settle()
+        self.health.turned()
+        self.stop.check()
+
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Return the start offsets of work that keeps its own positions, else those committed."""
         return self._work.starting(starts) if isinstance(self._work, KeepsPositions) else starts

@@ -108,7 +108,10 @@ class _OwnedLog:
         if self._moved and self._transaction.is_due:
             self._commit(new[0][0])
         segments = [(offset, segment_at(self.at, offset, value)) for offset, value in new]
-        self._log.take(segments, self._transaction.output)
+        for position in self._log.take(segments, self._transaction.output):
+            self._moved = True
+            if self._transaction.is_due or self._transaction.output.is_full:
+                self._commit(position)
         self._segments += len(new)
         self._moved = True
 

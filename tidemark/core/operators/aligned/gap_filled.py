@@ -8,7 +8,7 @@ ends of its first and last published window.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.early import EarlyAggregate
-from tidemark.core.operators.operator import Changes, WindowBody
-from tidemark.core.operators.ports import Port
+from tidemark.core.operators.early_state import EarlyState
+from tidemark.core.operators.operator import Changes, TimePortion, WindowBody
+from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import PIECE_LINES, frames_of, total_bytes
 from tidemark.core.state.keyed_lines import Numbers
@@ -27,6 +28,12 @@ from tidemark.core.windows.pane import EARLY, END, ON_TIME, REVISION, TIMING, pa
 
 MOST = 1_000
 """A gap of this number of windows or more is not filled."""
+
+_WINDOWS = 128
+"""Windows that a portion publishes at most ..."""
+
+_PANES = 100_000
+"""... and about how many empty panes."""
 
 EXTENTS = "extents"
 """Name of the frame of extents in the state's changes; changelogs store it.
@@ -139,21 +146,85 @@ class GapFilled(WindowBody):
 
     def publish(self, state: GapState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return the panes that are due, with the empty windows between those of each key."""
-        panes = self.inner.publish(state.windows, before_ms, clock_ms)
+        key = list(self._windows.key)
+        parts = list(self._filled(state, before_ms, clock_ms, clock_ms))
+        filled = pl.concat(parts, how="vertical_relaxed")
+        return filled if len(parts) == 1 else filled.sort(END, *key, REVISION, TIMING)
+
+    def advance_in_portions(
+        self, state: GapState, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield the panes of some windows at a time, and the empty ones of some keys at a time."""
+        for stop_ms in self._stops(state, before_ms, clock_ms):
+            held: pl.DataFrame | None = None
+            for panes in self._filled(state, before_ms, stop_ms, clock_ms):
+                if held is not None:
+                    yield TimePortion({PANES: held}, before_ms, can_pause=self._can_repeat)
+                held = panes
+            assert held is not None, "a stop without panes"
+            yield TimePortion({PANES: held}, stop_ms)
+            before_ms = stop_ms
+
+    def _stops(self, state: GapState, before_ms: int, clock_ms: int) -> Iterator[int]:
+        windows = self._windows
+        inner = state.windows.windows if isinstance(state.windows, EarlyState) else state.windows
+        wait_ms = windows.wait_ms
+        for stop_ms in windows.stops(inner, before_ms, clock_ms):
+            ends = inner.due(before_ms - wait_ms, stop_ms - wait_ms)
+            yield from (end_ms + wait_ms for end_ms in ends[_WINDOWS - 1 : -1 : _WINDOWS])
+            yield stop_ms
+            before_ms = stop_ms
+
+    @property
+    def _can_repeat(self) -> bool:
+        """Whether the windows of a stop can be published again, after their empty panes."""
+        windows = self._windows
+        plain = windows is self.inner
+        return plain and windows.allowed_lateness_ms == windows.wait_ms
+
+    def _filled(
+        self, state: GapState, before_ms: int, stop_ms: int, clock_ms: int
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the panes that are due: empty ones, key by key, and the windows' own at last.
+
+        Keys whose empty panes are published are known by their extents, and not filled again.
+        """
+        panes = self.inner.publish(state.windows, before_ms, stop_ms)
+        panes = self._windows.with_final(panes, stop_ms, clock_ms)
         key = list(self._windows.key)
         closed = panes.filter(pl.col(TIMING) != EARLY).select(*key, END).unique()
         if closed.is_empty():
-            return panes
+            yield panes
+            return
         known = state.of(closed.select(key).unique())
         gaps = self._gaps(closed, known)
         ends = [known.select(*key, pl.col(name).alias(END)) for name in (_FIRST, _LAST)]
         first, last = pl.col(END).min().alias(_FIRST), pl.col(END).max().alias(_LAST)
-        state.put(pl.concat([closed, *ends]).group_by(key).agg(first, last))
-        empty = self._empty(gaps, clock_ms)
+        extents = pl.concat([closed, *ends]).group_by(key).agg(first, last)
+        portions = self._portions(gaps)
+        for some in portions[:-1]:
+            state.put(extents.join(some, on=key, how="semi", nulls_equal=True))
+            yield self._empty(some, clock_ms).sort(END, *key)
+        state.put(extents)
+        empty = self._empty(portions[-1], clock_ms)
         if empty.is_empty():
-            return panes
+            yield panes
+            return
         filled = pl.concat([panes, empty], how="vertical_relaxed")
-        return filled.sort(END, *key, REVISION, TIMING)
+        yield filled.sort(END, *key, REVISION, TIMING)
+
+    def _portions(self, gaps: pl.DataFrame) -> list[pl.DataFrame]:
+        """Split gaps, sorted by key, into portions of about _PANES empty panes, between keys."""
+        windows = self._windows.windows
+        span_ms = (gaps[END] - gaps[_BELOW]).to_numpy()
+        per_slice = windows.ends_of(np.zeros(1, np.int64)).shape[1]
+        most = np.minimum(span_ms // (windows.longest_ms // per_slice) + 1, MOST)
+        key = gaps.select(self._windows.key)
+        begins = np.flatnonzero(key.select(pl.struct(pl.all()).rle_id()).to_series().diff() != 0)
+        begins = np.append(0, begins)
+        portion = np.append(0, np.add.accumulate(most))[begins] // _PANES
+        cuts = begins[1:][np.diff(portion) > 0].tolist()
+        return [gaps[low:high] for low, high in pairwise([0, *cuts, gaps.height])]
 
     def _gaps(self, closed: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
         """Return key, END and the end before it, for the gaps that may hold new empty windows."""

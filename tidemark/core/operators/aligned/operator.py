@@ -27,7 +27,8 @@ from tidemark.core.operators.aligned.slice_buffer import SLICE
 from tidemark.core.operators.aligned.state import CLOSED, PASSED, WindowState
 from tidemark.core.operators.due_by_end import DueByEnd
 from tidemark.core.operators.firing import BEHIND, COUNTS, ROW, THERE
-from tidemark.core.operators.operator import missed
+from tidemark.core.operators.operator import TimePortion, missed
+from tidemark.core.operators.ports import PANES
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.keyed_lines import Mask, Numbers
@@ -122,6 +123,22 @@ class WindowAggregate(DueByEnd):
     def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
+
+    def stops(self, state: WindowState, before_ms: int, clock_ms: int) -> list[int]:
+        """Return the times at which the clock may stop on its way, so that few panes are due."""
+        wait_ms = self.wait_ms
+        ends = state.due(before_ms - wait_ms, clock_ms - wait_ms)
+        portions = state.portions(ends)
+        return [*(portion[-1] + wait_ms for portion in portions[:-1]), clock_ms]
+
+    def advance_in_portions(
+        self, state: WindowState, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield the panes of some windows at a time."""
+        for stop_ms in self.stops(state, before_ms, clock_ms):
+            panes = self.publish(state, before_ms, stop_ms)
+            yield TimePortion({PANES: self.with_final(panes, stop_ms, clock_ms)}, stop_ms)
+            before_ms = stop_ms
 
     def publish_each(
         self, state: WindowState, before_ms: int, clock_ms: Sequence[int]

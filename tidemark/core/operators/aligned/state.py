@@ -44,7 +44,7 @@ _MANY = 32
 _FEW = 8
 """A segment with rows in more time slices than this goes to the buffer first."""
 
-_PORTION_BYTES = 32 * 2**20
+_PORTION_BYTES = 4 * 2**20
 """Approximate size of the blocks read at once; a single window may have more."""
 
 

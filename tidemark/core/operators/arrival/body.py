@@ -15,8 +15,8 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.arrival.state import RECORDED, ArrivalState
-from tidemark.core.operators.operator import WindowBody, missed
-from tidemark.core.operators.ports import Port, late_port, pane_port
+from tidemark.core.operators.operator import Frames, WindowBody, missed
+from tidemark.core.operators.ports import PANES, Port, late_port, pane_port
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Numbers, keys_of
@@ -121,6 +121,23 @@ class ArrivalBody(WindowBody):
             return pl.concat(panes, how="vertical_relaxed")
         schema = pane_schema(self.key, self.columns, self.aggregation.types, numbered=True)
         return pl.DataFrame(schema=schema)
+
+    @property
+    def can_portion(self) -> bool:
+        """Whether the rows of a segment can be taken in portions: not by processing time."""
+        return not isinstance(self.every, EveryProcessingTime)
+
+    def flush(self, state: ArrivalState, clock_ms: int) -> Frames:
+        """Return the panes that rows fired."""
+        return {PANES: self.publish(state, clock_ms, clock_ms)}
+
+    @property
+    def has_bounded_panes(self) -> bool:
+        """Whether every pane has a small size: no list or text is in it."""
+        return not any(
+            dtype.is_nested() or dtype in (pl.String, pl.Binary)
+            for dtype in self.aggregation.types.values()
+        )
 
     def closed(self, complete: Numbers) -> Numbers:
         """Return the number of closed windows for each number of complete runs."""

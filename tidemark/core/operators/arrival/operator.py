@@ -103,8 +103,8 @@ class ArrivalAggregate(ArrivalBody):
 
     @property
     def can_batch(self) -> bool:
-        """Whether segments can be batched: not with a trigger by processing time."""
-        return not isinstance(self.every, EveryProcessingTime)
+        """Whether segments can be batched: not by processing time, nor if panes may be large."""
+        return self.can_portion and self.has_bounded_panes
 
     def publish_each(
         self, state: ArrivalState, before_ms: int, clock_ms: Sequence[int]

@@ -1,0 +1,53 @@
+"""Portions: the work on one segment in steps whose results have a bounded size.
+
+A few rows may have any number of results: a list that is published at each row, overlapping
+windows, empty windows.  So a task may take the rows of a segment in portions, and move time in
+portions.  Portions change no result (docs/semantics.md, "Portions of a segment").
+"""
+
+from dataclasses import dataclass
+
+from tidemark.core.operators.operator import Frames
+
+TARGET_BYTES = 4 * 2**20
+"""The approximate size of the results of a portion."""
+
+_FIRST_ROWS = 64
+_GROWTH = 2
+_MOST_ROWS = 2**15
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How much of a segment a task has processed.
+
+    ``rows``: the number of its rows that are in the state.  ``published_ms``: the time up to which
+    results are published, if that is later than the clock before the segment.
+    """
+
+    rows: int = 0
+    published_ms: int | None = None
+
+
+BEGIN = Place()
+
+
+class RowLimit:
+    """The number of rows to take at once, from the size of the results of earlier ones."""
+
+    def __init__(self, most_rows: int = _MOST_ROWS, target_bytes: int = TARGET_BYTES) -> None:
+        """Start with few rows; ``target_bytes``: approximate size of their results."""
+        self._most_rows = most_rows
+        self._target_bytes = target_bytes
+        self.rows = min(_FIRST_ROWS, most_rows)
+
+    def took(self, rows: int, results_bytes: int) -> None:
+        """Note the size of the results of some rows; a full portion may grow."""
+        fits = rows * self._target_bytes // max(1, results_bytes)
+        most = _GROWTH * self.rows if rows >= self.rows else self.rows
+        self.rows = max(1, min(fits, most, self._most_rows))
+
+
+def bytes_of(frames: Frames) -> int:
+    """Return the approximate size of frames."""
+    return sum(int(frame.estimated_size()) for frame in frames.values())
