@@ -45,8 +45,8 @@ OF_PEOPLE: dict[str, Make] = {
     "final": _window(_TENS, {"n": count(), "all": td.collect("v")}, "5s", trigger=on_final()),
     "hopping": _window(td.hopping("10s", "4s"), _many(), "5s"),
     "sliding": _window(td.sliding("3s"), _counts(), "2s"),
-    "strict": _window(_VISITS, _many(), "3s", lateness="strict"),
-    "sessions": _window(_VISITS, _counts(), "3s"),
+    "sessions": _window(_VISITS, _many(), "3s"),
+    "merging": _window(_VISITS, _counts(), "3s", lateness="after_merging"),
     "updated": _window(_VISITS, _counts(), "3s", trigger=on_update()),
     "counted": _window(td.count_window(10, 4), _many()),
     "rolling": lambda people: people.aggregate(n=count(), v=td.sum("v"), best=td.max("x")),
@@ -58,9 +58,9 @@ OF_TEAMS: dict[str, Make] = {
     "filled": _window(_TENS, _counts(), "5s", empty=True),
     "team-sessions": _window(td.session("1s"), _many(), "3s", trigger=on_update()),
 }
-SESSIONS = ("strict", "sessions", "updated")
+SESSIONS = ("sessions", "merging", "updated")
 OPERATORS = {**OF_PEOPLE, **OF_TEAMS}
-FROM_RAW = {"tumbling", "early", "final", "hopping", "sliding", "strict", "avro", "filled"}
+FROM_RAW = {"tumbling", "early", "final", "hopping", "sliding", "sessions", "avro", "filled"}
 
 
 def build(

@@ -38,7 +38,7 @@ def test_an_expression_is_the_gap_of_each_row_and_is_kept_as_a_column():
     (operator,) = plan.operators
     assert operator.operator.inputs[0].columns["session_gap_ms"] == pl.Int64
     assert operator.operator.body.windows == Session(86_400_000, "session_gap_ms")
-    assert operator.description == "n=count() in session(session_gap_ms, max 1d)"
+    assert operator.description == "n=count() in session(session_gap_ms, max 1d), strict"
 
 
 def test_a_row_without_a_gap_that_fits_is_a_dead_letter_and_moves_time():

@@ -67,7 +67,7 @@ class Sessions:
         met = [b for b in own if b.start < end and start < b.end and b.end + lateness > row.w_ms]
         merged_end = max([end, *(b.end for b in met)])
         if is_late(row, merged_end, lateness, strict=self.spec.strict):
-            run.late.append(late_row(row, end, lateness))
+            run.late.append(late_row(row, end, lateness, strict=self.spec.strict))
             return
         past = row.at_ms + 1 if self.spec.strict else min([end, *(b.end for b in met)])
         merged = Burst(min([start, *(b.start for b in met)]), merged_end, [], past <= row.w_ms)

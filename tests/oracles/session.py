@@ -35,9 +35,10 @@ def is_late(row: Judged, merged_end: int, allowed_lateness_ms: int, *, strict: b
     return merged_end + allowed_lateness_ms <= row.w_ms
 
 
-def late_row(row: Judged, end: int, allowed_lateness_ms: int) -> LateRow:
+def late_row(row: Judged, end: int, allowed_lateness_ms: int, *, strict: bool) -> LateRow:
     """Return a late row with its own window."""
-    return LateRow(row, row.at_ms, end, max(0, row.w_ms - end - allowed_lateness_ms))
+    judged_ms = row.at_ms if strict else end
+    return LateRow(row, row.at_ms, end, row.w_ms - judged_ms - allowed_lateness_ms)
 
 
 @dataclass(eq=False)
@@ -70,7 +71,7 @@ class Sessions:
         met = [b for b in touching if b.end + lateness > row.w_ms]
         merged_end = max([end, *(b.end for b in met)])
         if is_late(row, merged_end, lateness, strict=self.spec.strict):
-            run.late.append(late_row(row, end, lateness))
+            run.late.append(late_row(row, end, lateness, strict=self.spec.strict))
             return
         merged = Burst(start, end, [row], self._joins_late(row, end, met))
         for burst in met:

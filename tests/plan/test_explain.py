@@ -21,7 +21,7 @@ def test_the_text_shows_the_logical_graph_and_the_physical_plan():
             3  key_by(player)  <- 2
             4  pops=count(), score=sum("score") in tumbling(1m), allowed lateness 10m  <- 3
             5  to pops-per-minute (json)  <- 4
-            6  moves=count(), best=max("score") in session(30s)  <- 3
+            6  moves=count(), best=max("score") in session(30s), strict  <- 3
             7  to play-sessions (json)  <- 6
 
         physical plan

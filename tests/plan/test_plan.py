@@ -152,11 +152,14 @@ def test_windows_are_described_as_they_were_written():
     pipeline = Pipeline("p")
     keyed = raw(pipeline).key_by("id")
     keyed.window(hopping("1h", "5m", offset="1m"), trigger=on_final()).aggregate(n=count()).to("a")
-    visits = keyed.window(session("1500ms"), lateness="strict", allowed_lateness="1s")
-    visits.aggregate(n=count()).to("b", format="avro")
+    keyed.window(session("1500ms"), allowed_lateness="1s").aggregate(n=count()).to(
+        "b", format="avro"
+    )
+    keyed.window(session("1500ms"), lateness="after_merging").aggregate(n=count()).to("c")
     assert [operator.description for operator in pipeline.plan().operators] == [
         "n=count() in hopping(1h, 5m, offset 1m), on final",
         "n=count() in session(1500ms), allowed lateness 1s, strict",
+        "n=count() in session(1500ms)",
     ]
 
 

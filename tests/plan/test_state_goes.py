@@ -45,7 +45,7 @@ LATE = {"allowed_lateness": "30m"}
         (sliding("20m"), LATE),
         (sliding("5m"), {"trigger": on_close(early=every(rows=5))}),
         (session("20m"), LATE),
-        (session("20m"), {"lateness": "strict", **LATE}),
+        (session("20m"), {"lateness": "after_merging", **LATE}),
         (session("20m"), {"trigger": every(rows=3), "accumulation": "discarding"}),
         (processing_time(tumbling("1h")), {}),
         (processing_time(session("20m")), {}),

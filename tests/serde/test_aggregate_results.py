@@ -44,7 +44,7 @@ AGGREGATION = Aggregation(
 )
 BODIES = [
     WindowAggregate(Hopping(12, 4, 0), AGGREGATION, ("key",), COLUMNS, 10),
-    SessionAggregate(Session(6), AGGREGATION, ("key",), COLUMNS, 10, lateness="strict"),
+    SessionAggregate(Session(6), AGGREGATION, ("key",), COLUMNS, 10),
 ]
 
 

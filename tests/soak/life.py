@@ -22,9 +22,9 @@ def build(name: str) -> Pipeline:
     moves.window(tumbling(f"{SIZE_MS}ms"), allowed_lateness=f"{LATENESS_MS}ms").aggregate(
         moves=count(), score=sum("score")
     ).to("scores")
-    moves.window(session("5s"), allowed_lateness=f"{LATENESS_MS}ms", lateness="strict").aggregate(
-        moves=count()
-    ).to("visits")
+    moves.window(session("5s"), allowed_lateness=f"{LATENESS_MS}ms").aggregate(moves=count()).to(
+        "visits"
+    )
     return pipeline
 
 

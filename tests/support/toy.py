@@ -174,7 +174,7 @@ class Balances(Body):
             late = start_ms + self.size_ms <= frame[WATERMARK].to_numpy()
             over = frame.filter(pl.Series(late))
             ends = start_ms[late] + self.size_ms
-            frames[f"{LATE}-{side}"] = missed(over, start_ms[late], ends, 0)
+            frames[f"{LATE}-{side}"] = missed(over, start_ms[late], ends, ends)
             dead = ~late & value.is_null().to_numpy()
             reason = pl.lit(f"{VALUES[side]} is null").alias(REASON)
             refused.append(_common(frame).with_columns(reason).filter(pl.Series(dead)))

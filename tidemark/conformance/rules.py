@@ -9,7 +9,7 @@ RULES: dict[str, str] = {
     "D3": "a session closes when the clock reaches last event + gap",
     "D4": "sessions of on-time rows do not depend on the order of rows or on cuts",
     "D5": "each source has a watermark, shared by all keys; the clock is their minimum",
-    "D6": "a session's row is late by its session after merging, or strictly by its own time",
+    "D6": "a session's row is late by its own time, or by its session after merging",
     "D7": "a row is late for a window when its end + allowed lateness is at or before W",
     "D8": "on_close publishes at the end, and once per later segment with rows behind; on_final"
     " once",

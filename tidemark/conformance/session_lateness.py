@@ -1,6 +1,7 @@
 """Find session cases whose result depends on how a system decides lateness (D6).
 
-In Tidemark a row counts if its session after merging, with visible sessions only, is not late.
+Session cases run with ``lateness="after_merging"``: a row counts if its session after merging, with
+visible sessions only, is not late.
 Kafka Streams also merges with sessions past their time as long as its store has them.  Spark and
 Beam decide by the row's own gap, whatever session it would join.  A model of the sessions, row by
 row, finds the cases that differ.

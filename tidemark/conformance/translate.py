@@ -87,6 +87,8 @@ def _options(case: Case) -> dict[str, Any]:
     lateness = case.spec.get("allowed_lateness_ms", 0)
     if lateness:
         options["allowed_lateness"] = _ms(UNBOUNDED_MS if lateness == "unbounded" else lateness)
+    if case.window["type"] == "session" and case.window.get("time") != "processing":
+        options["lateness"] = "after_merging"  # the rule that is closest to those of peers
     if case.spec.get("accumulation") == "discarding":
         options["accumulation"] = "discarding"
     return options

@@ -59,8 +59,9 @@ class KeyedStream:
 
         ``allowed_lateness``: how long after its end a window accepts rows.  ``trigger``: when panes
         are published; default ``on_close()``.  ``lateness``, for sessions: a row is late by its
-        session ``"after_merging"``, or by its own time with ``"strict"``.  ``accumulation``: a pane
-        holds all rows of its window, or with ``"discarding"`` the rows since the pane before.
+        own time with ``"strict"``, the default, or by its session ``"after_merging"``.
+        ``accumulation``: a pane holds all rows of its window, or with ``"discarding"`` the rows
+        since the pane before.
         ``empty``: also publish windows without rows, between the first and last of each key.
 
         Raises:
@@ -97,7 +98,7 @@ class KeyedStream:
                 window,
                 lateness_ms,
                 trigger or OnClose(),
-                lateness or "after_merging",
+                lateness or "strict",
                 accumulation,
                 by_processing_time,
                 empty,
@@ -132,7 +133,7 @@ class KeyedStream:
         require_publishing_trigger(windows, used)
         if accumulation == "discarding":
             windows, used, accumulation = discarding(windows, used)
-        windowed = WindowDefinition(node, self.key, windows, 0, used, "after_merging", accumulation)
+        windowed = WindowDefinition(node, self.key, windows, 0, used, accumulation=accumulation)
         return WindowedStream(self.dataflow, windowed)
 
 

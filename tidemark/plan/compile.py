@@ -284,7 +284,9 @@ def _windows_text(windowed: WindowDefinition) -> str:
         text += ", discarding"
     if windowed.empty:
         text += ", empty ones too"
-    return f"{text}, strict" if windowed.lateness == "strict" else text
+    may_be_late = isinstance(windowed.window, Session) and not windowed.by_processing_time
+    # Changelogs name the rule: one without "strict" holds sessions of "after_merging".
+    return f"{text}, strict" if may_be_late and windowed.lateness == "strict" else text
 
 
 def _require_distinct(dataflow: Dataflow, logs: Sequence[str]) -> None:

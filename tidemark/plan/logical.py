@@ -17,7 +17,7 @@ from tidemark.errors import PipelineError
 from tidemark.plan.names import generations_topic, stats_topic
 
 Format = Literal["json", "avro"]
-SessionLateness = Literal["after_merging", "strict"]
+SessionLateness = Literal["strict", "after_merging"]
 Accumulation = Literal["accumulating", "discarding"]
 Window = Hopping | Calendar | Sliding | Session
 
@@ -82,7 +82,7 @@ class WindowDefinition:
     window: Window | ArrivalWindow
     allowed_lateness_ms: int
     trigger: Trigger
-    lateness: SessionLateness
+    lateness: SessionLateness = "strict"
     accumulation: Accumulation = "accumulating"
     by_processing_time: bool = False
     empty: bool = False

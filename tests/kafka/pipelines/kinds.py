@@ -90,8 +90,9 @@ def _by_time(people: KeyedStream) -> None:
 
 def _sessions(people: KeyedStream) -> None:
     people.window(td.session("2s"), allowed_lateness="3s").aggregate(**VISITS).to("sessions")
-    people.window(td.session("2s"), lateness="strict", trigger=on_final()).aggregate(n=count()).to(
-        "sessions-strict"
+    people.window(td.session("2s"), trigger=on_final()).aggregate(n=count()).to("sessions-final")
+    people.window(td.session("2s"), lateness="after_merging").aggregate(n=count()).to(
+        "sessions-merging"
     )
     people.window(td.session("pause", max_gap="30s"), allowed_lateness="3s").aggregate(
         n=count(), last=td.last("v")

@@ -26,9 +26,7 @@ def build(name: str) -> Pipeline:
     pops.window(tumbling("10s"), allowed_lateness="5s").aggregate(
         pops=count(), score=total("score"), **more
     ).to("pops")
-    pops.window(session("5s"), allowed_lateness="5s", lateness="strict").aggregate(
-        moves=count()
-    ).to("sessions")
+    pops.window(session("5s"), allowed_lateness="5s").aggregate(moves=count()).to("sessions")
     return pipeline
 
 

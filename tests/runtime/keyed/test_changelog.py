@@ -199,6 +199,14 @@ def until_a_snapshot_begins(log: Changelog, state: State) -> list[Record]:
     return records + [r for n in range(29, 60) for r in commit(log, state.add(n))]
 
 
+def test_state_of_sessions_from_before_they_were_strict_says_how_it_goes_on():
+    parts = {**PARTS, "windows": "session(30s)"}
+    records = commit(Changelog(IN_TWO, "w", parts), State().add(1))
+    now = {**parts, "windows": "session(30s), strict"}
+    with pytest.raises(StateError, match=r'lateness="after_merging"\) goes on with this state'):
+        list(journal_of(records, parts=now).rest(Commit(1, "w")))
+
+
 def test_a_snapshot_that_is_not_whole_means_nothing(tiny_chunks):
     log, state = Changelog(IN_TWO, "w", PARTS), State()
     records = until_a_snapshot_begins(log, state)

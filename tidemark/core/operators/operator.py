@@ -260,18 +260,14 @@ class Operator:
 
 
 def missed(
-    rows: pl.DataFrame, start_ms: Numbers, end_ms: Numbers, allowed_lateness_ms: int
+    rows: pl.DataFrame, start_ms: Numbers, end_ms: Numbers, limit_ms: Numbers
 ) -> pl.DataFrame:
     """Return late rows with the window that each missed, and by how much.
 
-    Adds ``start`` and ``end`` of the window and ``late_by_ms`` = W - end - allowed lateness; all
-    Int64.  ``late_by_ms`` is 0 where it would be negative: a strict session refuses rows earlier.
+    ``limit_ms``: the time that W has passed, per row.  Adds ``start`` and ``end`` of the window and
+    ``late_by_ms`` = W - limit; all Int64.
     """
-    by_ms = rows[WATERMARK].to_numpy() - end_ms - allowed_lateness_ms
+    by_ms = rows[WATERMARK].to_numpy() - limit_ms
     return rows.hstack(
-        [
-            pl.Series(START, start_ms),
-            pl.Series(END, end_ms),
-            pl.Series(LATE_BY, np.maximum(by_ms, 0)),
-        ]
+        [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
     )

@@ -191,7 +191,8 @@ class ChangelogReplay:
         )
         raise StateError(
             f"{self.where}: the state of operator {self.operator!r} has another signature: "
-            f"{changed}. Undo the change, give the operator another name, or: {self._advice()}"
+            f"{changed}. {_kept(found, declared)}Undo the change, give the operator another name, "
+            f"or: {self._advice()}"
         )
 
     def _lacks(self, missing: int, commit: Commit) -> StateError:
@@ -202,3 +203,13 @@ class ChangelogReplay:
 
     def _advice(self) -> str:
         return f"'tidemark reset PIPELINE --operator {self.operator}' starts it afresh from its log"
+
+
+def _kept(found: Mapping[str, str], declared: Mapping[str, str]) -> str:
+    """Return how sessions of the former default lateness keep their state; else nothing."""
+    if declared.get("windows") != f"{found.get('windows')}, strict":
+        return ""
+    return (
+        'Sessions are strict by default; window(..., lateness="after_merging") goes on with this '
+        "state. "
+    )

@@ -5,7 +5,7 @@ import polars as pl
 from tests.support.session_stream import Stream
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.operators.sessions.operator import SessionAggregate
+from tidemark.core.operators.sessions.operator import AFTER_MERGING, SessionAggregate
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 from tidemark.core.windows.window import Session
 
@@ -133,7 +133,7 @@ def test_the_end_of_a_session_is_the_latest_end_of_a_row_not_that_of_its_latest_
 
 
 def test_whether_a_row_is_late_is_told_by_its_own_gap():
-    stream = Stream(windows=Session(30, "gap"))
+    stream = Stream(windows=Session(30, "gap"), lateness=AFTER_MERGING)
     stream.clock(20)
     assert stream.rows("a 10+10 @20, a 10+11 @20", 20) == ["late a 10"]
     assert stream.clock(21) == ["a [10,21) r1 on_time final"]

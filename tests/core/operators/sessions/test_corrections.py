@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.session_stream import Stream
+from tidemark.core.operators.sessions.operator import AFTER_MERGING
 from tidemark.core.windows.trigger import every, on_close, on_final
 from tidemark.errors import PipelineError
 
@@ -71,7 +72,7 @@ def test_a_withdrawal_names_the_pane_that_went_out_last():
 def test_a_withdrawal_may_lie_any_time_behind_the_clock():
     #  -5    0     9 10     18 19
     #   a    a-----a-)-------|-)    row 9 keeps the session open until row -5 comes at 18
-    stream = Stream(allowed_lateness_ms=5)
+    stream = Stream(allowed_lateness_ms=5, lateness=AFTER_MERGING)
     assert stream.rows("a 0", clock=10) == ["a [0,10) r1 on_time"]
     assert stream.rows("a 9 @10", clock=18) == []
     assert stream.rows("a -5 @18") == ["a [0,10) r1 retracted"]
@@ -79,7 +80,7 @@ def test_a_withdrawal_may_lie_any_time_behind_the_clock():
 
 
 def test_an_early_pane_may_be_withdrawn_any_time_behind_the_clock():
-    stream = Stream(trigger=on_close(early=every(rows=2)))
+    stream = Stream(trigger=on_close(early=every(rows=2)), lateness=AFTER_MERGING)
     assert stream.rows("a 0, a 0", clock=5) == ["a [0,10) r2 early"]
     assert stream.rows("a 9", clock=18) == []
     assert stream.rows("a -5 @18")[0] == "a [0,10) r2 retracted"
@@ -90,17 +91,20 @@ def test_an_early_pane_may_be_withdrawn_any_time_behind_the_clock():
     "settings",
     [
         {},
-        {"allowed_lateness_ms": 5, "trigger": on_final()},
-        {"allowed_lateness_ms": 5, "discarding": True},
+        {"allowed_lateness_ms": 5},
+        {"allowed_lateness_ms": 5, "trigger": every(rows=2)},
+        {"lateness": AFTER_MERGING},
+        {"lateness": AFTER_MERGING, "allowed_lateness_ms": 5, "trigger": on_final()},
+        {"lateness": AFTER_MERGING, "allowed_lateness_ms": 5, "discarding": True},
     ],
 )
-def test_panes_that_are_never_withdrawn_lie_no_further_back_than_the_allowed_lateness(settings):
+def test_other_panes_lie_no_further_behind_the_clock_than_the_allowed_lateness(settings):
     port = Stream(**settings).body.outputs[0]
     assert port.holds_ms == settings.get("allowed_lateness_ms", 0)
 
 
 def test_an_open_session_may_change_its_start_without_a_word():
-    stream = Stream(allowed_lateness_ms=50)
+    stream = Stream(allowed_lateness_ms=50, lateness=AFTER_MERGING)
     stream.rows("a 6", clock=8)
     assert stream.rows("a 0 @8", clock=16) == ["a [0,16) r2 on_time"]
 
@@ -117,8 +121,8 @@ def test_on_final_publishes_once_at_end_plus_lateness():
     #  0   4     10 14      19
     #  a---a-----)--)       : 14 + 5
     stream = Stream(allowed_lateness_ms=5, trigger=on_final())
-    assert stream.rows("a 0", clock=12) == []
-    assert stream.rows("a 4 @12", clock=18) == []
+    assert stream.rows("a 0", clock=9) == []
+    assert stream.rows("a 4 @9", clock=18) == []
     assert stream.clock(19) == ["a [0,14) r2 late final"]
     assert stream.rows("a 5 @20", clock=99) == ["late a 5"]
 
@@ -146,7 +150,7 @@ def test_withdrawals_come_first_then_panes_by_end_key_and_start():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lateness": "never"}, "lateness must be 'after_merging' or 'strict', got 'never'"),
+        ({"lateness": "never"}, "lateness must be 'strict' or 'after_merging', got 'never'"),
         ({"allowed_lateness_ms": -1}, "allowed_lateness must not be negative, got -1 ms"),
     ],
 )

@@ -3,6 +3,8 @@
 HYPOTHESIS_PROFILE=thorough runs more examples of each.
 """
 
+from itertools import pairwise
+
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -58,6 +60,22 @@ def test_a_sink_sees_just_the_sessions_there_are(log, spec):
     assert {at: (pane.end, pane.revision) for at, pane in view(got).items()} == there
     accepted = sum(pane.revision for pane in view(got).values())
     assert accepted + len(got.late) == got.rows
+
+
+@given(st.data(), event_logs(), specs(strict=(True,)), incidents())
+def test_final_sessions_of_a_key_never_overlap_where_lateness_is_strict(data, log, spec, happen):
+    made = run(spec, log.topics, data.draw(cut_segments(log.segments)), happen)
+    stands: dict[str | None, list[tuple[int, int]]] = {}
+    for pane in made.panes:
+        others = [bounds for bounds in stands.get(pane.key, []) if bounds[0] != pane.start]
+        if pane.retracted:
+            stands[pane.key] = others
+            continue
+        assert not any(start < pane.end and pane.start < end for start, end in others if pane.final)
+        stands[pane.key] = [*others, (pane.start, pane.end)]
+    for bounds in stands.values():
+        ordered = sorted(bounds)
+        assert all(a[1] <= b[0] for a, b in pairwise(ordered))
 
 
 @given(st.data(), raws(), specs(strict=(True,)))

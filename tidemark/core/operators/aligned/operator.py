@@ -118,7 +118,7 @@ class WindowAggregate(DueByEnd):
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         end_ms = self.windows.last_end(rows[EVENT_TIME].to_numpy())
         start_ms = self.windows.start_of(end_ms)
-        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
+        return missed(rows, start_ms, end_ms, end_ms + self.allowed_lateness_ms)
 
     def publish(self, state: WindowState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""

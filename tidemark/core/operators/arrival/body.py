@@ -94,7 +94,7 @@ class ArrivalBody(WindowBody):
         if not rows.is_empty():
             self._add(rows, state)
         none = np.empty(0, np.int64)
-        return missed(rows.clear(), none, none, 0)
+        return missed(rows.clear(), none, none, none)
 
     def _add(self, rows: pl.DataFrame, state: ArrivalState) -> None:
         keys, hashes, key_of_row = keys_of(rows, self.key)

@@ -15,9 +15,9 @@ A stored session is a fragment [start, end).
    others, W is before every end.)  No row is late, and the component is one session.
 3. The rows of all other components are folded one by one in log order, by ``_Timeline``.
 
-With ``lateness="strict"`` late rows are removed first.  Every session that an accepted row overlaps
-is visible to it (end > t >= W - allowed lateness).  So the order never matters, and all components
-are treated as plain.
+That is ``lateness="after_merging"``.  With "strict", the default, late rows are removed first.
+Every session that an accepted row overlaps is visible to it (end > t >= W - allowed lateness).  So
+the order never matters, and all components are treated as plain.
 """
 
 from bisect import bisect_left, insort

@@ -48,11 +48,11 @@ from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 
-AFTER_MERGING = "after_merging"
-"""A row is late when the end of its session after merging + allowed lateness <= W."""
-
 STRICT = "strict"
 """A row is late when its event time + allowed lateness < W; sessions do not matter."""
+
+AFTER_MERGING = "after_merging"
+"""A row is late when the end of its session after merging + allowed lateness <= W."""
 
 _SESSION = "@session"
 
@@ -98,14 +98,14 @@ class SessionAggregate(DueByEnd):
     columns: Mapping[str, pl.DataType]
     allowed_lateness_ms: int = 0
     trigger: Trigger = field(default_factory=OnClose)
-    lateness: str = AFTER_MERGING
+    lateness: str = STRICT
     discarding: bool = False
 
     def __post_init__(self) -> None:
         """Raise PipelineError if lateness or allowed lateness is not valid."""
-        if self.lateness not in (AFTER_MERGING, STRICT):
+        if self.lateness not in (STRICT, AFTER_MERGING):
             raise PipelineError(
-                f"lateness must be {AFTER_MERGING!r} or {STRICT!r}, got {self.lateness!r}"
+                f"lateness must be {STRICT!r} or {AFTER_MERGING!r}, got {self.lateness!r}"
             )
         if self.allowed_lateness_ms < 0:
             raise PipelineError(
@@ -114,14 +114,16 @@ class SessionAggregate(DueByEnd):
 
     @property
     def holds_ms(self) -> int | None:
-        """See ``Port.holds_ms``: None where panes may be withdrawn.
+        """See ``Port.holds_ms``: None where panes of any age may be withdrawn.
 
-        The end of a withdrawal may lie far behind the clock: the session may have grown since.
+        A withdrawn pane ends after the row that withdraws it.  A strict row lies within the allowed
+        lateness.  Another row may lie any time behind the clock, if the session has grown since.
         """
         only_final = isinstance(self.trigger, OnFinal) or (
             self.trigger == OnClose() and self.allowed_lateness_ms == 0
         )
-        return self.allowed_lateness_ms if self.discarding or only_final else None
+        bounded = self.lateness == STRICT or self.discarding or only_final
+        return self.allowed_lateness_ms if bounded else None
 
     def open(self, store: BlockStore = IN_MEMORY) -> SessionState:
         """Return empty state."""
@@ -149,7 +151,8 @@ class SessionAggregate(DueByEnd):
     def late_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return late rows with the window that they missed: that of the row alone."""
         start_ms, end_ms = rows[EVENT_TIME].to_numpy(), self.windows.ends(rows)
-        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
+        judged_ms = start_ms if self.lateness == STRICT else end_ms
+        return missed(rows, start_ms, end_ms, judged_ms + self.allowed_lateness_ms)
 
     def match(
         self, rows: pl.DataFrame, state: SessionState, *, versions: bool = False

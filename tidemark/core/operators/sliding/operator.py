@@ -106,7 +106,7 @@ class SlidingAggregate(DueByEnd):
     def _late(self, rows: pl.DataFrame) -> pl.DataFrame:
         start_ms = rows[EVENT_TIME].to_numpy()
         end_ms = start_ms + self.windows.longest_ms
-        return missed(rows, start_ms, end_ms, self.allowed_lateness_ms)
+        return missed(rows, start_ms, end_ms, end_ms + self.allowed_lateness_ms)
 
     def publish(self, state: SlidingState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return corrections of published windows, then the windows that the clock reached."""
