@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -96,10 +97,68 @@ def test_counters_are_compared(close):
     assert "dropped: expected 2, got 1" in failed(replace(close, more={"counters": {"dropped": 2}}))
 
 
-def test_unknown_words_fail_and_are_named(close):
+def test_an_unknown_word_is_an_error_of_the_run(close):
     for name, word in (("aggregate", "guess"), ("emit", "sometimes"), ("window", {"type": "odd"})):
         unknown = word if isinstance(word, str) else word["type"]
-        assert unknown in failed(replace(close, spec={**close.spec, name: word}))
+        with pytest.raises(ConformanceError, match=f"{unknown}' is unknown"):
+            judge(replace(close, spec={**close.spec, name: word}))
+
+
+WINDOW = {"type": "tumbling", "size_ms": 10}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"spec": {"timeout_ms": 5}}, "spec: 'timeout_ms' is unknown"),
+        ({"spec": {"window": {**WINDOW, "step": 5}}}, "spec.window: 'step' is unknown"),
+        ({"spec": {"window": {"type": "tumbling"}}}, "spec.window.size_ms is missing"),
+        ({"spec": {"window": {"type": "count", "size": 3, "step": 1}}}, "'step' is unknown"),
+        ({"spec": {"watermark": {"type": "explicit", "delay_ms": 1}}}, "'delay_ms' is unknown"),
+        ({"spec": {"watermark": {"type": "moon"}}}, "spec.watermark.type 'moon' is unknown"),
+        ({"spec": {"accumulation": "retracting"}}, "spec.accumulation 'retracting' is unknown"),
+        ({"counters": {"late_rows": 1}}, "counters: 'late_rows' is unknown"),
+        ({"value_counts": {"1": 2}}, "the case: 'value_counts' is unknown"),
+        ({"input": [{"key": "k", "ts": 1, "value": 1, "weight": 2}]}, "input 0: 'weight' is"),
+        ({"input": [{"bundle": [{"key": "k", "ts": 1, "v": 1}]}]}, "input 0: bundle: 'v' is"),
+    ],
+)
+def test_an_unknown_parameter_is_an_error_of_the_run(tmp_path, change, complaint):  # D11
+    plain: dict[str, Any] = CLOSE["spec"]  # type: ignore[assignment]  # a literal of many kinds
+    spec = {**plain, **change.get("spec", {})}
+    file = written(tmp_path, {**CLOSE, **change, "spec": spec})
+    with pytest.raises(ConformanceError, match=complaint) as caught:
+        read_cases([file])
+    assert "case 0 (close): " in str(caught.value)
+    shown = conformance(file)
+    assert (shown.returncode, shown.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("emit", ["on_close", "state"])
+def test_counters_are_compared_whatever_is_asked(close, emit):
+    counted = replace(close, spec={**close.spec, "emit": emit}, more={"counters": {"late": 2}})
+    assert "late: expected 2, got 1" in failed(counted)
+
+
+def test_no_rule_looks_at_the_expected_results(case):
+    """The rule by which a case is not offered follows from its parameters alone."""
+    if judge(case).outcome is Outcome.NOT_OFFERED:
+        other = ({"key": "?", "start": 0, "end": 0, "value": "altered", "kind": "on_time"},)
+        for expected in ((), other):
+            altered = judge(replace(case, expected=expected))
+            assert (altered.outcome, altered.instead) == (Outcome.NOT_OFFERED, judge(case).instead)
+
+
+def test_no_exclusion_is_wider_than_its_rule(case, monkeypatch):  # D11
+    """A case that is not offered differs when it is run, or cannot be run at all."""
+    if judge(case).instead.startswith("not offered yet") or not judge(case).instead:
+        return
+    monkeypatch.setattr("tidemark.conformance.judge.require_offered", lambda _case: None)
+    try:
+        verdict = judge(case)
+    except ConformanceError:
+        return
+    assert verdict.outcome is not Outcome.PASSED
 
 
 def test_an_option_that_is_not_offered_is_listed_but_fails_a_neutral_case(close):
@@ -114,10 +173,15 @@ def test_an_option_that_is_not_offered_is_listed_but_fails_a_neutral_case(close)
 
 
 def test_changed_expectations_of_the_shared_cases_fail(case):
-    """Whatever passes must fail once its first expectation says something else."""
+    """Whatever passes must fail once its first expectation says something else.
+
+    It is the last one where the case asserts only the final results.
+    """
     if judge(case).outcome is not Outcome.PASSED or not case.expected:
         return
-    first, *others = case.expected
+    last = len(case.expected) - 1 if case.spec.get("assert_final_only") else 0
+    first = case.expected[last]
+    others = [*case.expected[:last], *case.expected[last + 1 :]]
     name = next(n for n in ("value", "start", "watermark", "status", "after", "ts") if n in first)
     altered = replace(case, expected=({**first, name: "altered"}, *others))
     assert judge(altered).outcome is Outcome.FAILED

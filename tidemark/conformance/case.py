@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidemark.conformance.parameters import faults_of
 from tidemark.errors import TidemarkError
 
 Fields = Mapping[str, Any]
@@ -119,6 +120,10 @@ def _case(fields: object, where: str) -> Case:
     if fields["compare"] not in COMPARISONS:
         raise ConformanceError(f"{where}: compare {fields['compare']!r} is not in {COMPARISONS}")
     known = {*_NEEDED, "note"}
+    more = {name: value for name, value in fields.items() if name not in known}
+    faults = list(faults_of(fields["spec"], fields["input"], more))
+    if faults:
+        raise ConformanceError(f"{where}: {'; '.join(faults)}")
     return Case(
         id=fields["id"],
         dialect=fields["dialect"],
@@ -127,7 +132,7 @@ def _case(fields: object, where: str) -> Case:
         expected=tuple(fields["expected"]),
         compare=fields["compare"],
         note=str(fields.get("note", "")),
-        more={name: value for name, value in fields.items() if name not in known},
+        more=more,
     )
 
 

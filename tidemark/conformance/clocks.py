@@ -1,4 +1,4 @@
-"""Cases about time alone: the watermark of one source, and the clock over several sources.
+"""Cases about time alone: the watermark and idleness of a source, the clock over several sources.
 
 They publish nothing.  Their results are read from the watermark functions and the clock table.
 """
@@ -9,9 +9,15 @@ import numpy as np
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import FAR_MS, stated_ms
+from tidemark.core.aggregates.constructors import count
 from tidemark.core.time.clock import ClockTable
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
-from tidemark.core.time.watermark import watermark_of, watermarks_before
+from tidemark.core.time.watermark import monotonic, watermark_of, watermarks_before
+from tidemark.ingest.silence import Silence, to_mark
+from tidemark.language.pipeline import Pipeline
+from tidemark.language.windows import tumbling
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
 
 Results = list[dict[str, Any]]
 
@@ -113,6 +119,42 @@ def _batches(case: Case) -> Results:
             clock.report(partition, source.watermark_ms)
         results.append(_result("combined", after, clock.clock_ms))
     return results
+
+
+def idle_probes(case: Case) -> Results:
+    """Return whether a source is idle at each probe that the case asserts.
+
+    The source is read to its end.  Ingest's rule decides from its silence, as if ingest looked at
+    each item.
+    """
+    source = _idle_source(case.watermark["timeout_ms"])
+    partition = Partition(TOPIC, 0)
+    results: Results = []
+    now_ms = since_ms = logged_ms = 0
+    for after, item in enumerate(case.input):
+        now_ms += item.get("advance_ms", 0)
+        if "activity" in item:
+            since_ms, logged_ms = now_ms, 0
+        lasted_ms = now_ms - since_ms
+        if to_mark({partition: Silence(logged_ms, lasted_ms)}, source, is_written=False):
+            logged_ms = lasted_ms
+        if "probe" in item:
+            results.append({"kind": "status", "idle": logged_ms > 0, "after": after})
+    asserted = {result.get("after") for result in case.expected}
+    return [result for result in results if result["after"] in asserted]
+
+
+def _idle_source(timeout_ms: int) -> Plan:
+    pipeline = Pipeline("conformance", partitions=1)
+    source = pipeline.source(
+        TOPIC,
+        schema={"key": str, "ts": int},
+        event_time="ts",
+        watermark=monotonic(),
+        idle_after=f"{timeout_ms}ms",
+    )
+    source.key_by("key").window(tumbling("1s")).aggregate(n=count()).to("results")
+    return pipeline.plan()
 
 
 def changes(case: Case) -> Results:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.conformance import clocks
-from tidemark.conformance.case import Case, Fields
+from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.compare import Difference, compare
 from tidemark.conformance.offer import require_offered
 from tidemark.conformance.rules import NotOfferedError
@@ -50,6 +50,9 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
     """Run a case and compare; a neutral case fails if an option that it needs is not offered.
 
     ``restart_often``: restart after each step, which must not change results.
+
+    Raises:
+        ConformanceError: a parameter of the case is unknown.
     """
     family = "joins" if "join" in case.spec else "patterns" if "pattern" in case.spec else None
     if family is not None:
@@ -62,6 +65,8 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
         if case.is_neutral:
             return Verdict(case, Outcome.FAILED, Difference(words=(f"not offered: {reason}",)))
         return Verdict(case, Outcome.NOT_OFFERED, instead=str(reason))
+    except ConformanceError:
+        raise
     except _CRASHES as error:
         words = (f"{type(error).__name__}: {error}",)
         return Verdict(case, Outcome.FAILED, Difference(words=words))
@@ -69,6 +74,9 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
 
 
 def _answered(case: Case, *, restart_often: bool) -> Difference:
+    if case.emit == "state":
+        collected = run(replace(case, input=(*case.input, _END)))
+        return compare(case, _held(collected.results), collected.counters)
     asked = _ASKED.get(case.emit)
     if case.spec.get("aggregate") == "merge_windows":
         asked = _merged
@@ -116,10 +124,10 @@ def _merged(case: Case) -> Results:
     return [{"start": pane["start"], "end": pane["end"], "kind": "merged"} for pane in panes]
 
 
-def _state(case: Case) -> Results:
-    """Return the contents of a sink at the end of input: the last pane of each key and window."""
+def _held(results: Results) -> Results:
+    """Return what a sink holds at the end of input: the last pane of each key and window."""
     panes: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for pane in run(replace(case, input=(*case.input, _END))).results:
+    for pane in results:
         name = (pane["key"], pane.get("window", pane.get("start")))
         if pane["kind"] == "retract":
             panes.pop(name, None)
@@ -153,8 +161,8 @@ def _build(parameters: Fields) -> None:
 
 _ASKED: Mapping[str, Callable[[Case], Results]] = {
     "assign": _assigned,
-    "state": _state,
     "validate": _validated,
     "watermark_probe": clocks.watermark_probes,
     "on_change": clocks.changes,
+    "idle_probe": clocks.idle_probes,
 }

@@ -1,15 +1,15 @@
 """Find the cases of a dialect that need an option that Tidemark does not have.
 
-A check reads the parameters of a case, never its id.  So a new case is treated as similar cases
-are.  A case that passes all checks is run and must pass.  A check returns a key of RULES, or None.
+A check reads parameters and input of a case, never its id or expected results.  So a new case is
+treated as similar cases are.  A case that passes all checks is run and must pass.  A check returns
+a key of RULES, or None.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.rules import NotOfferedError
-from tidemark.conformance.session_lateness import lateness_differs
-from tidemark.core.time.segment import NEVER_MS
+from tidemark.conformance.session_lateness import keeps_start, lateness_differs, timed
 
 Check = Callable[[Case], str | None]
 
@@ -32,23 +32,9 @@ def _state(case: Case) -> str | None:
 def _sessions(case: Case) -> str | None:
     if case.window.get("gap_boundary") == "inclusive":
         return "D1"
-    if _withdraws_the_same_start(case):
+    if case.dialect == "kafka-streams" and case.emit == "on_update" and keeps_start(case):
         return "D14"
     return "D6" if lateness_differs(case) else None
-
-
-def _withdraws_the_same_start(case: Case) -> bool:
-    """Return whether a session is withdrawn and published again with the same start."""
-    withdrawn = {
-        (result.get("after"), result.get("key"), result.get("start"))
-        for result in case.expected
-        if result.get("kind") == "retract"
-    }
-    return any(
-        (result.get("after"), result.get("key"), result.get("start")) in withdrawn
-        for result in case.expected
-        if result.get("kind") != "retract"
-    )
 
 
 def _scope(case: Case) -> str | None:
@@ -72,11 +58,26 @@ def _several_sources(case: Case) -> str | None:
             (idle.add if item["status"] == "idle" else idle.discard)(item["partition"])
         elif "watermark" in item and item.get("partition") in idle:
             return "D16"
-    return "idleness" if case.emit == "idle_probe" else None
+    return None
 
 
 def _lateness(case: Case) -> str | None:
-    return "D7" if case.spec.get("late_rule") == "element_ts_lt_watermark" else None
+    """Check for rows before the watermark that a window still accepts here."""
+    if case.spec.get("late_rule") != "element_ts_lt_watermark":
+        return None
+    lateness_ms = case.spec.get("allowed_lateness_ms", 0)
+    accepted = any(
+        element["ts"] < watermark_ms < _last_end_ms(case, element["ts"]) + lateness_ms
+        for element, watermark_ms in timed(case)
+    )
+    return "D7" if accepted else None
+
+
+def _last_end_ms(case: Case, at_ms: int) -> int:
+    """Return the end of the last aligned window that contains a time."""
+    size_ms, offset_ms = case.window["size_ms"], case.window.get("offset_ms", 0)
+    slide_ms = case.window.get("slide_ms", size_ms)
+    return int((at_ms - offset_ms) // slide_ms * slide_ms + offset_ms + size_ms)
 
 
 def _null_key(case: Case) -> str | None:
@@ -91,22 +92,42 @@ def _sliding(case: Case) -> str | None:
         return None
     if case.window.get("emit_left_windows_only"):
         return "D10"
-    if "reference_disagrees" in case.more:
-        return "D9"
     if any(element["ts"] < case.window["difference_ms"] for element in case.elements()):
         return "D10"
     return "D9" if _forgets_rows(case) else None
 
 
 def _forgets_rows(case: Case) -> bool:
-    """Return whether a row is late for the window that ends with it, but not for later windows."""
-    watermark_ms, lateness_ms = NEVER_MS, case.spec["allowed_lateness_ms"]
-    for element in case.elements():
-        watermark_ms = max(watermark_ms, element["ts"] - case.watermark.get("delay_ms", 0))
-        end_ms = element["ts"] + 1 + lateness_ms
-        if end_ms <= watermark_ms < end_ms + case.window["difference_ms"]:
+    """Return whether another system forgets a row that is late for the window that ends with it.
+
+    Kafka Streams keeps such a row only in windows that are there already, and makes later windows
+    from those.  So it forgets the row if no window that is there and accepts rows contains it,
+    although a later one would.
+    """
+    reach_ms, lateness_ms = case.window["difference_ms"], case.spec["allowed_lateness_ms"]
+    rows = [(str(each["key"]), each["ts"], watermark_ms) for each, watermark_ms in timed(case)]
+    for number, (key, at_ms, watermark_ms) in enumerate(rows):
+        before = [at for name, at, _ in rows[:number] if name == key]
+        ever = [at for name, at, _ in rows if name == key]
+        open_ms = watermark_ms - lateness_ms
+        if at_ms + 1 > open_ms or any(end > open_ms for end in _ends(at_ms, before, reach_ms)):
+            continue
+        if any(end > open_ms for end in _ends(at_ms, ever, reach_ms)):
             return True
     return False
+
+
+def _ends(at_ms: int, rows: Sequence[int], reach_ms: int) -> Iterator[int]:
+    """Yield the ends of the record-aligned windows of rows, if they contain ``at_ms``.
+
+    The window that follows a row is there only if it has another row.
+    """
+    for row in rows:
+        if row - reach_ms <= at_ms <= row:
+            yield row + 1
+        first, last = row + 1, row + 1 + reach_ms
+        if first <= at_ms <= last and any(first <= other <= last for other in rows):
+            yield last + 1
 
 
 def _parameters(case: Case) -> str | None:
@@ -136,17 +157,20 @@ def _count_windows(case: Case) -> str | None:
 
 
 def _empty_collect(case: Case) -> str | None:
-    """Check for updates without the collected values."""
-    values = [result.get("value") for result in case.expected if result.get("kind") == "update"]
-    empty = any(isinstance(value, dict) and value.get("collect") == [] for value in values)
-    return "D18" if empty else None
+    """Check for Quix's updates, which leave out the collected values."""
+    named = case.spec.get("aggregate")
+    collects = isinstance(named, list) and "collect" in named
+    return (
+        "D18" if case.dialect == "quix" and collects and case.emit.startswith("on_update") else None
+    )
 
 
 def _nothing_but_nulls(case: Case) -> str | None:
+    """Check for Quix's sum of nothing, which is 0."""
     nulls = all(element.get("value") is None for element in case.elements())
-    summed = case.spec.get("aggregate") == "sum"
-    zero = any(result.get("value") == 0 for result in case.expected)
-    return "D19" if nulls and summed and zero else None
+    return (
+        "D19" if case.dialect == "quix" and nulls and case.spec.get("aggregate") == "sum" else None
+    )
 
 
 def _triggers(case: Case) -> str | None:

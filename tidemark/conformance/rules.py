@@ -31,8 +31,6 @@ RULES: dict[str, str] = {
     "chaining": "operators downstream read final panes only",
     "held updates": "corrections are published at once, one per segment; on_final publishes once",
     "evictors": "a count window holds the rows of its window; there are no evictors",
-    "idleness": "a source is idle when ingest has been at its end for idle_after, as the broker"
-    " reports it",
     "last rows": "rows that are in no pane of every() are published when the window is final",
     "null key": "a record without a key is a dead letter, and its event time moves the watermark",
     "timers": "an early pane is caused by a row that steps into a new interval, not by the clock",

@@ -23,7 +23,7 @@ def lateness_differs(case: Case) -> bool:
     by_own_gap = case.dialect in ("spark", "beam")
     lateness_ms = int(case.spec.get("allowed_lateness_ms", 0))
     sessions: dict[str, list[Span]] = {}
-    for element, watermark_ms in _timed(case):
+    for element, watermark_ms in timed(case):
         own = (element["ts"], element["ts"] + _gap_ms(case, element))
         mine = sessions.setdefault(str(element["key"]), [])
         reach_ms = watermark_ms - lateness_ms if watermark_ms > NEVER_MS else NEVER_MS
@@ -39,6 +39,22 @@ def lateness_differs(case: Case) -> bool:
     return False
 
 
+def keeps_start(case: Case) -> bool:
+    """Return whether some row joins a session of its key and leaves its start as it is (D14)."""
+    if case.window["type"] != "session":
+        return False
+    sessions: dict[str, list[Span]] = {}
+    for element in case.elements():
+        own = (element["ts"], element["ts"] + _gap_ms(case, element))
+        mine = sessions.setdefault(str(element["key"]), [])
+        touched = [span for span in mine if span[0] < own[1] and own[0] < span[1]]
+        merged = _merged(own, touched)
+        if any(span[0] == merged[0] for span in touched):
+            return True
+        mine[:] = [span for span in mine if span not in touched] + [merged]
+    return False
+
+
 def _merged(own: Span, spans: list[Span]) -> Span:
     return min(span[0] for span in (own, *spans)), max(span[1] for span in (own, *spans))
 
@@ -47,7 +63,7 @@ def _gap_ms(case: Case, element: Fields) -> int:
     return int(element["gap_ms"] if "gap_ms" in element else case.window["gap_ms"])
 
 
-def _timed(case: Case) -> Iterator[tuple[Fields, int]]:
+def timed(case: Case) -> Iterator[tuple[Fields, int]]:
     """Yield each element with the watermark that decides whether it is late."""
     kind, delay_ms = case.watermark["type"], case.watermark.get("delay_ms", 0)
     watermark_ms = seen_ms = NEVER_MS
