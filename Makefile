@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test rest test-all lint types core conformance integration replay \
+.PHONY: help setup demo up stop down status test rest test-all lint types core conformance integration replay \
 	chaos engine e2e format bench fuzz soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
@@ -13,6 +13,7 @@ PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
 VENV ?= .venv
 PIPELINE ?= examples.game
 PORT ?=
+SERVICE ?=
 # Processes that run tests; each takes about a core, and has a Kafka of its own where one is needed.
 # Tests on Kafka wait for it more than they work: there are twice as many of them.
 JOBS ?= 2
@@ -48,6 +49,9 @@ demo: setup  ## run the game example on a Kafka of its own, show it, stop it
 
 up: setup  ## start Kafka and the services of PIPELINE, keep them running
 	@$(BIN)/python -m tidemark.embedded up $(PIPELINE) $(if $(PORT),--port $(PORT))
+
+stop: $(READY)  ## stop the services but not Kafka, for a reset; SERVICE=NAME: only that one
+	@$(BIN)/python -m tidemark.embedded stop $(SERVICE)
 
 down: $(READY)  ## stop what `up` started; its data stays in var/
 	@$(BIN)/python -m tidemark.embedded down

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tidemark.runtime.client.consumer import PartitionsLostError
-from tidemark.runtime.faults import explained
+from tidemark.runtime.faults import as_typed, explained
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,16 @@ def test_lost_partitions_ask_for_a_restart():
         "the group took x/0 away",
         1,
     )
+
+
+def test_the_commands_of_a_line_work_as_they_are():  # B11
+    line = "state is gone: 'tidemark reset PIPELINE --service SERVICE' starts afresh; PIPELINE"
+    assert as_typed(line, "examples.game", "windowing", "localhost:9092") == (
+        "state is gone: 'tidemark reset examples.game --service windowing --bootstrap-server "
+        "localhost:9092' starts afresh; PIPELINE"
+    )
+
+
+def test_a_line_without_a_command_stays_as_it_is():
+    line = "PIPELINE 'tidemark run' SERVICE"
+    assert as_typed(line, "examples.game", "windowing", "localhost:9092") == line

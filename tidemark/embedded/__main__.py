@@ -1,20 +1,25 @@
-"""The stack from the command line: `python -m tidemark.embedded up | down | status`."""
+"""The stack from the command line: `python -m tidemark.embedded up | stop | down | status`."""
 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
 from rich.console import Console
 
 from tidemark.embedded import stack
-from tidemark.embedded.state import state_folder
+from tidemark.embedded.state import running_stack, state_folder
 from tidemark.errors import TidemarkError
 from tidemark.runtime.faults import explained
 
 
 def main() -> None:
-    """Run the command that the arguments name; an error is one line and exit status 2."""
+    """Run the command that the arguments name.
+
+    An error is one line and exit status 2.  If only some services do not work, `up` prints a line
+    for each of them, and ends with status 1.
+    """
     arguments = _parser().parse_args()
     try:
         _COMMANDS[arguments.command](arguments)
@@ -26,12 +31,29 @@ def main() -> None:
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    console = _console()
+    console, folder = _console(), state_folder()
+    down: Sequence[str] = ()
     with console.status(f"starting Kafka and the services of {arguments.pipeline} ..."):
-        running = stack.up(state_folder(), arguments.pipeline, arguments.port)
-    results = f", results in {os.path.relpath(running.results)}" if running.results else ""
-    console.print(f"Kafka at {running.address}, logs in {state_folder()}/{results}")
+        try:
+            stack.up(folder, arguments.pipeline, arguments.port)
+        except stack.ServicesDownError as error:
+            down = error.lines
+    running = running_stack(folder)
+    if running is not None:
+        results = f", results in {os.path.relpath(running.results)}" if running.results else ""
+        console.print(f"Kafka at {running.address}, logs in {folder}/{results}")
     _show(console)
+    if down:
+        sys.stderr.write("".join(f"up: {line}\n" for line in down))
+        sys.stderr.write("up: the rest runs; correct the cause, then run the same command again\n")
+        sys.exit(1)
+
+
+def _stop(arguments: argparse.Namespace) -> None:
+    console = _console()
+    with console.status("stopping ..."):
+        ran = stack.stop(state_folder(), arguments.services)
+    console.print(f"stopped {', '.join(ran)}; Kafka runs" if ran else "no service ran; Kafka runs")
 
 
 def _down(_: argparse.Namespace) -> None:
@@ -62,7 +84,7 @@ def _show(console: Console) -> None:
         console.print("nothing runs")
 
 
-_COMMANDS = {"up": _up, "down": _down, "status": _status}
+_COMMANDS = {"up": _up, "stop": _stop, "down": _down, "status": _status}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="start Kafka and the services of a pipeline")
     up.add_argument("pipeline", help="module of the pipeline, such as examples.game")
     up.add_argument("--port", type=int, help="of the broker; by default a free one")
+    stop = commands.add_parser("stop", help="stop services, but not Kafka, as resets need it")
+    stop.add_argument("services", nargs="*", help="names of services; by default all")
     commands.add_parser("down", help="stop Kafka and the services")
     commands.add_parser("status", help="show what runs")
     return parser

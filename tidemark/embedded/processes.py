@@ -32,9 +32,18 @@ def die_with_parent() -> None:
         _LIBC.prctl(1, signal.SIGTERM)
 
 
-def last_words(log: Path) -> str:
-    """Return the last error of a log, or its last line, and the path of the log."""
-    text = log.read_text(errors="replace") if log.exists() else ""
+def size_of(log: Path) -> int:
+    """Return the size of a log in bytes, 0 if there is none."""
+    return log.stat().st_size if log.exists() else 0
+
+
+def last_words(log: Path, begin: int = 0) -> str:
+    """Return the last error of a log, or its last line, and the path of the log.
+
+    ``begin``: only what follows this many bytes counts, unless the log has become shorter.
+    """
+    written = log.read_bytes() if log.exists() else b""
+    text = written[begin if begin <= len(written) else 0 :].decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line or "Exception: " in line]
     return (errors or lines or ["it wrote no log"])[-1].strip() + f" (all of it: {log})"

@@ -2,6 +2,9 @@
 
 One folder holds state, data and logs, and a SQLite file with the results unless TIDEMARK_SINK names
 another sink.  The data outlives `down`: the next `up` continues there.
+
+If the broker does not start, nothing stays.  If a service does not start, the rest stays up, so
+that the command that its error names has a broker.  The next `up` starts what does not run.
 """
 
 import json
@@ -14,11 +17,8 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from confluent_kafka import ConsumerGroupState
-from confluent_kafka.admin import AdminClient
-
 from tidemark.embedded.broker import free_port, is_free, prepare, wait_until_ready
-from tidemark.embedded.processes import last_words, only_one_process
+from tidemark.embedded.processes import last_words, only_one_process, size_of
 from tidemark.embedded.state import Stack, last_stack, running_stack, save_stack
 from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
@@ -29,9 +29,19 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.service.command import service_command, service_environment
 
 BROKER, SINK = "broker", "sink"
-_JOIN_S = 60
+READY = "ready"
+_READY_S, _UNCHANGED_S = 60.0, 10.0
 _POLL_S = 0.1
 _ANSWER_S = 2.0
+
+
+class ServicesDownError(ConfigurationError):
+    """Some services of a stack do not work; the rest of the stack runs."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """``lines``: one for each service."""
+        super().__init__("; ".join(lines))
+        self.lines = lines
 
 
 def up(
@@ -52,15 +62,43 @@ def up(
         dies_with_us: stop everything when the calling process ends in any way (Linux).
 
     Raises:
-        ConfigurationError: another pipeline runs here, or something did not start.
+        ServicesDownError: some services do not run; the others and the broker do.
+        ConfigurationError: another pipeline runs here, or the broker did not start.
+    """
+    with only_one_process(folder / "stack.lock"):
+        stack = running_stack(folder)
+        if stack is not None and stack.pipeline != pipeline:
+            raise ConfigurationError(f"{folder} runs {stack.pipeline}: stop it first (make down)")
+        plan = load_pipeline(pipeline).plan()
+        if stack is None:
+            stack = _begin(folder.absolute(), plan, pipeline, port, dies_with_us)
+        else:
+            _start_broker(stack)
+        _start_services(stack, plan, raw_partitions)
+    return stack
+
+
+def stop(folder: Path, services: Sequence[str] = ()) -> list[str]:
+    """Stop services of a folder's stack, by default all; return those that ran.
+
+    The broker runs on: `tidemark reset` needs it, and needs the services to be stopped.
+
+    Raises:
+        ConfigurationError: the stack is down, or has no such service.
     """
     with only_one_process(folder / "stack.lock"):
         stack = running_stack(folder)
         if stack is None:
-            return _up(folder.absolute(), pipeline, port, raw_partitions, dies_with_us)
-        if stack.pipeline != pipeline:
-            raise ConfigurationError(f"{folder} runs {stack.pipeline}: stop it first (make down)")
-        return stack
+            raise ConfigurationError("nothing runs: start it first (make up)")
+        for service in services:
+            if service not in stack.health:
+                raise ConfigurationError(
+                    f"no service {service!r}; there are {', '.join(stack.health)}"
+                )
+        supervision = stack.supervision()
+        ran = [each for each in services or stack.health if supervision.runs(each)]
+        supervision.stop(*services or stack.health)
+    return ran
 
 
 def down(folder: Path) -> bool:
@@ -94,13 +132,11 @@ def _readiness(port: int) -> str:
         body = json.load(error)
     except OSError:
         return "no answer"
-    return "; ".join(body["reasons"]) or "ready"
+    return READY if body["ready"] else "; ".join(body["reasons"])
 
 
-def _up(
-    folder: Path, pipeline: str, port: int | None, raw_partitions: int | None, dies_with_us: bool
-) -> Stack:
-    plan = load_pipeline(pipeline).plan()
+def _begin(folder: Path, plan: Plan, pipeline: str, port: int | None, dies_with_us: bool) -> Stack:
+    """Start the supervision and the broker of a stack."""
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
     broker = prepare(folder / BROKER, chosen, controller_port=free_port(), short_lived=dies_with_us)
@@ -112,50 +148,73 @@ def _up(
     stack = Stack(address, pipeline, str(supervision.socket), supervision.pid, health, results)
     try:
         save_stack(folder, stack)
-        _start(supervision, plan, list(health), address, raw_partitions)
+        _start_broker(stack)
     except BaseException:  # also an interrupt: no process may be left
         supervision.end()
         raise
     return stack
 
 
-def _start(
-    supervision: Supervision,
-    plan: Plan,
-    services: Sequence[str],
-    address: str,
-    raw_partitions: int | None,
-) -> None:
-    supervision.start(BROKER)
-    wait_until_ready(address, supervision.log(BROKER), lambda: supervision.runs(BROKER))
-    config = Config(bootstrap_servers=address)
+def _start_broker(stack: Stack) -> None:
+    supervision = stack.supervision()
+    if not supervision.runs(BROKER):
+        supervision.start(BROKER)
+    wait_until_ready(stack.address, supervision.log(BROKER), lambda: supervision.runs(BROKER))
+
+
+def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> None:
+    """Create missing topics, start the services that do not run, and wait until they work."""
+    new = {*plan.services(), SINK} - stack.health.keys()
+    if new:
+        raise ConfigurationError(
+            f"the pipeline has new services: {', '.join(sorted(new))}; stop the stack first "
+            "(make down)"
+        )
+    supervision = stack.supervision()
+    config = Config(bootstrap_servers=stack.address)
     admin = clients.admin(config)
     there = topics.partition_counts(admin)
     raw = [topic for topic in _raw_topics(plan, raw_partitions) if topic.name not in there]
     topics.ensure(admin, [*raw, *topics.own_topics(plan)], config.replication_factor)
-    supervision.start(*services)
-    _wait_for_members(supervision, admin, plan.pipeline, services)
+    starting = [name for name in stack.health if not supervision.runs(name)]
+    begun = {name: size_of(supervision.log(name)) for name in starting}
+    supervision.launch(*starting)
+    ended, waiting = _wait_until_ready(stack, supervision)
+    if ended or waiting:
+        raise ServicesDownError(
+            [
+                f"{name} ended: {last_words(supervision.log(name), begun.get(name, 0))}"
+                for name in ended
+            ]
+            + [f"{name} is not ready: {why}" for name, why in waiting.items()]
+        )
 
 
-def _wait_for_members(
-    supervision: Supervision, admin: AdminClient, pipeline: str, services: Sequence[str]
-) -> None:
-    """Wait until each service has its partitions: it then reads new records at once."""
-    deadline = time.monotonic() + _JOIN_S
-    while missing := set(services) - _joined(admin, pipeline):
-        for service in missing:
-            if not supervision.runs(service) or time.monotonic() > deadline:
-                words = last_words(supervision.log(service))
-                raise ConfigurationError(f"{service} got no partitions: {words}")
+def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str], dict[str, str]]:
+    """Wait until each service is ready; return those that ended, and why others are not ready.
+
+    The wait for a service ends when its reasons stay the same for ten seconds, and after a minute
+    in any case.
+    """
+    deadline_s = time.monotonic() + _READY_S
+    ended, reasons, since_s = list[str](), dict.fromkeys(stack.health, ""), dict[str, float]()
+    while reasons:
+        states = {each.name: each.state for each in supervision.status()}
+        gone = [name for name in reasons if states[name] not in ("STARTING", "RUNNING")]
+        ended += gone
+        for name in gone:
+            del reasons[name]
+        for name, before in list(reasons.items()):
+            now = _readiness(stack.health[name])
+            if now == READY:
+                del reasons[name]
+            elif now != before:
+                reasons[name], since_s[name] = now, time.monotonic()
+        now_s = time.monotonic()
+        if now_s > deadline_s or all(now_s - since_s[name] > _UNCHANGED_S for name in reasons):
+            break
         time.sleep(_POLL_S)
-
-
-def _joined(admin: AdminClient, pipeline: str) -> set[str]:
-    """Return the services whose consumer group is stable."""
-    # Listed, not described: describing a group needs its coordinator, which exists only from the
-    # first member on.  Before, the request would run until its timeout.
-    stable = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result().valid
-    return {group.group_id.removeprefix(f"{pipeline}.") for group in stable}
+    return ended, reasons
 
 
 def _raw_topics(plan: Plan, partitions: int | None) -> Sequence[topics.Topic]:

@@ -141,13 +141,33 @@ class Supervision:
         Raises:
             ConfigurationError: one did not start; shows the end of its log.
         """
-        for name in names:
-            self._call("startProcess", name, False)
+        self.launch(*names)
         deadline = time.monotonic() + _START_S
         while waiting := [each for each in map(self._status, names) if each.state != "RUNNING"]:
             first = waiting[0]
             if first.state in {"BACKOFF", "FATAL"} or time.monotonic() > deadline:
                 raise ConfigurationError(f"{first.name} did not start: {last_words(first.log)}")
+            time.sleep(_POLL_S)
+
+    def launch(self, *names: str) -> None:
+        """Start programs that do not run; do not wait for them."""
+        states = {each.name: each.state for each in self.status()}
+        for name in names:
+            if states[name] == "BACKOFF":  # it waits for its next try; start it now
+                self._call("stopProcess", name)
+            if states[name] not in ("STARTING", "RUNNING"):
+                self._call("startProcess", name, False)
+
+    def stop(self, *names: str) -> None:
+        """Stop programs and wait until they have ended; those that do not run stay as they are."""
+        states = {each.name: each.state for each in self.status()}
+        running = [name for name in names if states[name] in ("STARTING", "RUNNING", "BACKOFF")]
+        for name in running:
+            self._call("stopProcess", name, False)
+        deadline = time.monotonic() + _STOP_S
+        while any(self._status(name).state in ("STOPPING", "RUNNING") for name in running):
+            if time.monotonic() > deadline:
+                raise ConfigurationError(f"still running after {_STOP_S} s: {', '.join(running)}")
             time.sleep(_POLL_S)
 
     def status(self) -> list[ProcessStatus]:

@@ -16,6 +16,21 @@ _DENIED = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
 }
 
+_COMMAND = re.compile(r"'tidemark (reset|replay|diff|topics)\b[^']*'")
+
+
+def as_typed(line: str, pipeline: str, service: str, brokers: str) -> str:
+    """Return a line whose quoted commands work as they are.
+
+    PIPELINE and SERVICE become those of this process, and each command names its brokers.
+    """
+
+    def typed(found: re.Match[str]) -> str:
+        command = found[0].replace("PIPELINE", pipeline).replace("SERVICE", service)
+        return f"{command[:-1]} --bootstrap-server {brokers}'"
+
+    return _COMMAND.sub(typed, line)
+
 
 def debugs() -> bool:
     """Return whether errors are to be shown with tracebacks: ``--debug`` asks for them.

@@ -215,7 +215,7 @@ def _require_kept(start: Start, low: int, high: int) -> None:
     if not low <= start.offset <= high:
         raise StateError(
             f"{start.partition}: the committed offset {start.offset} is outside of the topic's "
-            f"{low} to {high}: records are gone. Start afresh with 'tidemark reset'"
+            f"{low} to {high}: records are gone. Start afresh with 'tidemark reset PIPELINE'"
         )
 
 

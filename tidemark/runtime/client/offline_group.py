@@ -4,6 +4,7 @@ Offsets, their metadata and the changelog records that belong to them are writte
 transaction.  The group must be empty: a member would not notice, and commit its old positions.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -12,11 +13,15 @@ from confluent_kafka.admin import AdminClient
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.clients import session_timeout_ms
 from tidemark.runtime.client.producer import Record, send
 from tidemark.runtime.config import Config
+from tidemark.runtime.retry import poll
 
 _WAIT_S = 60.0
 _ANSWER_S = 10.0
+_MARGIN_S, _PAUSE_S = 3.0, 0.5
+_log = logging.getLogger("tidemark")
 
 
 def committed_offsets(
@@ -41,6 +46,34 @@ def delete_records(admin: AdminClient, ends: Mapping[Partition, int]) -> None:
     wanted = [TopicPartition(*at, end) for at, end in ends.items() if end]
     for deleted in admin.delete_records(wanted).values() if wanted else ():
         deleted.result()
+
+
+def await_empty(config: Config, admin: AdminClient, groups: Sequence[str]) -> None:
+    """Wait until no group has members, as long as the session of a killed process may last.
+
+    Raises:
+        ConfigurationError: names the first group that still has members, and the members.
+    """
+    wait_s = session_timeout_ms(config) / 1000 + _MARGIN_S
+    logged = set[str]()
+
+    def are_empty() -> bool:
+        waiting = [(group, members) for group in groups if (members := _members(admin, group))]
+        for group, members in waiting:
+            if group not in logged:
+                logged.add(group)
+                _log.warning(
+                    "waiting until group %s has no members, at most %.0f s: stop service %s; "
+                    "members: %s",
+                    group,
+                    wait_s,
+                    group.rpartition(".")[2],
+                    ", ".join(members),
+                )
+        return not waiting
+
+    if not poll(are_empty, for_s=wait_s, pause_s=_PAUSE_S):
+        require_empty(admin, groups)
 
 
 def require_empty(admin: AdminClient, groups: Iterable[str]) -> None:

@@ -100,5 +100,5 @@ def check_topic(progress: SourceProgress | LogProgress, topic_id: str, where: st
         raise StateError(
             f"{where}: the topic was deleted and created again (its id was {progress.topic_id} and "
             f"is now {topic_id}), so the committed offset means other records; start the pipeline "
-            "afresh with 'tidemark reset'"
+            "afresh with 'tidemark reset PIPELINE'"
         )

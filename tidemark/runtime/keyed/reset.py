@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.offline_group import commit_for_group, delete_records, require_empty
+from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
 from tidemark.runtime.client.topics import ensure, own_topics, require, topic_ids
@@ -46,7 +46,7 @@ class Reset:
         Raises:
             ConfigurationError: a group has members, or a raw topic is missing.
         """
-        require_empty(self.admin, map(self.scope.plan.group, self.scope.services))
+        await_empty(self.config, self.admin, [*map(self.scope.plan.group, self.scope.services)])
         if self.scope.is_whole:
             require(self.admin, [source.topic for source in self.scope.plan.sources])
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)

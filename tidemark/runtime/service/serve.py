@@ -13,7 +13,7 @@ from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import BrokersAwayError
 from tidemark.runtime.config import Config
-from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, debugs, explained
+from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, as_typed, debugs, explained
 from tidemark.runtime.service import logs
 from tidemark.runtime.service.command import block_stop_signals
 
@@ -27,14 +27,20 @@ def serve(name: str, run: Callable[[Config, Plan], None]) -> None:
     * 1: the infrastructure or the program failed; a restart may help.
     * 2: settings, pipeline or recorded state are wrong; a restart changes nothing.
     """
+    config = None
     try:
         config = Config.from_env()
         logs.set_up(config.log_level)
         _run(name, config, run)
     except TidemarkError as error:
         logs.set_up("ERROR")
-        _log.error("%s: %s", name, error, exc_info=debugs())
+        line = str(error) if config is None else _as_typed(str(error), name, config)
+        _log.error("%s: %s", name, line, exc_info=debugs())
         sys.exit(STOPPED_BY_SETTINGS)
+
+
+def _as_typed(line: str, name: str, config: Config) -> str:
+    return as_typed(line, config.pipeline, name, config.bootstrap_servers)
 
 
 def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None:
@@ -50,7 +56,7 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
         if away and status == FAILED:
             _log.warning("%s: %s; no broker answered, so it starts anew", name, line)
             _start_again()
-        _log.error("%s: %s", name, line, exc_info=debugs())
+        _log.error("%s: %s", name, _as_typed(line, name, config), exc_info=debugs())
         sys.exit(status)
 
 
