@@ -2,12 +2,12 @@
 
 import msgspec
 
+from tests.monitor.samples import NOW_MS, stats
 from tidemark.monitor.alerts import ProcessHistory, Thresholds, alerts_of, follow
 from tidemark.monitor.page import page
 from tidemark.monitor.status import FORGOTTEN_MS, QUIET_MS, status, why_open
 from tidemark.runtime.service.stats import (
     ClockStats,
-    CommitStats,
     OperatorStats,
     PartitionStats,
     RestoreStats,
@@ -15,33 +15,7 @@ from tidemark.runtime.service.stats import (
     Stats,
 )
 
-NOW_MS = 1_000_000
 NONE = Thresholds(lag_records=1_000, stuck_ms=60_000)
-
-
-def stats(at_ms: int = NOW_MS, service: str = "windowing", **others) -> Stats:
-    quiet = Stats(
-        version=1,
-        pipeline="p",
-        service=service,
-        slot="0",
-        at_ms=at_ms,
-        started_at_ms=1,
-        ready=True,
-        reasons=[],
-        rows_in=5,
-        rows_out=1,
-        filtered=0,
-        late=0,
-        dead_letters=0,
-        lag=0,
-        commits=CommitStats(0, 0.0, 0.0, 0.0),
-        partitions=[],
-        sources=[],
-        operators=[],
-        restores=[],
-    )
-    return msgspec.structs.replace(quiet, **others)
 
 
 def held(by: str | None, since_ms: int) -> OperatorStats:

@@ -31,7 +31,14 @@ from tidemark.local.view import open_inputs, summary, write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
-from tidemark.runtime.client.topics import ensure, own_topics, raw_topics, stats_topic
+from tidemark.runtime.client.topics import (
+    ensure,
+    ensure_raw,
+    own_topics,
+    partition_counts,
+    raw_topics,
+    stats_topic,
+)
 from tidemark.runtime.faults import (
     FAILED,
     STOPPED_BY_SETTINGS,
@@ -226,15 +233,18 @@ def topics(
     bootstrap_server: Bootstrap = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker without limit.")] = False,
 ) -> None:
-    """Create missing topics of a pipeline, verify those that exist."""
+    """Create missing topics of a pipeline; verify those that only Tidemark writes."""
     compiled = _plan(pipeline)
-    wanted = (*raw_topics(compiled), *own_topics(compiled), stats_topic(compiled.stats))
+    raw = raw_topics(compiled)
+    own = (*own_topics(compiled), stats_topic(compiled.stats))
     config = broker_config(bootstrap_server)
     admin = await_broker(config, lambda _reason: None) if wait else require_broker(config)
-    created = ensure(admin, wanted, config.replication_factor)
-    for each in wanted:
+    created = ensure_raw(admin, raw, config.replication_factor)
+    created += ensure(admin, own, config.replication_factor)
+    counts = partition_counts(admin)
+    for each in (*raw, *own):
         state = "created" if each.name in created else "exists"
-        typer.echo(f"{state:8} {each.partitions:4}  {each.name}")
+        typer.echo(f"{state:8} {counts[each.name]:4}  {each.name}")
 
 
 @app.command()

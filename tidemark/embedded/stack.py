@@ -173,9 +173,8 @@ def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> Non
     supervision = stack.supervision()
     config = Config(bootstrap_servers=stack.address)
     admin = clients.admin(config)
-    there = topics.partition_counts(admin)
-    raw = [topic for topic in _raw_topics(plan, raw_partitions) if topic.name not in there]
-    topics.ensure(admin, [*raw, *topics.own_topics(plan)], config.replication_factor)
+    topics.ensure_raw(admin, _raw_topics(plan, raw_partitions), config.replication_factor)
+    topics.ensure(admin, topics.own_topics(plan), config.replication_factor)
     starting = [name for name in stack.health if not supervision.runs(name)]
     begun = {name: size_of(supervision.log(name)) for name in starting}
     supervision.launch(*starting)

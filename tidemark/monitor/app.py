@@ -60,12 +60,14 @@ class Monitor:
             "extra_topic_configs": TABLE_SETTINGS,
         }
         self._latest, self._alerts = (app.Table(name, **kept) for name in _TABLES)
+        self._skipped = 0
 
-    def read(self, value: bytes) -> None:
-        """Take the value of a stats record; log a value that is not one."""
+    def read(self, value: bytes | None) -> None:
+        """Take the value of a stats record; log and count a value that is not one."""
         try:
             stats = decode(value)
         except msgspec.DecodeError as error:
+            self._skipped += 1
             _log.warning(
                 "%s.stats: skipped a record that is not a stats record: %s", self.pipeline, error
             )
@@ -85,7 +87,7 @@ class Monitor:
                 _log.info("alert over: %s: %s", process, before["kind"])
         for key, alert in now.items():
             self._raise(key, alert)
-        self._forget(stats.at_ms)
+        self._forget(min(stats.at_ms, now_ms()))
 
     def _raise(self, key: str, alert: Alert) -> None:
         before = self._alerts.get(key)
@@ -105,7 +107,8 @@ class Monitor:
         """Return the status as JSON values (docs/monitor.md)."""
         histories = [msgspec.convert(held, ProcessHistory) for held in self._latest.values()]
         alerts = [msgspec.convert(held, Alert) for held in self._alerts.values()]
-        return status(self.pipeline, histories, alerts, now_ms())
+        found = status(self.pipeline, histories, alerts, now_ms())
+        return {**found, "skipped_records": self._skipped}
 
 
 def monitor_app(config: Config, pipeline: str, folder: str) -> faust.App:

@@ -1,5 +1,8 @@
 """Topics are created with the settings that keep data, and refused without them."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka.admin import NewTopic
 
@@ -78,6 +81,32 @@ def test_the_command_makes_all_that_the_plan_shows_and_verifies_them_later(admin
         lines = [line.split() for line in capsys.readouterr().out.splitlines()]
         assert [(line[0], line[2]) for line in lines] == [(state, name) for name in names]
     assert set(names) <= partition_counts(admin).keys()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "warning"),
+    [
+        (5, {}, "whose timestamp is 7.0 days old"),
+        (2, {"max.message.bytes": "1048588", "retention.ms": "-1"}, ""),
+        (2, {"message.timestamp.type": "LogAppendTime"}, ""),
+        (2, {"cleanup.policy": "compact"}, ""),
+        (
+            2,
+            {"message.timestamp.type": "LogAppendTime", "retention.ms": "43200000"},
+            "deletes records after 0.5 days",
+        ),
+    ],
+)
+def test_a_raw_topic_is_as_its_producers_made_it(  # D2
+    admin, broker, monkeypatch, capsys, caplog, partitions, config, warning
+):
+    name = f"theirs-{abs(hash((partitions, *config.items())))}"
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(pipeline=build(name)))
+    created = admin.create_topics([NewTopic(f"{name}-moves", partitions, 1, config=config)])
+    created[f"{name}-moves"].result()
+    command(name, broker)
+    assert f"exists      {partitions}  {name}-moves\n" in capsys.readouterr().out
+    assert [warning in line for line in caplog.messages] == ([True] if warning else [])
 
 
 def test_a_raw_topic_must_be_there(admin):

@@ -50,9 +50,14 @@ class EndOffsets:
             self._asked_ms = now_ms
         return None
 
-    def lag(self, positions: Mapping[Partition, int]) -> int:
-        """Return the number of offsets between positions and ends; partitions not owned count 0."""
-        return max(0, sum(end - positions.get(at, end) for at, end in self.known.items()))
+    def lag(self, positions: Mapping[Partition, int]) -> int | None:
+        """Return the number of offsets between positions and ends.
+
+        None while an end is not known, and without partitions.
+        """
+        if not positions or not positions.keys() <= self.known.keys():
+            return None
+        return max(0, sum(self.known[at] - position for at, position in positions.items()))
 
     def _answered(self) -> int | None:
         futures = [*self._asked.values(), *self._asked_counts.values()]

@@ -114,6 +114,25 @@ def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int)
     return created
 
 
+def ensure_raw(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
+    """Create missing raw topics; return their names.
+
+    Raw topics that exist belong to their producers, whose settings are as good as ours: any number
+    of partitions, message size or timestamp type.  A retention that may delete records before they
+    are read is only logged.
+
+    Raises:
+        ConfigurationError: a topic cannot be created.
+    """
+    there = partition_counts(admin)
+    created = _create(
+        admin, [topic for topic in topics if topic.name not in there], replication_factor
+    )
+    warn_of_retention(admin, [topic.name for topic in topics if topic.name not in created])
+    _await_leaders(admin, {topic.name for topic in topics})
+    return created
+
+
 def partition_counts(admin: AdminClient) -> dict[str, int]:
     """Return the number of partitions of each topic of the cluster, by name."""
     topics = admin.list_topics(timeout=_TIMEOUT_S).topics
@@ -143,18 +162,28 @@ def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:
 
 
 def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
-    """Log each raw topic whose retention goes by timestamps that may be event times.
+    """Log each raw topic that may lose records unread: by event times, or within a week.
 
-    This is only a warning: most producers use the time of sending, and which do is not known here.
+    The first is only a warning because most producers use the time of sending, and which do is not
+    known here.
     """
-    for name, found in when_known(lambda: _settings(admin, names)).items():
-        kept_ms = int(found["retention.ms"])
-        deletes = "delete" in found["cleanup.policy"] and kept_ms != _UNLIMITED
-        if deletes and found["message.timestamp.type"] == "CreateTime":
+    found = when_known(lambda: _settings(admin, names)) if names else {}
+    for name, settings in found.items():
+        kept_ms = int(settings["retention.ms"])
+        if "delete" not in settings["cleanup.policy"] or kept_ms == _UNLIMITED:
+            continue
+        if settings["message.timestamp.type"] == "CreateTime":
             _log.warning(
                 "raw topic %s: the broker deletes records whose timestamp is %.1f days old, read "
                 "or not; if producers set it to the event time, late records are lost: set "
                 "retention.ms=-1 or message.timestamp.type=LogAppendTime",
+                name,
+                kept_ms / _DAY_MS,
+            )
+        elif kept_ms < _WEEK_MS:
+            _log.warning(
+                "raw topic %s: the broker deletes records after %.1f days, read or not: a pipeline "
+                "that stands still for longer loses them",
                 name,
                 kept_ms / _DAY_MS,
             )

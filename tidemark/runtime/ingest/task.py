@@ -218,6 +218,7 @@ class IngestTask:
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag in records."""
         counts = self._counts
+        lag = self._ends.lag(self.process.member.positions)
         aligned = {"held": self._alignment.records, "paused": len(self._alignment.paused)}
         return {
             "records": counts.records,
@@ -225,7 +226,7 @@ class IngestTask:
             "filtered": counts.filtered,
             "dead": counts.dead,
             "blank": counts.blank,
-            "lag": self._ends.lag(self.process.member.positions) + self._alignment.records,
+            "lag": None if lag is None else lag + self._alignment.records,
             **(aligned if self._alignment.is_active else {}),
         }
 

@@ -66,7 +66,7 @@ class Work(Protocol):
         """Return why some partitions are not processed yet."""
 
     def figures(self) -> Mapping[str, object]:
-        """Return names and values of the progress line in the log."""
+        """Return names and values of the progress line in the log; None: not known yet."""
 
     def account(self, now_ms: int) -> Account:
         """Return the work's part of the stats; called once a second with the wall clock in ms."""
@@ -280,5 +280,6 @@ class Process:
             return
         figures = work.figures()
         if figures != self._reported:
-            _log.info("%s %s", self.name, " ".join(f"{k}={v}" for k, v in figures.items()))
+            known = (f"{name}={value}" for name, value in figures.items() if value is not None)
+            _log.info("%s %s", self.name, " ".join(known))
         self._reported, self._reported_s = figures, now_s

@@ -7,6 +7,7 @@ milliseconds UTC.  Values that are not known yet are null.  The fields are those
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 
@@ -15,6 +16,10 @@ from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.partition import Partition
 
 VERSION = 1
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+PartitionName = Annotated[str, msgspec.Meta(pattern=r"/[0-9]{1,9}$")]
+"""``topic/number``"""
 
 
 class PartitionStats(msgspec.Struct, frozen=True):
@@ -25,10 +30,10 @@ class PartitionStats(msgspec.Struct, frozen=True):
     """
 
     topic: str
-    partition: int
-    committed: int
-    end: int | None
-    lag: int | None
+    partition: Number
+    committed: Number
+    end: Number | None
+    lag: Number | None
 
 
 class SourceStats(msgspec.Struct, frozen=True):
@@ -37,11 +42,11 @@ class SourceStats(msgspec.Struct, frozen=True):
     ``silent_since_ms``: the time of the last record; only ingest knows it.
     """
 
-    source: str
-    watermark_ms: int | None
+    source: PartitionName
+    watermark_ms: Number | None
     idle: bool
-    silence_ms: int
-    silent_since_ms: int | None = None
+    silence_ms: Number
+    silent_since_ms: Number | None = None
 
 
 class ClockStats(msgspec.Struct, frozen=True):
@@ -51,12 +56,12 @@ class ClockStats(msgspec.Struct, frozen=True):
     this process last saw it move.
     """
 
-    partition: int
-    clock_ms: int | None
-    unmoved_since_ms: int
+    partition: Number
+    clock_ms: Number | None
+    unmoved_since_ms: Number
     held_by: str | None
-    open_windows: int
-    state_bytes: int
+    open_windows: Number
+    state_bytes: Number
 
 
 class OperatorStats(msgspec.Struct, frozen=True):
@@ -64,9 +69,9 @@ class OperatorStats(msgspec.Struct, frozen=True):
 
     operator: str
     log: str
-    rows: int
-    late: int
-    panes: int
+    rows: Number
+    late: Number
+    panes: Number
     clocks: list[ClockStats]
     sources: list[SourceStats]
 
@@ -75,16 +80,16 @@ class RestoreStats(msgspec.Struct, frozen=True):
     """A restore of one changelog partition, in offsets; ``left_s``: estimated seconds left."""
 
     topic: str
-    partition: int
-    done: int
-    total: int
+    partition: Number
+    done: Number
+    total: Number
     left_s: float | None
 
 
 class CommitStats(msgspec.Struct, frozen=True):
     """Commits since the start and their durations; ``longest_ms``: since the last stats record."""
 
-    count: int
+    count: Number
     total_ms: float
     last_ms: float
     longest_ms: float
@@ -93,20 +98,20 @@ class CommitStats(msgspec.Struct, frozen=True):
 class Stats(msgspec.Struct, frozen=True):
     """One stats record: what a process has done, how far it is, and what it waits for."""
 
-    version: int
+    version: Number
     pipeline: str
     service: str
     slot: str
-    at_ms: int
-    started_at_ms: int
+    at_ms: Number
+    started_at_ms: Number
     ready: bool
     reasons: list[str]
-    rows_in: int
-    rows_out: int
-    filtered: int
-    late: int
-    dead_letters: int
-    lag: int | None
+    rows_in: Number
+    rows_out: Number
+    filtered: Number
+    late: Number
+    dead_letters: Number
+    lag: Number | None
     commits: CommitStats
     partitions: list[PartitionStats]
     sources: list[SourceStats]
@@ -166,10 +171,15 @@ def encode(stats: Stats) -> bytes:
     return msgspec.json.encode(stats)
 
 
-def decode(value: bytes) -> Stats:
+def decode(value: bytes | None) -> Stats:
     """Return the stats in the value of a record.
 
     Raises:
         msgspec.DecodeError: the value is not a stats record.
     """
-    return msgspec.json.decode(value, type=Stats)
+    if value is None:
+        raise msgspec.DecodeError("the value is null")
+    try:
+        return msgspec.json.decode(value, type=Stats)
+    except RecursionError:
+        raise msgspec.DecodeError("the value is nested too deeply") from None
