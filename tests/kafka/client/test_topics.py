@@ -86,7 +86,7 @@ def test_the_command_makes_all_that_the_plan_shows_and_verifies_them_later(admin
 @pytest.mark.parametrize(
     ("partitions", "config", "warning"),
     [
-        (5, {}, "whose timestamp is 7.0 days old"),
+        (5, {"retention.ms": "604800000"}, "whose timestamp is 7.0 days old"),
         (2, {"max.message.bytes": "1048588", "retention.ms": "-1"}, ""),
         (2, {"message.timestamp.type": "LogAppendTime"}, ""),
         (2, {"cleanup.policy": "compact"}, ""),
