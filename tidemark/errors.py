@@ -3,6 +3,7 @@
 TidemarkError
 ├── PipelineError       the pipeline is not valid; raised when it is built
 ├── ConfigurationError  a setting or the environment is wrong; stops the start
+├── UserCodeError       a function of the pipeline failed, and it was to stop then
 └── StateError          recorded state and offsets contradict each other; never repaired silently
     └── UnreadableRowsError  rows of the log have other columns than the pipeline declares
 
@@ -23,6 +24,10 @@ class PipelineError(TidemarkError):
 
 class ConfigurationError(TidemarkError):
     """A setting or the environment stops the start; names the setting and the value."""
+
+
+class UserCodeError(TidemarkError):
+    """A user's function with ``on_error="stop"`` failed; names operator, key, row and exception."""
 
 
 class StateError(TidemarkError):

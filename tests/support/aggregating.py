@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.aggregate import FAULT, Aggregation
 from tidemark.core.time.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.serde.frames import decode_frame, encode_frame
 
@@ -113,6 +113,10 @@ def bits(value: Any) -> Any:
 
 def shown(partials: pl.DataFrame, aggregation: Aggregation) -> dict[Any, Row]:
     values = aggregation.values(partials)
+    assert values.schema.keys() == aggregation.value_types.keys()
+    if FAULT in values.columns:
+        assert values[FAULT].null_count() == values.height
+        values = values.drop(FAULT)
     groups = partials.select(BY).rows()
     assert len(set(groups)) == len(groups)
     found = dict(zip(groups, values.rows(named=True), strict=True))

@@ -152,6 +152,7 @@ class Balances(Body):
             message_key=("account",),
             identity=(),
             row_time=RowTime(EVENT_TIME),
+            stage=self.name,
         )
         return balances, *late, refused
 

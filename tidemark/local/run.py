@@ -13,10 +13,17 @@ from itertools import islice
 import polars as pl
 
 from tidemark.core.operators.output import Output, Tally
-from tidemark.core.operators.ports import APPEND, PANES, Port
+from tidemark.core.operators.ports import APPEND, FAILED, PANES, UPSERT, Port
 from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
-from tidemark.core.windows.pane import END, END_OF_INPUT, FINAL, RETRACTED, START
+from tidemark.core.windows.pane import (
+    END,
+    END_OF_INPUT,
+    FINAL,
+    RETRACTED,
+    REVISION,
+    START,
+)
 from tidemark.ingest.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.ingest.unit_check import UnitCheck
@@ -24,6 +31,8 @@ from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
 
 BATCH = 20_000
 """The largest number of records of a segment."""
+
+_SHOWN = "@shown"
 
 
 @dataclass
@@ -75,7 +84,8 @@ class OperatorResults:
         """Return the rows of a port that a sink holds at the end.
 
         In mode ``UPSERT`` these are the last rows of each identity, except withdrawn ones.  In mode
-        ``APPEND`` these are all rows.  Panes are sorted by (end, key, start or number).
+        ``APPEND`` these are all rows.  Panes are sorted by (end, key, start or number).  Of panes
+        that failed, these are the last ones of results that no later pane gives.
 
         The result depends on the records alone, and not on how they were cut.  So FINAL is true for
         each last pane, because no row can follow the end of input.  The exception is windows in
@@ -84,7 +94,9 @@ class OperatorResults:
         rows, port = self.every(name), self.plan.operator.port(name)
         if rows.is_empty() or port.rejects:
             return rows
-        by = [*[END] * (port.kind == PANES), *port.identity]
+        by = [*[END] * (port.kind in (PANES, FAILED)), *port.identity]
+        if port.kind == FAILED and self.plan.results.port.mode == UPSERT:
+            return self._unpublished(rows, port).sort(*by)
         if port.mode == APPEND:
             return rows.sort(*by, *port.version)
         last = rows.unique(port.identity, keep="last", maintain_order=True)
@@ -92,6 +104,19 @@ class OperatorResults:
         if port.kind == PANES and START in port.identity:
             live = live.with_columns(pl.lit(True).alias(FINAL))
         return live.sort(*by)
+
+    def _unpublished(self, failed: pl.DataFrame, port: Port) -> pl.DataFrame:
+        """Return the last failed pane of each identity, without those that a later pane replaces.
+
+        A later pane has a higher revision.  A pane of the same revision does not fail.
+        """
+        last = failed.unique(port.identity, keep="last", maintain_order=True)
+        panes = self.every(PANES)
+        if panes.is_empty():
+            return last
+        shown = panes.group_by(port.identity).agg(pl.col(REVISION).max().alias(_SHOWN))
+        both = last.join(shown, on=port.identity, how="left", nulls_equal=True)
+        return both.filter(pl.col(_SHOWN).fill_null(-1) < pl.col(REVISION)).drop(_SHOWN)
 
 
 def _marked(port: Port, rows: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,6 @@ from typing import BinaryIO
 
 import polars as pl
 
-from tidemark.core.operators.ports import DEAD
 from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
 from tidemark.local.run import LocalRun
@@ -73,12 +72,16 @@ def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
             if rows.height:
                 _write(out, each.topic, _encoded(rows, JsonEncoder(each.port)))
     # Which topic's records die first depends on the cuts.
-    letters = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
-    _write(out, run.plan.dead_letters, encode_dead_letters(letters)[1])
+    raw = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
+    _write(out, run.plan.dead_letters, encode_dead_letters(raw)[1])
     for published in run.published.values():
         for each in published.plan.ports:
-            if each.port.kind == DEAD and (rows := published.every(each.port.name)).height:
-                _write(out, each.topic, DeadLetterEncoder(each.port).encode(rows)[1])
+            if each.port.is_dead_letters:
+                name = each.port.name
+                rows = published.every(name) if every_pane else published.last(name)
+                if rows.height:
+                    letters = DeadLetterEncoder(each.port, each.topic).encode(rows)[1]
+                    _write(out, run.plan.dead_letters, letters)
     out.flush()
 
 
@@ -110,4 +113,6 @@ def summary(run: LocalRun) -> Iterator[str]:
     for name, published in run.published.items():
         tally = published.tally
         dead = f" + {tally.dead} dead" * bool(tally.dead)
-        yield f"{name}: {tally.rows} rows = {tally.accepted} accepted + {tally.late} late{dead}"
+        failed = f"; {tally.failed} panes failed" * bool(tally.failed)
+        rows = f"{tally.rows} rows = {tally.accepted} accepted + {tally.late} late{dead}"
+        yield f"{name}: {rows}{failed}"

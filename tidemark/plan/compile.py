@@ -14,8 +14,9 @@ from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.early import EarlyAggregate
-from tidemark.core.operators.operator import Body, Operator
-from tidemark.core.operators.ports import Input
+from tidemark.core.operators.guard import Guard
+from tidemark.core.operators.operator import Body, Operator, WindowBody
+from tidemark.core.operators.ports import DEAD, FAILED, LATE, PANES, Input
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
@@ -192,19 +193,20 @@ def _operator(
     operator = Operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
-        _body(output),
+        _guarded(_body(output), output),
         _horizon_ms(windowed),
         advances=not any(source.waits for source in windowed.node.sources()),
         by_arrival=output.aggregation.by_arrival,
         by_processing_time=windowed.by_processing_time,
     )
+    # A pane that failed names the topic that lacks it.
+    topic_of = {PANES: results, LATE: late, DEAD: dataflow.dead_letters, FAILED: results}
     return OperatorPlan(
         service="sessions" if isinstance(windowed.window, Session) else "windowing",
         log=log_of[stream.name],
         operator=operator,
         ports=tuple(
-            PortPlan(port, topic, output.format)
-            for port, topic in zip(operator.outputs, (results, late), strict=True)
+            PortPlan(port, topic_of[port.kind], output.format) for port in operator.outputs
         ),
         changelog=changelog,
         dead_letters=dataflow.dead_letters,
@@ -218,7 +220,15 @@ def _horizon_ms(windowed: WindowDefinition) -> int:
     return horizon_ms + (_RECORDED_WITHIN_MS if windowed.by_processing_time else 0)
 
 
-def _body(output: Output) -> Body:
+def _guarded(body: WindowBody, output: Output) -> Body:
+    """Return the body; with a guard around it if its aggregates call a user's code."""
+    aggregation, windowed = output.aggregation, output.windowed
+    if not aggregation.user_functions:
+        return body
+    return Guard(body, aggregation, windowed.key, windowed.node.columns, output.name)
+
+
+def _body(output: Output) -> WindowBody:
     windowed = output.windowed
     if isinstance(windowed.window, ArrivalWindow):
         return _arrival_body(output, windowed.window)
@@ -242,7 +252,7 @@ def _body(output: Output) -> Body:
     return GapFilled(body) if windowed.empty else body
 
 
-def _arrival_body(output: Output, windows: ArrivalWindow) -> Body:
+def _arrival_body(output: Output, windows: ArrivalWindow) -> WindowBody:
     windowed = output.windowed
     trigger = windowed.trigger
     every = trigger.early if isinstance(trigger, OnClose) else trigger

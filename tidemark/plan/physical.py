@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import DEAD, Port
+from tidemark.core.operators.ports import Port
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.segment import operator_source
@@ -125,8 +125,8 @@ class OperatorPlan:
 
     @property
     def published(self) -> tuple[PortPlan, ...]:
-        """The ports with a topic of their own: all except those of refused rows."""
-        return tuple(each for each in self.ports if each.port.kind != DEAD)
+        """The ports with a topic of their own: all except those of dead letters."""
+        return tuple(each for each in self.ports if not each.port.is_dead_letters)
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -7,42 +7,70 @@ partition and offset.
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 import polars as pl
 
-from tidemark.core.operators.ports import REASON, Port
+from tidemark.core.operators.ports import DEAD, REASON, ROW, Port
 from tidemark.core.time.segment import OFFSET, SOURCE
 from tidemark.serde.avro import AvroType
-from tidemark.serde.json_results import json_arrays
-from tidemark.serde.records import DeadLetter
+from tidemark.serde.json_results import json_arrays, json_lines
+from tidemark.serde.records import NO_TIMESTAMP, DeadLetter
 
 KEPT_BYTES = 256 * 2**10
 """Maximum size of a key or value in a dead letter."""
 
+_NO_OFFSET = -1
+
 
 class DeadLetterEncoder:
-    """Encodes the rows that an operator refuses; their stage is the name of the port."""
+    """Encodes the rows that an operator refuses, and the panes that it cannot compute."""
 
     avro: AvroType | None = None
 
-    def __init__(self, port: Port) -> None:
-        """``port``: of kind ``DEAD``."""
+    def __init__(self, port: Port, topic: str) -> None:
+        """``port``: of kind ``DEAD`` or ``FAILED``.  ``topic``: the topic that lacks the panes."""
         self._port = port
+        self._topic = topic
 
-    def encode(self, rows: pl.DataFrame) -> tuple[list[bytes | None], list[bytes]]:
-        """Return rows as dead letters: key and place are those of the row, the value is absent."""
-        keys = json_arrays(rows.select(self._port.key))
-        places = rows.select(REASON, SOURCE, OFFSET).iter_rows()
+    def encode(
+        self, rows: pl.DataFrame, partition: int = -1
+    ) -> tuple[list[bytes | None], list[bytes]]:
+        """Return rows as dead letters; ``partition``: of the topic that lacks the panes.
+
+        A row has the place of its raw record, and as value its columns, if the port has them.  A
+        pane has no offset, and as value its bounds.
+        """
+        keys = json_arrays(rows.select(self._port.message_key))
+        if self._port.kind == DEAD:
+            places = [
+                (*_source(source), offset) for source, offset in rows.select(SOURCE, OFFSET).rows()
+            ]
+        else:
+            places = [(self._topic, partition, _NO_OFFSET)] * rows.height
         return encode_dead_letters(
-            self._letter(key, *place) for key, place in zip(keys, places, strict=True)
+            DeadLetter(reason, self._port.stage, *place, NO_TIMESTAMP, key, value)
+            for reason, place, key, value in zip(
+                rows[REASON], places, keys, self._values(rows), strict=True
+            )
         )
 
-    def _letter(self, key: bytes, reason: str, source: str, offset: int) -> DeadLetter:
-        topic, _, partition = source.rpartition("/")
-        return DeadLetter(reason, self._port.name, topic, int(partition), offset, -1, key, None)
+    def _values(self, rows: pl.DataFrame) -> Sequence[bytes | None]:
+        columns = self._port.columns
+        if self._port.kind == DEAD:
+            row = columns.get(ROW)
+            if row is None:
+                return [None] * rows.height
+            assert isinstance(row, pl.Struct)
+            return json_lines(rows.select(field.name for field in row.fields))
+        return json_lines(rows.select(name for name in columns if name != REASON))
+
+
+def _source(source: str) -> tuple[str, int]:
+    topic, _, partition = source.rpartition("/")
+    return topic, int(partition)
 
 
 def encode_dead_letters(

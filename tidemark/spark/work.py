@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.operators.ports import PANES, Port
+from tidemark.core.operators.ports import FAILED, PANES, Port
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS
 from tidemark.core.windows.pane import END, START
 from tidemark.partition import Partition
@@ -123,7 +123,7 @@ class EventTimeRange:
 
     def _selects(self, port: Port) -> pl.Expr:
         """Return an expression that is true for rows of a port in the range."""
-        if port.kind == PANES:
+        if port.kind in (PANES, FAILED):
             return (pl.col(END) > self.since_ms) & (pl.col(START) < self.until_ms)
         at = port.row_time
         time = pl.col(EVENT_TIME) if port.rejects else pl.col(at.column) + at.shift_ms

@@ -22,7 +22,7 @@ from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
 from tidemark.plan.physical import OperatorPlan, PortPlan
 from tidemark.runtime.keyed.encoders import Encoder, encoder_of
-from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.records import DeadLetter, RecordBatch
 from tidemark.testing.scenario import Scenario
 
@@ -129,7 +129,7 @@ class InProcess(Scenario):
         for at, operators in self._operators.items():
             for operator in operators:
                 if operator.plan.service not in self._down:
-                    self._step(operator, self._log[at])
+                    self._step(operator, self._log[at], at[1])
 
     def _take(self, topic: str, partition: int) -> None:
         past = self._progress[topic, partition]
@@ -151,18 +151,21 @@ class InProcess(Scenario):
             for partition, segments in enumerate(built):
                 self._log[log.topic, partition] += segments
 
-    def _step(self, operator: _Operator, log: list[Segment]) -> None:
+    def _step(self, operator: _Operator, log: list[Segment], partition: int) -> None:
         for segment in log[operator.task.next_offset :]:
             output = operator.step(segment)
             for each in operator.plan.ports:
                 rows = output.frames.get(each.port.name)
                 if rows is not None and rows.height:
-                    self._take_rows(each, rows)
+                    self._take_rows(each, rows, partition)
 
-    def _take_rows(self, port: PortPlan, rows: pl.DataFrame) -> None:
+    def _take_rows(self, port: PortPlan, rows: pl.DataFrame, partition: int) -> None:
         encoder = encoder_of(port)
-        values = encoder.encode(rows)[1]
-        self._topics.setdefault(port.topic, []).extend(decoded(encoder, values))
+        if isinstance(encoder, DeadLetterEncoder):
+            topic, values = self.plan.dead_letters, encoder.encode(rows, partition)[1]
+        else:
+            topic, values = port.topic, encoder.encode(rows)[1]
+        self._topics.setdefault(topic, []).extend(decoded(encoder, values))
 
     def _settle(self) -> None:
         if self._down:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES, FEWER
 from tidemark.core.operators.output import Output
-from tidemark.core.operators.ports import APPEND, DEAD, LATE, REASON, UPSERT, Port
+from tidemark.core.operators.ports import APPEND, DEAD, FAILED, LATE, REASON, UPSERT, Port
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, REVISION
@@ -33,6 +33,9 @@ class Reader:
         if port.kind == DEAD:
             assert {REASON, SOURCE, OFFSET, SUB_ROW, port.row_time.column} <= {*frame.columns}
             assert END_OF_INPUT not in frame.columns
+            return
+        if port.kind == FAILED:
+            assert {*port.columns} <= {*frame.columns}
             return
         ends = [END_OF_INPUT] * (finished and port.kind != LATE)
         assert rows.columns == [*port.columns, *ends]
@@ -83,12 +86,13 @@ def test_steps_publish_what_ports_say(family: str, data: Any, log: EventLog) -> 
         assert {*declared(port)} <= port.columns.keys()
 
     def read(output: Output, before_ms: int, *, finished: bool = False) -> None:
-        counted = {LATE: 0, DEAD: 0}
+        counted = {LATE: 0, DEAD: 0, FAILED: 0}
         for name, frame in output.frames.items():
             readers[name].read(frame, before_ms, finished=finished)
             kind = readers[name].port.kind
             counted[kind] = counted.get(kind, 0) + frame.height
         assert (output.late, output.dead) == (counted[LATE], counted[DEAD])
+        assert output.failed == counted[FAILED]
         assert 0 <= output.accepted == output.rows - output.late - output.dead
 
     for segment in case.segments:

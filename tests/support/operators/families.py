@@ -20,6 +20,7 @@ from tests.support.operators import (
     early_aligned,
     early_sessions,
     early_sliding,
+    guarded,
     sessions,
     sliding,
 )
@@ -135,6 +136,13 @@ def _processing_time(draw: st.DrawFn, log: EventLog) -> Case:
     return replace(case, operator=by_clock(case.operator), segments=tuple(read))
 
 
+def _guarded(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw an operator of another family, with an aggregate that calls a user's code."""
+    kinds = ("hopping", "early", "sessions", "early_sessions", "sliding", "arrival")
+    case = FAMILIES[draw(st.sampled_from(kinds))](draw, log)
+    return replace(case, operator=guarded.guarded(case.operator))
+
+
 def _toy(_draw: st.DrawFn, log: EventLog) -> Case:
     return Case(TOY, tuple(map(toy_segment, log.segments)))
 
@@ -184,4 +192,5 @@ FAMILIES: Mapping[str, Family] = {
     "rolling": _arrival(arrival.specs(("steps",), st.none() | arrival.EVERY)),
     "processing_time": _processing_time,
     "toy": _toy,
+    "guarded": _guarded,
 }

@@ -33,6 +33,12 @@ Columns = Mapping[str, pl.DataType]
 
 Mask = npt.NDArray[np.bool_]
 
+FAULT = "@fault"
+"""String column of values: why a user's function failed, else null.
+
+Its text begins with the name of the aggregate and "=".  Only aggregates of users have the column.
+"""
+
 LIMB, SQUARE = "limb", "square"
 """Prefixes of the parts that hold limbs, numbered: of a sum, and of a sum of squares."""
 
@@ -66,6 +72,27 @@ class AggregateFunction(Protocol):
 
         The type is that of ``type``, or a wider type if an exact sum does not fit it.
         """
+
+
+@runtime_checkable
+class UserFunction(Protocol):
+    """An aggregate that calls a user's Python code, which may fail on rows or on panes.
+
+    A reason is ``<name>=<aggregate>: ...``, with the type and the text of the exception.
+    """
+
+    @property
+    def stops(self) -> bool:
+        """Whether a failure stops the operator, instead of making a dead letter."""
+
+    def refusals(self, name: str, rows: pl.DataFrame, /) -> Mapping[int, str]:
+        """Return the places of the rows that the aggregate cannot take, with reasons.
+
+        Each row is tried alone, so the answer for a row depends on this row only.
+        """
+
+    def results(self, name: str, partials: pl.DataFrame, /) -> tuple[pl.Series, Mapping[int, str]]:
+        """Return the value of each merged partial, null where it fails, and reasons by place."""
 
 
 @runtime_checkable
@@ -106,6 +133,33 @@ class Aggregation:
         return {
             name: function.type(name, self.columns) for name, function in self.aggregates.items()
         }
+
+    @cached_property
+    def value_types(self) -> dict[str, pl.DataType]:
+        """The columns of ``values``: ``types``, and FAULT if a user's function may fail."""
+        return {**self.types, **({FAULT: pl.String()} if self.user_functions else {})}
+
+    @cached_property
+    def user_functions(self) -> dict[str, UserFunction]:
+        """The aggregates that call a user's code; those that stop the operator come first."""
+        found = {
+            name: function
+            for name, function in self.aggregates.items()
+            if isinstance(function, UserFunction)
+        }
+        return dict(sorted(found.items(), key=lambda item: not item[1].stops))
+
+    def stops(self, reason: str) -> bool:
+        """Return whether a failure with this reason stops the operator."""
+        name, _, _ = reason.partition("=")
+        return self.user_functions[name].stops
+
+    def refusals(self, rows: pl.DataFrame) -> dict[int, str]:
+        """Return the places of rows that a user's function cannot take, in order, with reasons."""
+        found: dict[int, str] = {}
+        for name, function in self.user_functions.items():
+            found = {**function.refusals(name, rows), **found}
+        return dict(sorted(found.items()))
 
     @property
     def by_arrival(self) -> bool:
@@ -158,17 +212,24 @@ class Aggregation:
         return self._merged(frame, by)
 
     def values(self, partials: pl.DataFrame) -> pl.DataFrame:
-        """Return the value columns of partials, in the order of ``types``, each rounded once.
+        """Return the value columns of partials, in the order of ``value_types``.
 
-        Sums are exact at any size: a sum of integers beyond Int64 makes its column Int128, and a
-        sum of decimals beyond 38 digits makes its column String.
+        Each value is rounded once.  Sums are exact at any size: a sum of integers beyond Int64
+        makes its column Int128, and a sum of decimals beyond 38 digits makes its column String.
         """
-        return pl.DataFrame(
-            [
-                function.value(name, partials, self.columns).alias(name)
-                for name, function in self.aggregates.items()
-            ]
-        )
+        made: dict[str, pl.Series] = {}
+        faults: dict[int, str] = {}
+        for name, user_function in self.user_functions.items():
+            made[name], failed = user_function.results(name, partials)
+            faults = {**failed, **faults}
+        for name, function in self.aggregates.items():
+            if name not in made:
+                made[name] = function.value(name, partials, self.columns)
+        columns = [made[name].alias(name) for name in self.aggregates]
+        if self.user_functions:
+            reasons = pl.Series(FAULT, [None], pl.String).new_from_index(0, partials.height)
+            columns.append(reasons.scatter([*faults], [*faults.values()]) if faults else reasons)
+        return pl.DataFrame(columns)
 
     def empty(self, by: Columns) -> pl.DataFrame:
         """Return a frame of partials without any group, with the columns ``by``."""

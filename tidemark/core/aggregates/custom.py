@@ -2,34 +2,44 @@
 
 ``Custom`` folds rows into a state, a JSON value, and merges states; a partial holds one state.
 ``FrameFunction`` keeps all rows and calls a function with a frame of them.  See
-docs/semantics.md, "Custom aggregates".
+docs/semantics.md, "Custom aggregates" and "Failures of user code".
 
 The order in which rows are added and states are merged is not defined.  A result that depends on
-that order would depend on the cuts.  So an aggregate is tried on probe rows when the pipeline is
-built, as stateless operators are (``core/rows/probe.py``).
+that order would depend on the cuts.  So functions are tried on probe rows when the pipeline is
+built (custom_probe.py).
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from itertools import islice
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
 from tidemark.core.aggregates.basic import order_columns
-from tidemark.core.aggregates.lists import concatenated, in_row_order, single_item_lists
-from tidemark.core.rows.expression import first_line, require_column
-from tidemark.core.rows.probe import probe_frame
+from tidemark.core.aggregates.custom_probe import require_orderless, require_working
+from tidemark.core.aggregates.lists import (
+    concatenated,
+    flattened,
+    in_row_order,
+    single_item_lists,
+)
+from tidemark.core.aggregates.user_call import Failure, attempt
+from tidemark.core.rows.expression import error_text, require_column
+from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.python_value import conform
-from tidemark.errors import PipelineError
 
 RowValues = dict[str, Any]
 
+OnError = Literal["dead_letter", "stop"]
+"""What follows where a user's function fails: a dead letter, or the end of the service."""
+
 _VALUE = "value"
-_CHUNK = 6
-"""Number of probe rows that are folded together."""
+_BLOCK_ROWS = 4096
+"""Rows that are Python objects at a time."""
 
 
 @runtime_checkable
@@ -58,6 +68,12 @@ class _PythonFunction:
 
     of_columns: tuple[str, ...]
     value_type: pl.DataType
+    on_error: OnError = field(default="dead_letter", kw_only=True)
+
+    @property
+    def stops(self) -> bool:
+        """Whether a failure stops the operator."""
+        return self.on_error == "stop"
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Return the declared type.
@@ -69,26 +85,42 @@ class _PythonFunction:
             require_column(column, columns, f"{name}={self}")
         return self.value_type
 
-    def _column(self, name: str, values: Iterable[Any]) -> pl.Series:
-        types = {_VALUE: self.value_type}
-        checked = [
-            self._called(name, "result", partial(conform, {_VALUE: value}, types))[0]
-            for value in values
-        ]
-        return pl.Series(name, checked, self.value_type)
+    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+        """Return the value of each merged partial; null where the user's code fails."""
+        return self.results(name, partials)[0]
 
-    def _called(self, name: str, what: str, call: Callable[[], Any]) -> Any:
-        """Call a user's function; name it in a PipelineError if it raises."""
-        try:
-            return call()
-        except Exception as error:  # whatever a user's function may raise
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            raise PipelineError(f"{name}={self}: {what}: {reason}") from error
+    def results(self, name: str, partials: pl.DataFrame) -> tuple[pl.Series, Mapping[int, str]]:
+        """Return the value of each merged partial, null where it fails, and reasons by place."""
+        raise NotImplementedError
+
+    def _checked(
+        self, name: str, values: Iterable[Any | Failure]
+    ) -> tuple[pl.Series, Mapping[int, str]]:
+        """Return values of the declared type as ``results`` does."""
+        found = [self.conformed(value) for value in values]
+        faults = {
+            at: f"{name}={self}: {value.reason}"
+            for at, value in enumerate(found)
+            if isinstance(value, Failure)
+        }
+        kept = [None if isinstance(value, Failure) else value for value in found]
+        return pl.Series(name, kept, self.value_type), faults
+
+    def conformed(self, value: Any | Failure) -> Any | Failure:
+        """Return a value if it is of the declared type, else why it is not."""
+        if isinstance(value, Failure):
+            return value
+        types = {_VALUE: self.value_type}
+        made = attempt("result", partial(conform, {_VALUE: value}, types))
+        return made if isinstance(made, Failure) else made[0]
 
 
 @dataclass(frozen=True)
 class Custom(_PythonFunction):
-    """A user's aggregate.  Parts, both lists: ``rows`` not yet added, and ``states`` as JSON."""
+    """A user's aggregate.  Parts, both lists: ``rows`` not yet added, and ``states`` as JSON.
+
+    Rows and states that cannot be folded stay as they are.  So a corrected aggregate can fold them.
+    """
 
     aggregate: Aggregate
 
@@ -99,11 +131,25 @@ class Custom(_PythonFunction):
         """Return the declared type; try the aggregate on probe rows.
 
         Raises:
-            PipelineError: a column is not in the stream, or the result depends on order.
+            PipelineError: a column is not in the stream, the aggregate cannot work, or its result
+                depends on order.
         """
         declared = super().type(name, columns)
-        self._require_orderless(name, {column: columns[column] for column in self.of_columns})
+        require_orderless(self, name, {column: columns[column] for column in self.of_columns})
         return declared
+
+    def refusals(self, name: str, rows: pl.DataFrame) -> Mapping[int, str]:
+        """Return the places of the rows on which ``init`` or ``add`` raises, with reasons."""
+        init, add = self.aggregate.init, self.aggregate.add
+        found: dict[int, str] = {}
+        for at, row in enumerate(_row_dicts(rows.select(self.of_columns).to_struct())):
+            try:
+                add(init(), row)
+            except MemoryError:
+                raise
+            except FAILURES as error:  # whatever a user's function may raise
+                found[at] = f"{name}={self}: add: {error_text(error)}"
+        return found
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each row as a list of one, and no states."""
@@ -116,83 +162,61 @@ class Custom(_PythonFunction):
         return [concatenated(f"{name}.rows"), concatenated(f"{name}.states")]
 
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
-        """Add the rows and merge the states, so that one state is left."""
-        states = [[text] for text in self._states(name, partials)]
-        rows = partials[f"{name}.rows"]
-        return [
-            pl.Series(f"{name}.states", states, pl.List(pl.String)),
-            pl.Series(rows.name, [[] for _ in states], rows.dtype),
-        ]
-
-    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
-        """Return the result of each state."""
-        return self._column(
-            name, (self._result(name, text) for text in self._states(name, partials))
+        """Add the rows and merge the states, so that one state is left; keep what fails."""
+        rows, before = partials[f"{name}.rows"], partials[f"{name}.states"]
+        folded = list(self._states(name, partials))
+        failed = pl.Series([isinstance(state, Failure) for state in folded], dtype=pl.Boolean)
+        states = pl.Series(
+            before.name,
+            [[] if isinstance(state, Failure) else [state] for state in folded],
+            before.dtype,
         )
+        added = pl.Series(rows.name, [[] for _ in folded], rows.dtype)
+        if not failed.any():
+            return [states, added]
+        return [before.zip_with(failed, states), rows.zip_with(failed, added)]
 
-    def _states(self, name: str, partials: pl.DataFrame) -> Iterator[str]:
-        lists = partials.select(f"{name}.rows", f"{name}.states").iter_rows()
-        return (self._folded(name, rows or (), states or ()) for rows, states in lists)
+    def results(self, name: str, partials: pl.DataFrame) -> tuple[pl.Series, Mapping[int, str]]:
+        """Return the result of each state."""
+        return self._checked(name, map(self.result, self._states(name, partials)))
 
-    def _folded(self, name: str, rows: Sequence[RowValues], states: Sequence[str]) -> str:
+    def _states(self, name: str, partials: pl.DataFrame) -> Iterator[str | Failure]:
+        """Yield the state of each partial as JSON, or why it cannot be folded."""
+        lists = partials[f"{name}.rows"]
+        _, flat = flattened(lists)
+        rows = _row_dicts(flat)
+        lengths = lists.list.len().fill_null(0).to_list()
+        for length, states in zip(lengths, partials[f"{name}.states"].to_list(), strict=True):
+            yield self.folded(list(islice(rows, length)), states or ())
+
+    def folded(self, rows: Sequence[RowValues], states: Sequence[str]) -> str | Failure:
+        """Return one state of rows and states, or what the aggregate raised."""
         if len(states) == 1 and not rows:
             return states[0]
-        fold = partial(_fold, self.aggregate, rows, states)
-        return str(self._called(name, "add, merge", fold))
+        fold: str | Failure = attempt("add, merge", partial(fold_of, self.aggregate, rows, states))
+        return fold
 
-    def _result(self, name: str, state: str) -> Any:
-        return self._called(name, "result", lambda: self.aggregate.result(json.loads(state)))
-
-    def _require_orderless(self, name: str, columns: Columns) -> None:
-        """Raise PipelineError if the result depends on the order or grouping of probe rows."""
-        for nulls in (False, True):
-            rows = self._good(name, probe_frame(columns, nulls=nulls).rows(named=True))
-            for start in range(0, len(rows), _CHUNK):
-                chunk = rows[start : start + _CHUNK]
-                results = [self._result(name, state) for state in self._all_orders(chunk)]
-                if len(set(map(repr, results))) > 1:
-                    raise PipelineError(
-                        f"{name}={self}: the result depends on the order of rows or on how they "
-                        f"are grouped: {results[0]!r:.60} or {results[-1]!r:.60}; make add and "
-                        "merge exact, or use apply_frame(), which sees the rows in order"
-                    )
-
-    def _good(self, name: str, rows: Sequence[RowValues]) -> list[RowValues]:
-        """Return the rows that the aggregate accepts alone; raise if it accepts no row."""
-        good = [row for row in rows if _takes(self.aggregate, row)]
-        if not good:
-            self._result(name, self._folded(name, rows[:1], []))
-        return good
-
-    def _all_orders(self, rows: list[RowValues]) -> Iterator[str]:
-        """Yield states of the same rows: in order, reversed, as two halves, and one by one."""
-        half = len(rows) // 2
-        alone = [_fold(self.aggregate, [row], []) for row in rows]
-        parts = [_fold(self.aggregate, part, []) for part in (rows[:half], rows[half:])]
-        yield _fold(self.aggregate, rows, [])
-        yield _fold(self.aggregate, rows[::-1], [])
-        yield _fold(self.aggregate, [], parts)
-        yield _fold(self.aggregate, [], parts[::-1])
-        yield _fold(self.aggregate, [], alone)
-        yield _fold(self.aggregate, [], alone[::-1])
+    def result(self, state: str | Failure) -> Any | Failure:
+        """Return the result of a state, or what the aggregate raised."""
+        if isinstance(state, Failure):
+            return state
+        return attempt("result", lambda: self.aggregate.result(json.loads(state)))
 
 
-def _fold(aggregate: Aggregate, rows: Sequence[RowValues], states: Sequence[str]) -> str:
+def _row_dicts(rows: pl.Series) -> Iterator[RowValues]:
+    """Yield structs as dicts, a block of rows at a time: faster than ``iter_rows(named=True)``."""
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        yield from rows[start : start + _BLOCK_ROWS].to_list()
+
+
+def fold_of(aggregate: Aggregate, rows: Sequence[RowValues], states: Sequence[str]) -> str:
     """Merge the states, add the rows, and return the state as JSON."""
     merged = json.loads(states[0]) if states else aggregate.init()
     for text in states[1:]:
         merged = aggregate.merge(merged, json.loads(text))
     for row in rows:
-        merged = aggregate.add(merged, dict(row))
+        merged = aggregate.add(merged, row)
     return json.dumps(merged)
-
-
-def _takes(aggregate: Aggregate, row: RowValues) -> bool:
-    try:
-        aggregate.result(json.loads(_fold(aggregate, [row], [])))
-    except Exception:  # noqa: BLE001 - whatever a user's function may raise
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -203,6 +227,20 @@ class FrameFunction(_PythonFunction):
 
     def __str__(self) -> str:
         return f"apply_frame({getattr(self.function, '__name__', 'function')})"
+
+    def type(self, name: str, columns: Columns) -> pl.DataType:
+        """Return the declared type; try the function on probe rows.
+
+        Raises:
+            PipelineError: a column is not in the stream, or the function fails on all probe rows.
+        """
+        declared = super().type(name, columns)
+        require_working(self, name, {column: columns[column] for column in self.of_columns})
+        return declared
+
+    def refusals(self, _name: str, _rows: pl.DataFrame) -> Mapping[int, str]:
+        """Return nothing: the function sees the rows of a pane together, never one alone."""
+        return {}
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each row with the fields that order it, as a list of one."""
@@ -215,17 +253,20 @@ class FrameFunction(_PythonFunction):
         """Concatenate the lists."""
         return [concatenated(f"{name}.rows")]
 
-    def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
+    def results(self, name: str, partials: pl.DataFrame) -> tuple[pl.Series, Mapping[int, str]]:
         """Call the function with the rows of each pane, ordered by event time, source, offset."""
         lists = partials[f"{name}.rows"]
         _, ordered = in_row_order(lists)
         rows = ordered["row"].struct.unnest()
         lengths = lists.list.len().fill_null(0).to_list()
-        return self._column(name, self._results(name, rows, lengths))
+        return self._checked(name, self._called(rows, lengths))
 
-    def _results(self, name: str, rows: pl.DataFrame, lengths: Iterable[int]) -> Iterator[Any]:
+    def _called(self, rows: pl.DataFrame, lengths: Iterable[int]) -> Iterator[Any | Failure]:
         start = 0
         for length in lengths:
-            frame = rows[start : start + length]
-            yield self._called(name, "function", partial(self.function, frame))
+            yield self.called(rows[start : start + length])
             start += length
+
+    def called(self, rows: pl.DataFrame) -> Any | Failure:
+        """Return what the function returns for a frame, or what it raised."""
+        return attempt("function", partial(self.function, rows))

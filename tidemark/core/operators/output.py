@@ -11,12 +11,16 @@ from tidemark.core.operators.portions import BEGIN, Place
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The rows that one step published, by port; always rows = accepted + late + dead."""
+    """The rows that one step published, by port; always rows = accepted + late + dead.
+
+    ``failed``: the number of panes whose values could not be computed.
+    """
 
     frames: Frames
     rows: int
     late: int
     dead: int = 0
+    failed: int = 0
 
     def __getitem__(self, port: str) -> pl.DataFrame:
         """Return the rows of a port that the step published to."""
@@ -45,12 +49,16 @@ class Steps:
 
 @dataclass
 class Tally:
-    """Counts since the start: rows = accepted + late + dead.  ``results``: rows of other ports."""
+    """Counts since the start: rows = accepted + late + dead.
+
+    ``results``: published results.  ``failed``: panes whose values could not be computed.
+    """
 
     rows: int = 0
     late: int = 0
     dead: int = 0
     results: int = 0
+    failed: int = 0
 
     @property
     def accepted(self) -> int:
@@ -63,7 +71,8 @@ class Tally:
         self.rows += output.rows
         self.late += output.late
         self.dead += output.dead
-        self.results += published - output.late - output.dead
+        self.failed += output.failed
+        self.results += published - output.late - output.dead - output.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +102,5 @@ def as_one(outputs: Sequence[Output]) -> Output:
         sum(output.rows for output in outputs),
         sum(output.late for output in outputs),
         sum(output.dead for output in outputs),
+        sum(output.failed for output in outputs),
     )

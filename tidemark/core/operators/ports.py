@@ -21,7 +21,7 @@ from tidemark.core.windows.pane import (
     pane_schema,
 )
 
-Kind = Literal["panes", "rows", "late", "dead"]
+Kind = Literal["panes", "rows", "late", "dead", "failed"]
 Mode = Literal["append", "upsert"]
 
 PANES: Kind = "panes"
@@ -32,6 +32,8 @@ LATE: Kind = "late"
 """Late rows, with the same columns for all operators (``LATE_COLUMNS``)."""
 DEAD: Kind = "dead"
 """Rows that the operator refuses, with ``REASON``; they go to the pipeline's dead letters."""
+FAILED: Kind = "failed"
+"""Panes whose values cannot be computed, with ``REASON``; they go to the dead letters, too."""
 
 APPEND: Mode = "append"
 """Every row is a result."""
@@ -95,7 +97,7 @@ class Port:
 
     Args:
         name: of the port; unique in the operator.
-        kind: ``PANES``, ``ROWS``, ``LATE`` or ``DEAD``.
+        kind: ``PANES``, ``ROWS``, ``LATE``, ``DEAD`` or ``FAILED``.
         columns: of a published row, in order, with types.
         key: names of the key columns; rows of one key are in one partition.
         message_key: columns of the Kafka message key, which is a JSON array.
@@ -108,6 +110,7 @@ class Port:
         instants: columns whose Int64 values are instants in ms.
         holds_ms: the largest distance of a row's event time behind the clock before its segment;
             None without a bound.
+        stage: of the dead letters of the port; only of kinds ``DEAD`` and ``FAILED``.
     """
 
     name: str
@@ -122,6 +125,12 @@ class Port:
     version: tuple[str, ...] = ()
     instants: frozenset[str] = frozenset()
     holds_ms: int | None = None
+    stage: str = ""
+
+    @property
+    def is_dead_letters(self) -> bool:
+        """Whether rows become dead letters of the pipeline, so that the port has no topic."""
+        return self.kind in (DEAD, FAILED)
 
     @property
     def withdraws(self) -> bool:
@@ -207,6 +216,39 @@ def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: st
         identity=_LATE_IDENTITY,
         row_time=RowTime("event_time_ms"),
         instants=_LATE_INSTANTS,
+    )
+
+
+def dead_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], operator: str) -> Port:
+    """Return the port of rows that a user's function refuses; dead letters show the whole row."""
+    own = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
+    return Port(
+        DEAD,
+        DEAD,
+        {REASON: pl.String(), ROW: pl.Struct(own)},
+        key,
+        message_key=key,
+        identity=(),
+        row_time=RowTime(EVENT_TIME),
+        stage=operator,
+    )
+
+
+def failed_port(panes: Port, operator: str) -> Port:
+    """Return the port of panes of a port whose values a user's function cannot compute."""
+    hidden = (*panes.values, RETRACTED)
+    columns = {name: dtype for name, dtype in panes.columns.items() if name not in hidden}
+    return Port(
+        FAILED,
+        FAILED,
+        {**columns, REASON: pl.String()},
+        panes.key,
+        panes.message_key,
+        panes.identity,
+        panes.row_time,
+        version=(REVISION, TIMING),
+        instants=panes.instants,
+        stage=operator,
     )
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from tidemark.core.operators.operator import Changes, Frames, Numbers, Operator
 from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_one
 from tidemark.core.operators.portions import BEGIN, Place, RowLimit, bytes_of
-from tidemark.core.operators.ports import DEAD, LATE
+from tidemark.core.operators.ports import DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT, LogRows, rows_in_log_order, with_watermarks
 from tidemark.core.time.segment import Segment
@@ -250,9 +250,11 @@ class OperatorTask:
 
     def _output(self, sides: Frames, frames: Frames) -> Output:
         kinds = {port.name: port.kind for port in self.operator.outputs}
-        late = sum(frame.height for port, frame in frames.items() if kinds[port] == LATE)
-        dead = sum(frame.height for port, frame in frames.items() if kinds[port] == DEAD)
-        return Output(frames, sum(frame.height for frame in sides.values()), late, dead)
+        counts = dict.fromkeys((LATE, DEAD, FAILED), 0)
+        for port, frame in frames.items():
+            kind = kinds[port]
+            counts[kind] = counts.get(kind, 0) + frame.height
+        return Output(frames, _height(sides), counts[LATE], counts[DEAD], counts[FAILED])
 
 
 def _height(sides: Frames) -> int:

@@ -129,3 +129,8 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, at most 300 characters; its class if empty."""
     text = str(error).strip()
     return text.splitlines()[0][:300] if text else type(error).__name__
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error's type and the first line of its text, bounded as ``first_line`` is."""
+    return f"{type(error).__name__}: {first_line(error)}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.rows.expression import Columns, evaluate, expression_text, first_line
+from tidemark.core.rows.expression import Columns, error_text, evaluate, expression_text
 from tidemark.core.rows.python_value import conform
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, item_counts, row_bytes, too_large
 from tidemark.core.rows.stateless import RECORD, StepOutput, non_value_columns, with_metadata
@@ -138,8 +138,10 @@ class Apply:
             try:
                 results.append(conform(self.function(row), self.types))
                 good.append(position)
+            except MemoryError:  # which says nothing about the row
+                raise
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
-                bad.append((record, _reason(error)))
+                bad.append((record, error_text(error)))
         values = pl.DataFrame(results, schema=dict(self.types), orient="row")
         return StepOutput(rows[good].with_columns(values), bad)
 
@@ -170,8 +172,10 @@ class FlatMap:
         for position, (record, row) in enumerate(_python_rows(rows, self.columns)):
             try:
                 fresh = [conform(item, self.types) for item in _items(self.function(row))]
+            except MemoryError:  # which says nothing about the row
+                raise
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
-                bad.append((record, _reason(error)))
+                bad.append((record, error_text(error)))
                 continue
             results.extend(fresh)
             origins.extend([position] * len(fresh))
@@ -204,10 +208,6 @@ def _items(rows: object) -> Iterable[object]:
     if isinstance(rows, Mapping | str | bytes) or not isinstance(rows, Iterable):
         raise TypeError(f"returned a {type(rows).__name__}, not an iterable of dicts")
     return rows
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -30,6 +30,8 @@ def _values(
         return []
     try:
         return [evaluate([expression], [_VALUE], rows)[_VALUE]]
+    except MemoryError:  # which says nothing about the rows
+        raise
     except FAILURES as error:  # a user's expression may raise anything
         if rows.height == 1:
             faults[first] = first_line(error)

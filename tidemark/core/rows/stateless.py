@@ -235,6 +235,8 @@ def _run(
         return
     try:
         result = operator.run(rows)
+    except MemoryError:  # which says nothing about the rows
+        raise
     except FAILURES as error:  # a user's function or expression may raise anything
         if rows.height == 1:
             dead_records.add(rows.item(0, RECORD), operator.label, first_line(error))

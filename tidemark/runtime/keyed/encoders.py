@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemark.core.operators.ports import DEAD
 from tidemark.plan.physical import OperatorPlan, PortPlan
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.config import Config
@@ -39,8 +38,8 @@ def encoders(config: Config, operators: Iterable[OperatorPlan]) -> Encoders:
 
 def encoder_of(port: PortPlan) -> Encoder:
     """Return the encoder for the rows of a port."""
-    if port.port.kind == DEAD:
-        return DeadLetterEncoder(port.port)
+    if port.port.is_dead_letters:
+        return DeadLetterEncoder(port.port, port.topic)
     if port.format == "json":
         return JsonEncoder(port.port)
     return AvroEncoder(port.topic, port.port)
@@ -64,8 +63,9 @@ def messages(
     """Return the rows of an operator's port as messages; ``at``: the number of the partition."""
     keys: Keys
     values: Values
-    keys, values = encoders[operator, port.port.name].encode(rows)
-    if port.port.kind == DEAD:
-        return Messages(((), ()), (keys, values), 0)
+    encoder = encoders[operator, port.port.name]
+    if isinstance(encoder, DeadLetterEncoder):
+        return Messages(((), ()), encoder.encode(rows, at), 0)
+    keys, values = encoder.encode(rows)
     keys, values, letters = without_oversized(port, at, keys, values)
     return Messages((keys, values), encode_dead_letters(letters), len(letters))

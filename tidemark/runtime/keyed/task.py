@@ -221,7 +221,7 @@ class KeyedTask:
             rows_out=sum(tally.results for tally in tallies),
             ends=self._ends.known,
             late=sum(tally.late for tally in tallies),
-            dead_letters=sum(tally.dead + tally.oversized for tally in tallies),
+            dead_letters=sum(tally.dead + tally.failed + tally.oversized for tally in tallies),
             operators=[self._operator_stats(plan, now_ms) for plan in self.operators.plans],
             restores=[
                 RestoreStats(each.at.topic, each.at.number, each.done, each.total, each.eta_s)

@@ -324,7 +324,7 @@ class WindowAggregate(DueByEnd):
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         """Return partials as panes, in the order of a topic."""
         if not parts:
-            schema = pane_schema(self.key, self.columns, self.aggregation.types)
+            schema = pane_schema(self.key, self.columns, self.aggregation.value_types)
             return pl.DataFrame(schema=schema)
         return self._panes(stacked(parts), clock_ms - self.allowed_lateness_ms)
 

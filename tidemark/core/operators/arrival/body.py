@@ -119,7 +119,7 @@ class ArrivalBody(WindowBody):
         panes = state.take_panes()
         if panes:
             return pl.concat(panes, how="vertical_relaxed")
-        schema = pane_schema(self.key, self.columns, self.aggregation.types, numbered=True)
+        schema = pane_schema(self.key, self.columns, self.aggregation.value_types, numbered=True)
         return pl.DataFrame(schema=schema)
 
     @property

@@ -329,7 +329,7 @@ class ArrivalAggregate(ArrivalBody):
             timing_where(closed, ON_TIME, EARLY),
             closed,
         )
-        return panes.hstack([values[name] for name in self.aggregation.types])
+        return panes.hstack([values[name] for name in self.aggregation.value_types])
 
 
 def _begins(pieces: _Pieces) -> Mask:

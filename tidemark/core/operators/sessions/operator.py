@@ -244,7 +244,7 @@ class SessionAggregate(DueByEnd):
 
     def schema(self) -> dict[str, pl.DataType]:
         """Return the columns of panes."""
-        return pane_schema(self.key, self.columns, self.aggregation.types)
+        return pane_schema(self.key, self.columns, self.aggregation.value_types)
 
     def _panes(self, due: Lines, clock_ms: int) -> pl.DataFrame:
         facts = due.facts
@@ -270,7 +270,7 @@ class SessionAggregate(DueByEnd):
             final=False,
             retracted=True,
         )
-        nothing = (pl.lit(None, schema[name]).alias(name) for name in self.aggregation.types)
+        nothing = (pl.lit(None, schema[name]).alias(name) for name in self.aggregation.value_types)
         return panes.with_columns(nothing)
 
 

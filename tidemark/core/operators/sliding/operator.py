@@ -232,7 +232,7 @@ class SlidingAggregate(DueByEnd):
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         """Return partials as panes, in the order of a topic."""
         if not parts:
-            schema = pane_schema(self.key, self.columns, self.aggregation.types)
+            schema = pane_schema(self.key, self.columns, self.aggregation.value_types)
             return pl.DataFrame(schema=schema)
         merged = stacked(parts)
         return panes_of(

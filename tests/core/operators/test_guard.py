@@ -1,0 +1,80 @@
+"""Rows and panes on which a user's code fails: as if the rows were not there, in every family."""
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.logs import EventLog, event_logs
+from tests.support.operators.families import FAMILIES
+from tests.support.operators.guarded import GUARDED, MADE, fails, guarded, refused
+from tests.support.running import Task, incidents
+from tidemark.core.operators.output import Output
+from tidemark.core.operators.ports import DEAD, FAILED, LATE, PANES, REASON
+from tidemark.core.operators.task import OperatorTask
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
+from tidemark.core.windows.pane import RETRACTED
+
+KINDS = [name for name in FAMILIES if name not in ("toy", "guarded")]
+PLACE = [SOURCE, OFFSET, SUB_ROW]
+
+
+def bad(column: str = "value") -> pl.Expr:
+    return pl.col(column).is_null() | (pl.col(column) % 7 == 0)
+
+
+def without_refused(segment: Segment) -> Segment:
+    streams = {name: rows.filter(~bad()) for name, rows in segment.streams.items()}
+    return replace(segment, streams=streams)
+
+
+def check(made: Output, plain: Output, refusals: list[Any]) -> None:
+    """Compare a step with that of an operator without users' aggregates, over good rows only."""
+    shown = made.frames[PANES].drop("end_of_input", strict=False)
+    assert not any(map(fails, shown.filter(~pl.col(RETRACTED))["total"]))
+    expected = plain.frames[PANES].drop("end_of_input", strict=False)
+    failing = pl.Series([fails(total) for total in expected["total"]], dtype=pl.Boolean)
+    failing &= ~expected[RETRACTED]
+    value = pl.when(~pl.col(RETRACTED)).then(pl.col("total"))
+    assert shown.rows() == expected.filter(~failing).with_columns(value.alias(MADE)).rows()
+    failed = made.frames.get(FAILED, pl.DataFrame()).drop("end_of_input", strict=False)
+    bounds = [name for name in failed.columns if name != REASON]
+    assert failed.select(bounds).rows() == expected.filter(failing).select(bounds).rows()
+    assert made.failed == failing.sum() == failed.height
+    assert all(
+        reason.startswith("made=custom(Total): result: ArithmeticError: ")
+        for reason in failed.to_dict().get(REASON, [])
+    )
+    dead = made.frames.get(DEAD)
+    assert ([] if dead is None else dead.select(PLACE).rows()) == refusals
+    assert made.dead == len(refusals)
+    assert made.frames[LATE].rows() == plain.frames[LATE].rows()
+    assert made.rows == plain.rows + made.dead
+
+
+@pytest.mark.parametrize("family", KINDS)
+@settings(max_examples=settings().max_examples // 4)
+@given(data=st.data(), log=event_logs(), happen=incidents())
+def test_a_row_that_is_refused_leaves_no_trace_and_a_pane_that_fails_is_apart(  # B1
+    family: str, data: Any, log: EventLog, happen: Any
+) -> None:
+    case = FAMILIES[family](data.draw, log)
+    plain, task = OperatorTask(case.operator), Task(guarded(case.operator), happen.store)
+    # Rows that were read before are dropped before the guard sees them.
+    seen: dict[str, int] = {}
+    for step, segment in enumerate(case.segments):
+        refusals = []
+        names = [mark.source for mark in segment.sources]
+        frames = [frame.select(*PLACE, "value").rows() for frame in segment.streams.values()]
+        for number, offset, sub_row, value in sorted(row for rows in frames for row in rows):
+            if offset >= seen.get(names[number], 0) and refused(value):
+                refusals.append((names[number], offset, sub_row))
+        for mark in segment.sources:
+            seen[mark.source] = max(seen.get(mark.source, 0), mark.next_offset)
+        check(task.step(segment), plain.step(without_refused(segment)), refusals)
+        task.meet(happen, step)
+    check(task.finish(), plain.finish(), [])
+    assert GUARDED.user_functions.keys() == {MADE}

@@ -1,0 +1,65 @@
+"""Operators of any kind whose aggregates call a user's code that fails now and then."""
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from tests.support.logs import COLUMNS
+from tests.support.running import AGGREGATION
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.guard import Guard
+from tidemark.core.operators.operator import Operator
+from tidemark.language.custom import custom
+
+
+class Total:
+    """A sum that refuses null and multiples of 7, and has no result where it is one of 5."""
+
+    def init(self) -> Any:
+        return 0
+
+    def add(self, state: Any, row: Any, /) -> Any:
+        if row["value"] % 7 == 0:
+            raise ValueError(f"{row['value']} is a multiple of 7")
+        return state + row["value"]
+
+    def merge(self, state: Any, other: Any, /) -> Any:
+        return state + other
+
+    def result(self, state: Any, /) -> Any:
+        if state % 5 == 0:
+            raise ArithmeticError(f"{state} is a multiple of 5")
+        return state
+
+
+def refused(value: int | None) -> bool:
+    """Whether ``Total`` refuses a row with this value."""
+    return value is None or value % 7 == 0
+
+
+def fails(total: int | None) -> bool:
+    """Whether ``Total`` has no result for rows with this sum."""
+    return (total or 0) % 5 == 0
+
+
+MADE = "made"
+"""The name of the aggregate that calls ``Total``."""
+
+GUARDED = Aggregation({**AGGREGATION.aggregates, MADE: custom(Total(), "value", int)}, COLUMNS)
+
+
+def guarded(operator: Operator) -> Operator:
+    """Return an operator with one more aggregate, a user's, and the guard that it needs."""
+    body = Guard(_with_aggregation(operator.body), GUARDED, ("key",), _columns(operator), "w")
+    return replace(operator, body=body)
+
+
+def _columns(operator: Operator) -> dict[str, pl.DataType]:
+    return dict(operator.inputs[0].columns)
+
+
+def _with_aggregation(body: Any) -> Any:
+    if hasattr(body, "inner"):
+        return replace(body, inner=_with_aggregation(body.inner))
+    return replace(body, aggregation=GUARDED)

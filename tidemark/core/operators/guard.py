@@ -1,0 +1,169 @@
+"""The guard around operators whose aggregates call a user's code.
+
+See docs/semantics.md, "Failures of user code".  ``Guard`` wraps an operator on windows:
+
+* A row that a user's function refuses is taken out before the operator sees it.  So it leaves no
+  trace in state.  It leaves through a port of kind ``DEAD``.
+* A pane whose values a user's function cannot compute leaves through a port of kind ``FAILED``.
+* Where the function is to stop, ``Guard`` raises, and the step is not committed.
+
+Operators without such aggregates have no guard.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import FAULT, Aggregation
+from tidemark.core.operators.operator import Body, Frames, Mask, TimePortion, WindowBody
+from tidemark.core.operators.ports import DEAD, FAILED, PANES, REASON, Port, dead_port, failed_port
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.segment import OFFSET, SOURCE
+from tidemark.core.windows.pane import END, START
+from tidemark.errors import UserCodeError
+
+_REMEDY = 'correct the function, or let it go on with on_error="dead_letter"'
+
+
+@dataclass(frozen=True)
+class Guard(Body):
+    """An operator on windows; rows and panes on which a user's code fails do not stop it.
+
+    ``operator``: the name of the operator, for errors and dead letters.
+    """
+
+    inner: WindowBody
+    aggregation: Aggregation
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    operator: str
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of the operator, and those of rows and panes on which a user's code fails."""
+        panes = next(port for port in self.inner.outputs if port.name == PANES)
+        dead = dead_port(self.key, self.columns, self.operator)
+        return *self.inner.outputs, dead, failed_port(panes, self.operator)
+
+    def open(self, store: BlockStore = IN_MEMORY) -> Any:
+        """Return the empty state of the operator."""
+        return self.inner.open(store)
+
+    def process(self, sides: Frames, state: Any) -> Frames:
+        """Process the rows that all of the user's functions take; return the others as dead.
+
+        Raises:
+            UserCodeError: a function with ``on_error="stop"`` refuses a row.
+        """
+        ((side, rows),) = sides.items()
+        refusals = self.aggregation.refusals(rows)
+        if not refusals:
+            return self._parted(self.inner.process(sides, state))
+        self._stop_at_row(rows, refusals)
+        dead = np.zeros(rows.height, np.bool_)
+        dead[[*refusals]] = True
+        refused = rows.filter(pl.Series(dead))
+        processed = self.inner.process({side: rows.filter(pl.Series(~dead))}, state)
+        reasons = pl.Series(REASON, [*refusals.values()], pl.String)
+        return {**self._parted(processed), DEAD: refused.with_columns(reasons)}
+
+    def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
+        """Return what the operator publishes; panes whose values failed are apart.
+
+        Raises:
+            UserCodeError: a function with ``on_error="stop"`` fails on a pane.
+        """
+        return self._parted(self.inner.advance(state, before_ms, clock_ms))
+
+    def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
+        """Return what the operator publishes for each segment, as ``advance`` does."""
+        return self._parted(self.inner.advance_each(state, before_ms, clock_ms))
+
+    @property
+    def can_portion(self) -> bool:
+        """Whether the operator takes the rows of a segment in portions."""
+        return self.inner.can_portion
+
+    def flush(self, state: Any, clock_ms: int) -> Frames:
+        """Return the results that rows alone have made due, as ``advance`` does."""
+        return self._parted(self.inner.flush(state, clock_ms))
+
+    def can_pause(self, state: Any) -> bool:
+        """Whether a restore after a portion of rows continues with the same results."""
+        return self.inner.can_pause(state)
+
+    def advance_in_portions(
+        self, state: Any, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield what the operator publishes in portions, as ``advance`` does."""
+        for portion in self.inner.advance_in_portions(state, before_ms, clock_ms):
+            yield replace(portion, frames=self._parted(portion.frames))
+
+    def _parted(self, frames: Frames) -> Frames:
+        """Take the panes with a fault out of the panes."""
+        panes = frames.get(PANES)
+        if panes is None:
+            return frames
+        faults = panes[FAULT]
+        if faults.null_count() == panes.height:
+            return {**frames, PANES: panes.drop(FAULT)}
+        failed = panes.filter(faults.is_not_null())
+        self._stop_at_pane(failed)
+        return {
+            **frames,
+            PANES: panes.filter(faults.is_null()).drop(FAULT),
+            FAILED: failed.drop(self.aggregation.types).rename({FAULT: REASON}),
+        }
+
+    def _stop_at_row(self, rows: pl.DataFrame, refusals: Mapping[int, str]) -> None:
+        for at, reason in refusals.items():
+            if self.aggregation.stops(reason):
+                row = rows.row(at, named=True)
+                topic, _, partition = row[SOURCE].rpartition("/")
+                raise UserCodeError(
+                    f"{self.operator}: {reason}; key {self._key(row)}, topic {topic}, partition "
+                    f"{partition}, offset {row[OFFSET]}: {_REMEDY}"
+                )
+
+    def _stop_at_pane(self, failed: pl.DataFrame) -> None:
+        names = self.aggregation.user_functions.items()
+        stopping = [name for name, function in names if function.stops]
+        stops = pl.any_horizontal(
+            pl.lit(value=False), *(pl.col(FAULT).str.starts_with(f"{name}=") for name in stopping)
+        )
+        stopped = failed.filter(stops)
+        if stopped.height:
+            pane = stopped.row(0, named=True)
+            raise UserCodeError(
+                f"{self.operator}: {pane[FAULT]}; key {self._key(pane)}, window [{pane[START]}, "
+                f"{pane[END]}): {_REMEDY}"
+            )
+
+    def _key(self, row: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name}={row[name]!r:.100}" for name in self.key)
+
+    @property
+    def can_batch(self) -> bool:
+        """Whether the operator takes segments in batches."""
+        return self.inner.can_batch
+
+    @property
+    def max_late_segments(self) -> int:
+        """See ``Body.max_late_segments``."""
+        return self.inner.max_late_segments
+
+    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
+        """Mark the rows that may correct published panes."""
+        return self.inner.needs_own_step(sides)
+
+    def record(self, state: Any, now_ms: int, clock_ms: int) -> None:
+        """Take the processing time of a segment."""
+        self.inner.record(state, now_ms, clock_ms)
+
+    def pending(self, state: Any) -> bool:
+        """Whether time alone makes results due."""
+        return self.inner.pending(state)
