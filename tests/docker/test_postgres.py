@@ -10,7 +10,13 @@ import psycopg
 import pytest
 
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
-from tests.sinks.contract import DatabaseContract, PositionContract, SinkContract, opened
+from tests.sinks.contract import (
+    DatabaseContract,
+    PositionContract,
+    ReloadContract,
+    SinkContract,
+    opened,
+)
 from tests.sinks.feeds import PANES, batch, held, pane
 from tests.sinks.letters import Letters
 from tests.sinks.places import Place
@@ -23,7 +29,7 @@ T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TestPostgres(SinkContract, PositionContract, DatabaseContract):
+class TestPostgres(SinkContract, PositionContract, ReloadContract, DatabaseContract):
     def test_a_text_with_a_nul_character_is_refused_and_nothing_of_its_batch_taken(self, place):
         sink = opened(place)
         with pytest.raises(RefusedError, match="PostgreSQL: "):

@@ -21,7 +21,7 @@ from tidemark.partition import Partition
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter
 from tidemark.sinks.rows import decode
-from tidemark.sinks.sink import Batch, Move, OvertakenError, Position, RefusedError
+from tidemark.sinks.sink import Batch, Move, OvertakenError, Position, RefusedError, Reload
 from tidemark.sinks.table import INSTANT, tables_of
 
 AT = Partition(PANES.topic, 0)
@@ -136,6 +136,66 @@ class PositionContract:
         assert place.rows(PANES) == [row(pane("ann", 0, 1))]
 
 
+class ReloadContract:
+    """Of every sink that keeps positions: after a reload it holds what its topic says."""
+
+    NEW = Position(7, TOPIC_ID, 5)
+
+    def reloaded(self, sink, *, empties=True, table=PANES, to=NEW):
+        at = {Partition(table.topic, n): to for n in range(table.partitions)}
+        sink.reload([Reload(table, at, empties)])
+
+    def test_a_reload_deletes_the_rows_and_sets_all_positions(self, place):  # A1
+        table = replace(PANES, partitions=2)
+        sink = opened(place, table)
+        sink.write([batch([pane("ann", 0, 1_015)]), batch([pane("bob", 0, 9)], number=1)])
+        self.reloaded(sink, table=table)
+        assert sink.positions([AT, OTHER]) == {AT: self.NEW, OTHER: self.NEW}
+        sink.close()
+        sink = opened(place, table)
+        assert sink.positions([AT, OTHER]) == {AT: self.NEW, OTHER: self.NEW}
+        sink.write([batch([pane("ann", 0, 501)], 7, 7)])
+        assert sink.positions([AT]) == {AT: Position(8, TOPIC_ID, 5)}
+        sink.close()
+        assert place.rows(PANES) == [row(pane("ann", 0, 501))]
+
+    def test_a_reload_without_new_records_leaves_no_rows(self, place):  # A1
+        sink = opened(place)
+        sink.write([batch([pane("ann", 0, 1), pane("bob", 0, 1)])])
+        self.reloaded(sink)
+        sink.close()
+        assert place.rows(PANES) == []
+
+    def test_a_process_that_did_not_know_of_a_reload_writes_nothing(self, place):  # A1
+        sink = opened(place)
+        sink.write([batch([pane("ann", 0, 1)])])
+        self.reloaded(sink)
+        with pytest.raises(OvertakenError, match=r"game\.pops/0"):
+            sink.write([batch([pane("eve", 0, 1)], 1, 1)])
+        sink.close()
+        assert place.rows(PANES) == []
+
+    def test_the_second_of_two_processes_that_reload_changes_nothing(self, place):  # A1
+        sink = opened(place)
+        sink.write([batch([pane("ann", 0, 1)])])
+        self.reloaded(sink)
+        sink.write([batch([pane("bob", 0, 1)], 7, 7)])
+        self.reloaded(sink)
+        assert sink.positions([AT]) == {AT: Position(8, TOPIC_ID, 5)}
+        sink.close()
+        assert place.rows(PANES) == [row(pane("bob", 0, 1))]
+
+    def test_a_topic_that_was_created_again_is_loaded_from_its_start(self, place):  # A1
+        sink = opened(place)
+        sink.write([batch([pane("ann", 0, 1)])])
+        self.reloaded(sink, to=Position(0, "BBBB"))
+        again = batch([pane("bob", 0, 1)], 0, 0)
+        sink.write([replace(again, move=again.move._replace(topic_id="BBBB"))])
+        assert sink.positions([AT]) == {AT: Position(1, "BBBB")}
+        sink.close()
+        assert place.rows(PANES) == [row(pane("bob", 0, 1))]
+
+
 class DatabaseContract:
     """Of every sink with SQL behind it."""
 
@@ -242,6 +302,34 @@ class DatabaseContract:
         found = sink.columns("pops")[name].type
         sink.close()
         return found
+
+    def test_a_table_that_was_dropped_has_no_positions(self, place):  # A1
+        filled(place, batch([pane("ann", 0, 1)]))
+        place.run("DROP VIEW pops_latest")
+        place.run("DROP VIEW pops_final")
+        place.run("DROP TABLE pops")
+        sink = opened(place)
+        assert sink.positions([AT]) == {}
+        sink.close()
+
+    def test_rows_without_positions_are_kept(self, place):  # A1
+        filled(place, batch([pane("ann", 0, 1)]))
+        place.run("DELETE FROM tidemark_positions")
+        sink = opened(place)
+        assert sink.positions([AT]) == {}
+        sink.reload([Reload(PANES, {AT: Position(7, TOPIC_ID, 5)}, empties=False)])
+        assert sink.positions([AT]) == {AT: Position(7, TOPIC_ID, 5)}
+        sink.close()
+        assert place.rows(PANES) == [row(pane("ann", 0, 1))]
+
+    def test_positions_of_an_earlier_version_are_of_generation_0(self, place):  # A1
+        filled(place, batch([pane("ann", 0, 1)]))
+        place.run("ALTER TABLE tidemark_positions DROP COLUMN generation")
+        sink = opened(place)
+        assert sink.positions([AT]) == {AT: Position(1, TOPIC_ID, 0)}
+        sink.write([batch([pane("ann", 0, 2)], 1, 1)])
+        assert sink.positions([AT]) == {AT: Position(2, TOPIC_ID, 0)}
+        sink.close()
 
     def test_a_view_that_is_not_the_sinks_is_left_alone(self, place, caplog):  # A9
         place.run("CREATE VIEW pops_latest AS SELECT 'mine' AS whose")

@@ -62,7 +62,7 @@ def parquet_place(folder: Path) -> Place:
     def rows(table: Table) -> list[Row]:
         files = sorted((folder / table.name).glob("*.parquet"), key=_begin)
         frames = [pl.read_parquet(path) for path in files]
-        return plain(_held(pl.concat(frames), table), table)
+        return plain(_held(pl.concat(frames), table), table) if frames else []
 
     return Place(lambda: ParquetSink(folder), rows)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sinks.contract import DatabaseContract, PositionContract, SinkContract
+from tests.sinks.contract import DatabaseContract, PositionContract, ReloadContract, SinkContract
 
 
 class TestSink(SinkContract):
@@ -11,6 +11,11 @@ class TestSink(SinkContract):
 
 @pytest.mark.parametrize("places", ["sqlite", "duckdb", "parquet", "jsonl"], indirect=True)
 class TestPositions(PositionContract):
+    pass
+
+
+@pytest.mark.parametrize("places", ["sqlite", "duckdb", "parquet", "jsonl"], indirect=True)
+class TestReload(ReloadContract):
     pass
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from examples.game import game
@@ -47,6 +48,21 @@ def test_a_request_holds_records_and_a_key_that_is_the_same_when_it_is_sent_agai
     assert request.headers["idempotency-key"] == "game.pops/2/7-8"
     assert [(each["key"], each["offset"]) for each in request.records] == [([], 7), ([], 8)]
     assert request.records[0]["value"] == PANE
+
+
+def test_a_request_says_of_which_topic_and_generation_its_records_are(receiver, sink):  # A1
+    sink.write([replace(batch([PANE]), generation=5)])
+    headers = receiver.requests[0].headers
+    assert (headers["tidemark-topic-id"], headers["tidemark-generation"]) == (TOPIC_ID, "5")
+
+
+def test_a_certificate_that_is_not_trusted_stops_the_service(receiver, sink, monkeypatch):  # B5
+    def post(*_: object, **__: object) -> None:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired")
+
+    monkeypatch.setattr(sink._client, "post", post)
+    with pytest.raises(ConfigurationError, match="certificate has expired"):
+        sink.write([batch([PANE])])
 
 
 def test_the_log_is_not_told_of_requests_whose_address_has_a_password(receiver, caplog):

@@ -10,6 +10,7 @@ from tidemark.sinks.sink import (
     OvertakenError,
     Position,
     RefusedError,
+    Reload,
     Sink,
     UnavailableError,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "OvertakenError",
     "Position",
     "RefusedError",
+    "Reload",
     "Sink",
     "Table",
     "UnavailableError",

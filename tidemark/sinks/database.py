@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks import sql
-from tidemark.sinks.sink import Batch, OvertakenError, Position, RefusedError
+from tidemark.sinks.sink import Batch, OvertakenError, Position, RefusedError, Reload
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import Table
 
@@ -52,6 +52,9 @@ class Database(Protocol):
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
 
+    def empty(self, table: str) -> None:
+        """Delete all rows of a table."""
+
 
 def require_fit(dialect: Dialect, batches: Sequence[Batch]) -> None:
     """Raise if the database cannot hold some value; finds all such rows before it sends any.
@@ -89,6 +92,9 @@ def prepare(database: Database, tables: Sequence[Table]) -> list[Table]:
     """
     database.dialect.identifiers.require(tables)
     database.run(database.dialect.create_positions())
+    if sql.GENERATION not in database.columns(sql.POSITIONS):
+        generation = database.dialect.generation_column()
+        database.run(f"ALTER TABLE {sql.POSITIONS} ADD COLUMN {generation}")
     changed = [table for table in tables if _fit(database, table)]
     for table in tables:
         for name, query in sql.views(table).items():
@@ -126,6 +132,7 @@ def _fit(database: Database, table: Table) -> bool:
     there = database.columns(table.name)
     if not there:
         database.run(database.dialect.create(table))
+        database.run(database.dialect.delete_positions(), table.topic)  # its rows are gone
         return True
     _require_key(database, table)
     _require_fillable(table, there)
@@ -137,7 +144,7 @@ def _fit(database: Database, table: Table) -> bool:
         elif there[name].type != wanted:
             raise ConfigurationError(
                 f"table {table.name} has column {name} with type {there[name].type}, but it needs "
-                f"{wanted}: rename the table or the output"
+                f"{wanted}: rename the output, or drop the table and the sink loads it again"
             )
     for column in missing:
         database.run(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {column}")
@@ -163,15 +170,22 @@ def _require_key(database: Database, table: Table) -> None:
     if set(key) != set(table.key):  # in any order
         raise ConfigurationError(
             f"table {table.name} has the primary key ({', '.join(key)}), but it needs "
-            f"({', '.join(table.key)}): rename the table or the output"
+            f"({', '.join(table.key)}): rename the output, or drop the table and the sink loads it "
+            "again"
         )
 
 
 def positions(database: Database, partitions: Collection[Partition]) -> dict[Partition, Position]:
     """Return the positions of partitions, without those that have none."""
-    rows = database.run(f"SELECT topic, partition, next_offset, topic_id FROM {sql.POSITIONS}")
-    known = {Partition(topic, number): Position(end, of) for topic, number, end, of in rows}
+    known = _positions(database)
     return {at: known[at] for at in partitions if at in known}
+
+
+def _positions(database: Database) -> dict[Partition, Position]:
+    rows = database.run(
+        f"SELECT topic, partition, next_offset, topic_id, {sql.GENERATION} FROM {sql.POSITIONS}"
+    )
+    return {Partition(topic, number): Position(*rest) for topic, number, *rest in rows}
 
 
 def move(database: Database, batch: Batch) -> None:
@@ -184,6 +198,21 @@ def move(database: Database, batch: Batch) -> None:
     if begin is None:
         changed = database.change(database.dialect.insert_position(), *at, end, topic_id)
     else:
-        changed = database.change(database.dialect.move_position(), end, topic_id, *at, begin)
+        changed = database.change(database.dialect.move_position(), end, *at, begin, topic_id)
     if changed != 1:
         raise OvertakenError(f"{at}: another process has written it beyond {begin or 'its start'}")
+
+
+def reload(database: Database, reloads: Sequence[Reload]) -> None:
+    """Set the positions of tables and delete their rows; the caller wraps it in one transaction.
+
+    Positions come first, as in ``write``, so that two processes lock in the same order.
+    """
+    known = _positions(database)
+    for each in sorted(reloads, key=lambda each: each.table.topic):
+        if all(at in known and known[at].is_of(to) for at, to in each.positions.items()):
+            continue  # another process was first
+        for at, position in each.positions.items():
+            database.run(database.dialect.set_position(), *at, *position)
+        if each.empties:
+            database.empty(each.table.name)

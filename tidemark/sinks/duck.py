@@ -17,8 +17,8 @@ from tidemark.partition import Partition
 from tidemark.sinks import database, sql
 from tidemark.sinks.database import Column
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
-from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
-from tidemark.sinks.sql import Dialect
+from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
+from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
 DIALECT = Dialect(
@@ -109,6 +109,18 @@ class DuckSink:
             return database.positions(self, partitions)
         except duckdb.Error as error:
             raise _classified(error) from error
+
+    def reload(self, reloads: Sequence[Reload]) -> None:
+        """Empty tables and set their positions, in one transaction."""
+        try:
+            with self._transaction():
+                database.reload(self, reloads)
+        except duckdb.Error as error:
+            raise _classified(error) from error
+
+    def empty(self, table: str) -> None:
+        """Delete all rows of a table."""
+        self.run(f"DELETE FROM {quoted(table)}")
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""

@@ -21,7 +21,7 @@ from tidemark.partition import Partition
 from tidemark.sinks import database, sql
 from tidemark.sinks.database import Column
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
-from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
@@ -170,6 +170,20 @@ class PostgresSink:
         except psycopg.Error as error:
             raise _classified(error) from error
 
+    def reload(self, reloads: Sequence[Reload]) -> None:
+        """Empty tables and set their positions, in one transaction."""
+        try:
+            with self._db.transaction():
+                self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
+                database.reload(self, reloads)
+        except psycopg.Error as error:
+            raise _classified(error) from error
+
+    def empty(self, table: str) -> None:
+        """Delete all rows of a table, however many, in a moment if nothing forbids it."""
+        ((truncates,),) = self.run(_TRUNCATES, *[quoted(table)] * 2)
+        self.run(f"{'TRUNCATE' if truncates else 'DELETE FROM'} {quoted(table)}")
+
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
         database.require_fit(DIALECT, batches)
@@ -267,6 +281,12 @@ _COLUMNS = """
 _VIEW = """
     SELECT CASE relkind WHEN 'v' THEN pg_get_viewdef(oid) ELSE '' END
     FROM pg_class WHERE oid = to_regclass(%s)
+"""
+# TRUNCATE needs a right of its own, and no table may refer to the rows.
+_TRUNCATES = """
+    SELECT has_table_privilege(to_regclass(%s), 'TRUNCATE') AND NOT EXISTS (
+        SELECT FROM pg_constraint WHERE contype = 'f' AND confrelid = to_regclass(%s)
+    )
 """
 _KEY = """
     SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (number, place)

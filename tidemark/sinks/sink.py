@@ -3,12 +3,15 @@
 A sink that writes rows and positions in one transaction delivers exactly once, through any crash,
 rebalance or second process.  A sink without positions starts at the offsets committed in Kafka, and
 delivers at least once.
+
+A sink that can load a table again (``Reloads``) holds what its topic says, even after a reset: the
+rows of an older generation, or of a topic that was deleted, go.
 """
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -42,10 +45,19 @@ class OvertakenError(InfrastructureError):
 
 
 class Position(NamedTuple):
-    """The sink's position in a partition: the next offset, and the id of the topic."""
+    """The sink's position in a partition: the next offset, and the records that its rows are of.
+
+    ``topic_id``: the id of the topic.  ``generation``: the number of the generation of results
+    (docs/operations.md, "Generations").
+    """
 
     next_offset: int
     topic_id: str
+    generation: int = 0
+
+    def is_of(self, other: "Position") -> bool:
+        """Return whether both are positions in the same generation of the same topic."""
+        return self[1:] == other[1:]
 
 
 class Move(NamedTuple):
@@ -64,7 +76,8 @@ class Batch:
     """Consecutive records of one partition of a table's topic.
 
     ``rows``: the table's columns, for panes also RETRACTED, in the order of the topic.
-    ``keys``, ``values``: the records as they are in the topic, one per row.
+    ``keys``, ``values``: the records as they are in the topic, one per row.  ``generation``: number
+    of the generation of results that the records are of.
     """
 
     table: Table
@@ -74,6 +87,7 @@ class Batch:
     offsets: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes]
+    generation: int = 0
 
     def newest(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the retracted windows with their revision, and the last row of each key.
@@ -128,6 +142,34 @@ class Batch:
             keys=self.keys[part],
             values=self.values[part],
         )
+
+
+@dataclass(frozen=True)
+class Reload:
+    """A table to load again.
+
+    ``positions``: of all partitions of its topic, where the present records begin.  ``empties``:
+    whether its rows are of other records, and must go.
+    """
+
+    table: Table
+    positions: Mapping[Partition, Position]
+    empties: bool
+
+
+@runtime_checkable
+class Reloads(Protocol):
+    """A sink that keeps positions and can load a table again."""
+
+    def reload(self, reloads: Sequence[Reload]) -> None:
+        """Delete the rows of tables that must go and set all positions, in one transaction.
+
+        Another process may have done the same and gone on.  So the call leaves a table alone whose
+        positions are all of the generation and topic already.
+
+        Raises:
+            UnavailableError: the sink is away; the call is repeated.
+        """
 
 
 class Sink(Protocol):

@@ -17,6 +17,7 @@ from tidemark.sinks.identifiers import Identifiers
 from tidemark.sinks.table import INSTANT, WINDOW_START, Table
 
 POSITIONS = "tidemark_positions"
+GENERATION = "generation"
 
 
 def quoted(name: str) -> str:
@@ -81,20 +82,41 @@ class Dialect:
         return (
             f"CREATE TABLE IF NOT EXISTS {POSITIONS} (topic {text} NOT NULL, "
             f"partition {integer} NOT NULL, next_offset {integer} NOT NULL, "
-            f"topic_id {text} NOT NULL, PRIMARY KEY (topic, partition))"
+            f"topic_id {text} NOT NULL, {self.generation_column()}, PRIMARY KEY (topic, partition))"
         )
+
+    def generation_column(self) -> str:
+        """Return the column of generations, which positions of earlier versions lack."""
+        return f"{GENERATION} {self.types[pl.Int64()]} DEFAULT 0"
 
     def insert_position(self) -> str:
         """Return the statement of a first move; parameters: topic, partition, end, topic id."""
         values = ", ".join([self.parameter] * 4)
-        return f"INSERT INTO {POSITIONS} VALUES ({values}) ON CONFLICT DO NOTHING"
+        return (
+            f"INSERT INTO {POSITIONS} (topic, partition, next_offset, topic_id) "
+            f"VALUES ({values}) ON CONFLICT DO NOTHING"
+        )
 
     def move_position(self) -> str:
-        """Return the statement of a move; parameters: end, topic id, topic, partition, begin."""
+        """Return the statement of a move; parameters: end, topic, partition, begin, topic id."""
         at = self.parameter
         return (
-            f"UPDATE {POSITIONS} SET next_offset = {at}, topic_id = {at} "
-            f"WHERE topic = {at} AND partition = {at} AND next_offset = {at}"
+            f"UPDATE {POSITIONS} SET next_offset = {at} "
+            f"WHERE topic = {at} AND partition = {at} AND next_offset = {at} AND topic_id = {at}"
+        )
+
+    def delete_positions(self) -> str:
+        """Return the statement that deletes the positions of a topic; parameter: the topic."""
+        return f"DELETE FROM {POSITIONS} WHERE topic = {self.parameter}"
+
+    def set_position(self) -> str:
+        """Return the statement that puts a row of POSITIONS; parameters: its columns, in order."""
+        values = ", ".join([self.parameter] * 5)
+        moved = ("next_offset", "topic_id", GENERATION)
+        return (
+            f"INSERT INTO {POSITIONS} (topic, partition, {', '.join(moved)}) VALUES ({values}) "
+            "ON CONFLICT (topic, partition) DO UPDATE SET "
+            f"{', '.join(f'{name} = excluded.{name}' for name in moved)}"
         )
 
 

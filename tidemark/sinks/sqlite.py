@@ -18,7 +18,7 @@ from tidemark.partition import Partition
 from tidemark.sinks import database, sql
 from tidemark.sinks.database import Column
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
-from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
@@ -127,6 +127,18 @@ class SqliteSink:
             return database.positions(self, partitions)
         except sqlite3.Error as error:
             raise _classified(error) from error
+
+    def reload(self, reloads: Sequence[Reload]) -> None:
+        """Empty tables and set their positions, in one transaction."""
+        try:
+            with self._transaction():
+                database.reload(self, reloads)
+        except sqlite3.Error as error:
+            raise _classified(error) from error
+
+    def empty(self, table: str) -> None:
+        """Delete all rows of a table."""
+        self.run(f"DELETE FROM {quoted(table)}")
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""

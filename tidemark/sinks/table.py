@@ -80,6 +80,7 @@ class Table:
         members: the member of a record by column, if their names differ.
         instants: columns that a record holds as ms since 1970.
         raw_keys: whether message keys are those of raw records, any bytes; all others are JSON.
+        operator: the name of the operator whose results the topic holds; empty for dead letters.
     """
 
     topic: str
@@ -95,6 +96,7 @@ class Table:
     members: Mapping[str, str] = field(default_factory=dict)
     instants: frozenset[str] = frozenset()
     raw_keys: bool = False
+    operator: str = ""
 
     def member(self, column: str) -> str:
         """Return the member of a record that a column holds."""
@@ -175,6 +177,7 @@ def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
         partitions=next(log.partitions for log in plan.logs if log.topic == operator.log),
         members={column: name for name, column in names.items() if name != column},
         instants=frozenset(names[name] for name in port.instants),
+        operator=operator.name,
     )
 
 

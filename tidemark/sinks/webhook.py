@@ -75,6 +75,8 @@ class WebhookSink:
             "Content-Type": "application/json",
             "Idempotency-Key": f"{at.topic}/{at.number}/{offsets[0]}-{offsets[-1]}",
             "Tidemark-Topic": at.topic,
+            "Tidemark-Topic-Id": batch.move.topic_id,
+            "Tidemark-Generation": str(batch.generation),
         }
         try:
             answer = self._client.post(self._url, content=_body(batch, part), headers=headers)

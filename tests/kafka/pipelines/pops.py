@@ -23,7 +23,8 @@ def build(name: str) -> Pipeline:
         .key_by("player")
     )
     more = {"best": highest("score")} if os.environ.get("TEST_AGGREGATE") else {}
-    pops.window(tumbling("10s"), allowed_lateness="5s").aggregate(
+    size = os.environ.get("TEST_WINDOW", "10s")
+    pops.window(tumbling(size), allowed_lateness="5s").aggregate(
         pops=count(), score=total("score"), **more
     ).to("pops")
     pops.window(session("5s"), allowed_lateness="5s").aggregate(moves=count()).to("sessions")

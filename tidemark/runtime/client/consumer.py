@@ -129,6 +129,13 @@ class Member:
         """Read paused partitions again."""
         self.consumer.resume([TopicPartition(*partition) for partition in partitions])
 
+    def move(self, starts: Iterable[Start]) -> None:
+        """Read own partitions from other offsets; messages read before do not come any more."""
+        moved = {start.partition: start.offset for start in starts}
+        self.consumer.incremental_unassign([TopicPartition(*partition) for partition in moved])
+        self._positions |= moved
+        self.consumer.incremental_assign([TopicPartition(*at, to) for at, to in moved.items()])
+
     def leave(self) -> None:
         """Settle and leave the group, so that others need not wait for the session timeout."""
         self._leaving = True
@@ -144,8 +151,9 @@ class Member:
         self._listener.settle()  # the wait below may be long, and must not hold a transaction
         committed = self._committed(consumer, partitions)
         asked = [Partition(tp.topic, tp.partition) for tp in partitions]
-        low, high = (offsets(self._admin, asked, which) for which in (EARLIEST, LATEST))
+        low = offsets(self._admin, asked, EARLIEST)
         starts = self._listener.starting([_start(tp, low) for tp in committed])
+        high = offsets(self._admin, asked, LATEST)  # a start may be an end asked for just now
         for start in starts:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}

@@ -1,0 +1,178 @@
+"""A table says what its topic says, after resets, changed windows and deleted topics (A1).
+
+The reference reads topics and generations by itself, and counts the records of the newest
+generation.
+"""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.pipelines.pops import build
+from tests.kafka.support.stack import Stack, last_panes, move, wait_until
+from tidemark.partition import Partition
+from tidemark.runtime.client import topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.keyed.fresh_start import Scope
+from tidemark.runtime.keyed.reset import Reset
+from tidemark.sinks.sql import POSITIONS
+
+T = 1_700_000_000_000
+PARTITIONS = 2
+Panes = dict[tuple[str, str], int]
+
+
+def moves(begin: int, end: int):
+    for n in range(begin, end):
+        yield 0, None, move(f"p{n % 7}", T + n * 200, n)
+
+
+def records(stack: Stack, topic: str) -> list[tuple[int, int, bytes | None, Any]]:
+    """Return partition, offset, key and value of all records of a topic."""
+    count = topics.partition_counts(stack.admin)[topic]
+    at = [Partition(topic, number) for number in range(count)]
+    begin, end = (offsets(stack.admin, at, which) for which in (EARLIEST, LATEST))
+    return [
+        (m.partition() or 0, m.offset() or 0, m.key(), json.loads(m.value() or b""))
+        for m in read(stack.config, {each: (begin[each], end[each]) for each in at})
+    ]
+
+
+def wanted(stack: Stack, operator: str, column: str) -> Panes:
+    """Return what the topic of an operator says, by its newest generation."""
+    topic = f"{stack.name}.{operator}"
+    begins = {}
+    for _, _, key, value in records(stack, f"{stack.name}.generations"):
+        for number in range(PARTITIONS):
+            if key == f"{operator}/{number}".encode():
+                begins[number] = value["begins"].get(topic, 0)
+    panes = [
+        value
+        for number, offset, _, value in records(stack, topic)
+        if offset >= begins.get(number, 0)
+    ]
+    return {(player, iso(start)): n for (player, start), n in last_panes(panes, column).items()}
+
+
+def iso(ms: int) -> str:
+    with closing(sqlite3.connect(":memory:")) as db:
+        asked = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', ? / 1000.0, 'unixepoch')"
+        return str(db.execute(asked, (ms,)).fetchone()[0])
+
+
+class Table:
+    """A table of a SQLite file that a sink fills."""
+
+    def __init__(self, path: Path, name: str, column: str) -> None:
+        self._path, self.name, self.column = path, name, column
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self._path)) as db, db:
+            return db.execute(statement).fetchall()
+
+    def rows(self) -> Panes:
+        try:
+            found = self.run(f"SELECT player, window_start, {self.column} FROM {self.name}")
+        except sqlite3.OperationalError:
+            return {}
+        return {(player, start): n for player, start, n in found}
+
+    def await_topic(self, stack: Stack, what: str, *, filled: bool = True) -> None:
+        """Wait until the table says what the topic says, and the sink has no lag."""
+
+        def same() -> bool:
+            topic = wanted(stack, self.name, self.column)
+            return bool(topic) is filled and self.rows() == topic
+
+        wait_until(same, f"{self.name} {what}", 60.0)
+
+
+def reset(stack: Stack, **scope: object) -> None:
+    """Start afresh with the pipeline as the environment makes it."""
+    plan = build(stack.name).plan()
+    Reset(stack.config, stack.admin, Scope(plan, **scope)).run()  # type: ignore[arg-type]
+
+
+def starts(table: Table) -> set[int]:
+    """Return the sizes of windows in a table, in seconds."""
+    asked = f"SELECT DISTINCT unixepoch(window_end) - unixepoch(window_start) FROM {table.name}"
+    return {size for (size,) in table.run(asked)}
+
+
+@pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_table_is_its_topic_after_resets_and_changed_windows(
+    broker, tmp_path, monkeypatch, kills
+):
+    path = tmp_path / "results.db"
+    name = "renewed" if not kills else "killed"
+    pops, sessions = Table(path, "pops", "pops"), Table(path, "sessions", "moves")
+
+    with Stack(broker, name, TIDEMARK_SINK=f"sqlite:{path}") as stack:
+
+        def changed(what: str, *, size: str = "10s", filled: bool = True, **scope: Any) -> None:
+            """Reset while two sinks run, compare, and start services again."""
+            stack.stop("windowing")
+            monkeypatch.setenv("TEST_WINDOW", size)
+            reset(stack, operator="pops", **scope)
+            if kills:
+                for _ in range(3):
+                    stack.kill("sink", slot="0")
+                    stack.start("sink")
+            pops.await_topic(stack, f"after {what}, before a new pane", filled=False)
+            stack.start("windowing", TEST_WINDOW=size)
+            if filled:
+                pops.await_topic(stack, f"after {what}")
+                wait_until(lambda: starts(pops) == {int(size[:-1])}, "windows of one size")
+
+        stack.start(*stack.plan.services(), "sink")
+        stack.start("sink", slot="1")
+        stack.produce([*moves(0, 500), (0, None, move("end", T + 3_600_000))])
+        pops.await_topic(stack, "at first")
+        sessions.await_topic(stack, "at first")
+        changed("a changed window", size="20s")
+        changed("the window before")
+        changed("a reset with deleted results", delete_results=True)
+        changed("a reset to the end", filled=False, to="latest")
+        stack.produce([(0, None, move("end", T + 7_200_000 + n * 10_000)) for n in range(3)])
+        pops.await_topic(stack, "of what came after the end")
+        sessions.await_topic(stack, "of another operator")
+        assert " ERROR " not in stack.log("sink", "0") + stack.log("sink", "1")
+        assert set(stack.stop().values()) == {0}
+
+
+def test_a_table_whose_topic_rows_or_positions_are_gone_is_loaded_again(broker, tmp_path):
+    path = tmp_path / "results.db"
+    pops = Table(path, "pops", "pops")
+    with Stack(broker, "emptied", TIDEMARK_SINK=f"sqlite:{path}") as stack:
+        stack.start(*stack.plan.services(), "sink")
+        stack.produce([*moves(0, 300), (0, None, move("end", T + 3_600_000))])
+        pops.await_topic(stack, "at first")
+
+        assert stack.stop("sink") == {"sink": 0}
+        pops.run(f"DELETE FROM {POSITIONS}")
+        pops.run("DELETE FROM pops WHERE player < 'p3'")
+        stack.start("sink")
+        pops.await_topic(stack, "without positions")
+
+        for view in ("pops_latest", "pops_final"):
+            pops.run(f"DROP VIEW {view}")
+        pops.run("DROP TABLE pops")  # while the sink runs
+        stack.produce([*moves(20_000, 20_100), (0, None, move("end", T + 7_200_000))])
+        pops.await_topic(stack, "dropped")
+
+        stack.stop(*stack.plan.services())
+        topic = f"{stack.name}.pops"
+        stack.admin.delete_topics([topic])[topic].result()
+        wait_until(lambda: topic not in topics.partition_counts(stack.admin), "the deletion")
+        topics.ensure(stack.admin, topics.own_topics(stack.plan), -1)
+        reset(stack, operator="pops")
+        stack.start(*stack.plan.services())
+        if stack.process("sink").poll() is not None:  # it has met the topic while it was gone
+            stack.start("sink")
+        pops.await_topic(stack, "created again")
+        assert set(stack.stop().values()) == {0}
