@@ -71,11 +71,13 @@ class Ingest:
 
 
 def _require_order(batch: RecordBatch, progress: Progress) -> None:
-    offsets = np.concatenate(([progress.next_offset - 1], batch.offsets, [batch.next_offset]))
+    offsets = np.concatenate(
+        ([progress.next_offset - 1], batch.log_offsets, [batch.log_next_offset])
+    )
     if (np.diff(offsets[:-1]) <= 0).any() or offsets[-1] <= offsets[-2]:
         raise StateError(
-            f"{batch.source}: records at {batch.offsets[:3]}... up to {batch.next_offset} do not"
-            f" follow offset {progress.next_offset}"
+            f"{batch.source}: records at {batch.log_offsets[:3]}... up to "
+            f"{batch.log_next_offset} do not follow offset {progress.next_offset}"
         )
 
 
@@ -136,11 +138,11 @@ class _Source:
             mark=SourceMark(
                 source=batch.source,
                 first_offset=progress.next_offset,
-                next_offset=batch.next_offset,
+                next_offset=batch.log_next_offset,
                 watermark_before_ms=progress.watermark_ms,
                 watermark_ms=timed.watermark_ms,
             ),
-            progress=Progress(batch.next_offset, timed.watermark_ms),
+            progress=Progress(batch.log_next_offset, timed.watermark_ms),
         )
 
 
@@ -151,7 +153,7 @@ def _timely(
     fits = timed.moves[parsed.good]
     good = parsed.good[fits]
     lead = {
-        OFFSET: batch.offsets[good],
+        OFFSET: batch.log_offsets[good],
         EVENT_TIME: timed.ms[good],
         WATERMARK: timed.watermarks[good],
     }

@@ -5,7 +5,7 @@ segment too large for a message is split between two records (Segment.split), wh
 downstream.  A single record larger than that stays whole.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,14 +57,15 @@ class SegmentBuilder:
         now_ms: int,
         partitions: Mapping[str, int],
         marks: Iterable[SourceMark] = (),
+        without: Collection[str] = (),
     ) -> list[list[Segment]]:
         """Return the segments of each partition of a log, in the order to write them.
 
         ``partitions``: the number of partitions of each raw topic, as known now.  ``marks``: marks
-        of sources in addition to those of batches, about idleness or presence.  Without any mark
-        each list is empty.
+        of sources in addition to those of batches, about idleness or presence.  ``without``:
+        sources to leave out.  Without any mark each list is empty.
         """
-        sources = self._marks(log, marks)
+        sources = [mark for mark in self._marks(log, marks) if mark.source not in without]
         if not sources:
             return [[] for _ in range(log.partitions)]
         whole = Segment(

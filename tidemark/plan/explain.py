@@ -1,11 +1,13 @@
 """Print a plan: the logical graph and the physical plan, as text and as a Mermaid diagram."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+
+import polars as pl
 
 from tidemark.core.operators.ports import LATE
 from tidemark.core.rows.expression import expression_text
-from tidemark.core.time.assigners import ColumnTime, ExpressionTime, RecordTime
+from tidemark.core.time.assigners import ColumnTime, EventTime, ExpressionTime, RecordTime
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
@@ -94,8 +96,8 @@ def _source_text(source: SourcePlan) -> str:
     columns = ", ".join(f"{name} {dtype}" for name, dtype in source.schema.items())
     parts = [
         f"source {source.topic} ({columns})",
-        f"event time {_time_text(source)}",
-        f"watermark {_watermark_text(source.watermark)}",
+        f"event time {event_time_text(source.event_time)}",
+        f"watermark {watermark_text(source.watermark)}",
         f"idle after {duration_text(source.idle_after_ms)}",
     ]
     if source.waits:
@@ -109,20 +111,23 @@ def _source_text(source: SourcePlan) -> str:
     return ", ".join(parts)
 
 
-def _time_text(source: SourcePlan) -> str:
-    time = source.event_time
+def event_time_text(time: EventTime, expression: Callable[[pl.Expr], str] = expression_text) -> str:
+    """Return where event time comes from; ``expression`` returns an expression as text."""
     if isinstance(time, ColumnTime):
         return f"{time.column} ({' '.join(filter(None, (time.unit, time.zone)))})"
     if isinstance(time, ExpressionTime):
-        return expression_text(time.expression)
+        return expression(time.expression)
     return "of the record" if isinstance(time, RecordTime) else "of ingest"
 
 
-def _watermark_text(watermark: Watermark) -> str:
+def watermark_text(
+    watermark: Watermark, expression: Callable[[pl.Expr], str] = expression_text
+) -> str:
+    """Return a watermark as its constructor; ``expression`` returns an expression as text."""
     if isinstance(watermark, Punctuated):
-        return f"punctuated({expression_text(watermark.when)})"
+        return f"punctuated({expression(watermark.when)})"
     if not isinstance(watermark, Bounded):
-        return f"from_expression({expression_text(watermark.candidate)})"
+        return f"from_expression({expression(watermark.candidate)})"
     delay_ms = watermark.delay_ms
     return f"bounded({duration_text(delay_ms)})" if delay_ms else "monotonic()"
 

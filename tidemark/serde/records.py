@@ -19,7 +19,8 @@ class RecordBatch:
 
     ``offsets`` ascend and may have gaps.  ``next_offset``: where reading continues, after records
     that only the broker sees, such as markers of transactions.  ``received_at_ms``: the wall clock
-    when the records were read; only INGEST_TIME uses it.
+    when the records were read; only INGEST_TIME uses it.  ``shift``: what the log adds to offsets;
+    above 0 if the raw topic was created again, because sources never go back in the log.
     """
 
     topic: str
@@ -31,6 +32,7 @@ class RecordBatch:
     values: Sequence[bytes | None]
     next_offset: int
     received_at_ms: int
+    shift: int = 0
 
     @classmethod
     def of_values(
@@ -59,6 +61,16 @@ class RecordBatch:
     def source(self) -> str:
         """The raw partition as segments name it: topic/partition."""
         return f"{self.topic}/{self.partition}"
+
+    @property
+    def log_offsets(self) -> npt.NDArray[np.int64]:
+        """The offsets of the records in the log."""
+        return self.offsets + self.shift if self.shift else self.offsets
+
+    @property
+    def log_next_offset(self) -> int:
+        """The offset in the log where reading continues."""
+        return self.next_offset + self.shift
 
     def timestamp_column(self) -> npt.NDArray[np.int64]:
         """Return all timestamps, Int64; makes one call per record."""

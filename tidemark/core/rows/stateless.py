@@ -15,8 +15,8 @@ docs/semantics.md, "Stateless operators":
 Integers wrap silently if an expression overflows 64 bits: that is polars' arithmetic.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -152,6 +152,23 @@ class StatelessGraph:
         """The metadata columns that steps name, which the records must have."""
         steps = [step.operator for step in self.steps if step.operator]
         return metadata_used(e for operator in steps for e in operator.expressions)
+
+    def only(self, names: Collection[str]) -> "StatelessGraph":
+        """Return the part of the graph that rows of the streams ``names`` pass."""
+        streams = {name: keyed for name, keyed in self.streams.items() if name in names}
+        needed = {0, *(keyed.step for keyed in streams.values())}
+        for number in range(len(self.steps) - 1, 0, -1):
+            if number in needed:
+                needed.update(self.steps[number].inputs)
+        place = {number: index for index, number in enumerate(sorted(needed))}
+        steps = [
+            replace(self.steps[n], inputs=tuple(place[i] for i in self.steps[n].inputs))
+            for n in place
+        ]
+        return StatelessGraph(
+            tuple(steps),
+            {name: replace(keyed, step=place[keyed.step]) for name, keyed in streams.items()},
+        )
 
     def evaluate(self, records: pl.DataFrame) -> GraphOutput:
         """Return the rows that records become, and the dead records.

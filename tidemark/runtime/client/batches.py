@@ -70,9 +70,12 @@ def _run_ends(messages: Sequence[Message], *, several_topics: bool) -> list[int]
 
 
 def record_batch(
-    partition: Partition, messages: Sequence[Message], received_at_ms: int
+    partition: Partition, messages: Sequence[Message], received_at_ms: int, shift: int = 0
 ) -> RecordBatch:
-    """Return the messages of one partition as columns; ``received_at_ms``: wall clock, ms UTC."""
+    """Return the messages of one partition as columns.
+
+    ``received_at_ms``: wall clock, ms UTC.  ``shift``: of the partition's offsets in the log.
+    """
     offsets = _offsets(messages)
     return RecordBatch(
         topic=partition.topic,
@@ -84,6 +87,7 @@ def record_batch(
         values=list(map(Message.value, messages)),
         next_offset=int(offsets[-1]) + 1,
         received_at_ms=received_at_ms,
+        shift=shift,
     )
 
 

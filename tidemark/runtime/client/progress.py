@@ -12,7 +12,18 @@ from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
 
 VERSION = 1
-MAX_BYTES = 2048
+MAX_BYTES = 4000
+
+
+class Backfilled(msgspec.Struct, frozen=True, array_like=True):
+    """How far a source has come in a log that still lacks records that ingest read before.
+
+    ``new_at``: the offset that ingest had reached when the log was new.
+    """
+
+    next_offset: int
+    watermark_ms: int
+    new_at: int
 
 
 class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
@@ -21,6 +32,10 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     ``next_offset``: the end of the source's last mark in the log.  The committed offset may be
     higher, behind records that only the broker sees.  ``silence_ms``: the silence last written to
     the log, 0 if the source is awake.  ``handing_over`` and ``on_spark``: see LogProgress.
+    ``logs``: short ids of the logs that have all rows of the source below ``next_offset``; None in
+    a commit of an older version.  ``backfills``: by short id, the progress in the logs that do not.
+    ``shift``: the offset in the log of the raw record at offset 0; above 0 if the raw topic was
+    created again.
     """
 
     version: int
@@ -31,6 +46,9 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     silence_ms: int = 0
     handing_over: str = ""
     on_spark: bool = False
+    logs: list[str] | None = None
+    backfills: dict[str, Backfilled] = msgspec.field(default_factory=dict)
+    shift: int = 0
 
 
 class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):

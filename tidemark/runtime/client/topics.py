@@ -26,6 +26,7 @@ _UNLIMITED = -1
 _log = logging.getLogger("tidemark")
 _TIMEOUT_S = 30.0
 _PAUSE_S = 0.1
+_SHORT_ID = 8  # of 22 characters; the metadata of offsets has little room
 
 _ALWAYS = {
     "message.timestamp.type": "LogAppendTime",
@@ -198,6 +199,11 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
         return {name: str(future.result().topic_id) for name, future in described.items()}
 
     return when_known(ask)
+
+
+def short_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
+    """Return the first characters of each topic's id by name, enough to tell a few topics apart."""
+    return {name: each[:_SHORT_ID] for name, each in topic_ids(admin, names).items()}
 
 
 def _create(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:

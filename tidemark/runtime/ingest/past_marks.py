@@ -17,7 +17,7 @@ from tidemark.core.time.segment import SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
-from tidemark.plan.physical import Plan
+from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.range_reader import read
@@ -78,6 +78,11 @@ class PastMarks:
         wanted = [Partition(topic, n) for n in range(count)]
         found = committed_offsets(self._config, self._plan.group("ingest"), wanted, _WAIT_S)
         return any(each.offset >= 0 for each in found)
+
+    def last_mark(self, log: LogPlan, source: str) -> SourceMark | None:
+        """Return the last mark of a source in a log, None if there is none."""
+        marks = self._marks_backwards(Partition(log.topic, 0))
+        return next((mark for mark in marks if mark.source == source), None)
 
     def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:
         for log in self._plan.logs:

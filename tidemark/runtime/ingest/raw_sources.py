@@ -3,8 +3,9 @@
 The metadata of the committed offset holds everything that must survive between commits.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from confluent_kafka.admin import AdminClient
 
@@ -13,11 +14,19 @@ from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
 from tidemark.ingest.segment_builder import MAX_BYTES, SegmentBuilder
 from tidemark.ingest.silence import Silence
-from tidemark.plan.physical import Plan
+from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.progress import VERSION, SourceProgress, check_topic, decode, encode
+from tidemark.runtime.client.progress import (
+    VERSION,
+    Backfilled,
+    SourceProgress,
+    check_topic,
+    decode,
+    encode,
+)
 from tidemark.runtime.client.topics import message_bytes
+from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.segments import encode_segment
@@ -29,7 +38,11 @@ _ROOM = 4  # a message may be this many times larger than the columns of its seg
 
 @dataclass
 class OwnedSource:
-    """The state of one raw partition that this process owns."""
+    """The state of one raw partition that this process owns.
+
+    ``committed`` is an offset of the raw topic; ``progress``, ``logged_offset`` and ``backfills``
+    have offsets of the log, which are higher by ``shift``.
+    """
 
     topic_id: str
     progress: Progress
@@ -38,10 +51,23 @@ class OwnedSource:
     logged_silence_ms: int = 0  # silence in the last mark in the log, 0 if awake
     silence_ms: int = 0  # silence that the next commit writes
     on_spark: bool = False
+    shift: int = 0
+    log_ids: Mapping[str, str] = field(default_factory=dict)  # of the logs that the source feeds
+    backfills: dict[str, Backfilled] = field(default_factory=dict)  # in logs that lack earlier rows
+
+    def __post_init__(self) -> None:
+        self.logged_offset = self.progress.next_offset
+        """The end of the last mark in the logs that lack nothing."""
 
     @classmethod
     def from_commit(
-        cls, start: Start, topic_id: str, past: PastMarks, *, by_spark: bool = False
+        cls,
+        start: Start,
+        topic_id: str,
+        past: PastMarks,
+        new_logs: NewLogs,
+        *,
+        by_spark: bool = False,
     ) -> "OwnedSource":
         """Return the state that the last owner of a raw partition committed.
 
@@ -49,14 +75,21 @@ class OwnedSource:
             StateError: the committed state is unusable, or the source belongs to Spark.
         """
         at_ms = now_ms()
+        log_ids = new_logs.ids(start.partition.topic)
         if start.metadata is None:
             past.require_new(start.partition)
-            return cls(topic_id, Progress(start.offset), -1, at_ms)
+            return cls(topic_id, Progress(start.offset), -1, at_ms, log_ids=log_ids)
         if not start.metadata:
-            return cls(topic_id, past.progress(start), start.offset, at_ms)
+            return cls(topic_id, past.progress(start), start.offset, at_ms, log_ids=log_ids)
         committed = decode(start.metadata, SourceProgress, str(start.partition))
         check_topic(committed, topic_id, str(start.partition))
         _require_free(committed, str(start.partition), by_spark=by_spark)
+        backfills = new_logs.backfills(start.partition, committed)
+        if by_spark and backfills:
+            raise StateError(
+                f"{start.partition}: log {', '.join(backfills)} lacks earlier rows; Spark does not "
+                "read them again: run the ingest service until its log says that it has them"
+            )
         return cls(
             topic_id,
             Progress(committed.next_offset, committed.watermark_ms),
@@ -65,7 +98,18 @@ class OwnedSource:
             committed.silence_ms,
             committed.silence_ms,
             committed.on_spark,
+            committed.shift,
+            log_ids,
+            backfills,
         )
+
+    def join(self, log: str) -> None:
+        """Let a log that now has all rows up to ``logged_offset`` get the next segments.
+
+        The log does not know yet that the source is silent, so the next commit marks it again.
+        """
+        del self.backfills[log]
+        self.logged_silence_ms = 0
 
     def took(self, progress: Progress, at_ms: int) -> None:
         """Note records taken at ``at_ms`` (wall clock): the source is awake."""
@@ -92,6 +136,11 @@ class OwnedSource:
                 self.silent_since_ms,
                 self.silence_ms,
                 on_spark=self.on_spark,
+                logs=sorted(
+                    each for log, each in self.log_ids.items() if log not in self.backfills
+                ),
+                backfills={self.log_ids[log]: done for log, done in self.backfills.items()},
+                shift=self.shift,
             )
         )
 
@@ -122,13 +171,27 @@ def write_segments(
     builder: SegmentBuilder,
     partitions: Mapping[str, int],
     marks: Sequence[SourceMark] = (),
+    lacking: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
     """Write the segments of a builder to the logs, with the marks of silent sources.
 
-    ``partitions``: the known number of partitions, by raw topic.
+    ``partitions``: the known number of partitions, by raw topic.  ``lacking``: by log, the sources
+    of which it lacks earlier rows.
     """
     for log in plan.logs:
-        built = builder.build(log, now_ms(), partitions, marks)
-        for partition, segments in enumerate(built):
-            values = list(map(encode_segment, segments))
-            outbox.write(log.topic, partition, [None] * len(values), values)
+        write_log(outbox, log, builder, partitions, marks, lacking.get(log.topic, ()))
+
+
+def write_log(
+    outbox: Outbox,
+    log: LogPlan,
+    builder: SegmentBuilder,
+    partitions: Mapping[str, int],
+    marks: Sequence[SourceMark] = (),
+    without: Collection[str] = (),
+) -> None:
+    """Write the segments of a builder to one log; ``without``: sources to leave out."""
+    built = builder.build(log, now_ms(), partitions, marks, without)
+    for partition, segments in enumerate(built):
+        values = list(map(encode_segment, segments))
+        outbox.write(log.topic, partition, [None] * len(values), values)

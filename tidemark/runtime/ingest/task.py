@@ -8,6 +8,8 @@ A commit writes, in this order and by default in one transaction (docs/operation
    It has the rows of the partition's keys and the marks of **all** those sources;
 3. the offsets of those sources, with watermark, silence and topic id as metadata.
 
+The first commit also records the program.  A new log gets earlier records first (backfill.py).
+
 A new source is committed at its start offset before anything is written for it.
 
 A silent source has marks of growing silence (tidemark/ingest/silence.py), until no window can be
@@ -28,6 +30,8 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.client.recorded_program import checked_program
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
     ensure,
@@ -38,6 +42,8 @@ from tidemark.runtime.client.topics import (
 )
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment
+from tidemark.runtime.ingest.backfill import Backfill
+from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
 from tidemark.runtime.memory import held_bytes
@@ -45,7 +51,7 @@ from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account, SourceStats, instant
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
-from tidemark.serde.records import Counts
+from tidemark.serde.records import Counts, DeadLetter
 
 _log = logging.getLogger("tidemark")
 
@@ -59,6 +65,7 @@ class IngestTask:
     process: Process
     batch: int = 20_000
     gathers: bool = True
+    program: Record | None = None  # the next commit writes it
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
     _asked_ms: dict[Partition, int] = field(default_factory=dict)  # when a source was found silent
@@ -71,6 +78,10 @@ class IngestTask:
         self._builder = segment_builder(self.process.admin, self.plan)
         self._ends = EndOffsets(self.process.admin, {source.topic for source in self.plan.sources})
         self._past = PastMarks(self.config, self.process.admin, self.plan)
+        self._new_logs = NewLogs(self.process.admin, self.plan, self._past)
+        self._backfill = Backfill(
+            self.config, self.plan, segment_builder(self.process.admin, self.plan)
+        )
         self._alignment = Alignment(
             {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
         )
@@ -82,7 +93,7 @@ class IngestTask:
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
             topic_id = ids[start.partition.topic]
-            source = OwnedSource.from_commit(start, topic_id, self._past)
+            source = OwnedSource.from_commit(start, topic_id, self._past, self._new_logs)
             self._sources[start.partition] = source
             if source.committed < 0:
                 self._moved.add(start.partition)
@@ -93,6 +104,7 @@ class IngestTask:
         paused = self._alignment.paused.intersection(partitions)
         if paused:
             self.process.member.resume(paused)
+        self._backfill.drop(partitions)
         for partition in partitions:
             self._alignment.drop(partition)
             self._sources.pop(partition, None)
@@ -111,18 +123,21 @@ class IngestTask:
         """Turn records of a source into rows; the next commit writes them."""
         at_ms = now_ms()
         source = self._sources[partition]
-        batch = record_batch(partition, records, at_ms)
+        batch = record_batch(partition, records, at_ms, source.shift)
         taken = self._ingest.take(batch, source.progress)
         if (warning := self._units.warning(batch, taken)) is not None:
             _log.warning("%s", warning)
         self._builder.add(taken)
         self._counts += taken.counts
-        if taken.dead_letters:
-            keys, values = encode_dead_letters(taken.dead_letters)
-            self.process.outbox.write(self.plan.dead_letters, 0, keys, values)
+        self._report_dead(taken.dead_letters)
         source.took(taken.progress, at_ms)
         self._moved.add(partition)
         self._asked_ms.pop(partition, None)
+
+    def _report_dead(self, letters: Sequence[DeadLetter]) -> None:
+        if letters:
+            keys, values = encode_dead_letters(letters)
+            self.process.outbox.write(self.plan.dead_letters, 0, keys, values)
 
     def _release(self) -> None:
         """Take held records that need not wait any longer."""
@@ -151,6 +166,9 @@ class IngestTask:
         if toggle.resume:
             self.process.member.resume(toggle.resume)
         self._find_silent()
+        moved, letters = self._backfill.step(self._sources)
+        self._report_dead(letters)
+        self._moved |= moved
 
     def _find_silent(self) -> None:
         asked_ms = self._ends.poll(self._sources, now_ms())
@@ -194,10 +212,23 @@ class IngestTask:
             for partition, source in moved.items()
             if source.silence_ms > source.logged_silence_ms
         ]
-        write_segments(self.process.outbox, self.plan, self._builder, self._partitions, marks)
+        if self.program is not None:
+            key, value = self.program
+            self.process.outbox.write(self.plan.generations, 0, [key], [value])
+            self.program = None
+        self._backfill.write(self.process.outbox, self._partitions)
+        write_segments(
+            self.process.outbox,
+            self.plan,
+            self._builder,
+            self._partitions,
+            marks,
+            {log.topic: self._backfill.lacking(log, self._sources) for log in self.plan.logs},
+        )
         offsets = []
         for partition, source in moved.items():
             source.logged_silence_ms = source.silence_ms
+            source.logged_offset = source.progress.next_offset
             source.committed = self._read_to(partition)
             offsets.append(TopicPartition(*partition, source.committed, metadata=source.metadata()))
         self._builder.clear()
@@ -219,6 +250,7 @@ class IngestTask:
         """Return counts since the start, and the lag in records."""
         counts = self._counts
         lag = self._ends.lag(self.process.member.positions)
+        backfill = self._backfill.left(self._sources)
         aligned = {"held": self._alignment.records, "paused": len(self._alignment.paused)}
         return {
             "records": counts.records,
@@ -228,6 +260,7 @@ class IngestTask:
             "blank": counts.blank,
             "lag": None if lag is None else lag + self._alignment.records,
             **(aligned if self._alignment.is_active else {}),
+            **({"backfill": backfill} if backfill else {}),
         }
 
     def account(self, _now_ms: int) -> Account:
@@ -256,7 +289,8 @@ def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until a stop signal."""
     raw = [source.topic for source in plan.sources]
     process = Process(config, plan.pipeline, "ingest", raw)
+    program = checked_program(config, process.admin, plan)
     require(process.admin, raw, config.user)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)
-    process.run(IngestTask(config, plan, process))
+    process.run(IngestTask(config, plan, process, program=program))

@@ -21,11 +21,13 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
+from tidemark.plan.physical import LogPlan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
-from tidemark.runtime.client.topics import ensure, own_topics, require, topic_ids
+from tidemark.runtime.client.recorded_program import program_record
+from tidemark.runtime.client.topics import ensure, own_topics, require, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.wall_clock import now_ms
@@ -93,6 +95,7 @@ class Reset:
         commits: dict[str, list[TopicPartition]] = {}
         if self.scope.is_whole:
             commits[self.scope.plan.group("ingest")] = self._raw_offsets()
+            writes[Partition(self.scope.plan.generations, 0)] = [program_record(self.scope.plan)]
         for service in self.scope.services:
             if service != "ingest":
                 fresh = FreshStart(self.config, self.admin, self.scope, service)
@@ -109,16 +112,26 @@ class Reset:
         ids = topic_ids(self.admin, topics)
         spec = EARLIEST if self.scope.to == "earliest" else LATEST
         starts = offsets(self.admin, partitions_of(self.admin, dict.fromkeys(topics)), spec)
+        log_ids = short_ids(self.admin, [log.topic for log in self.scope.plan.logs])
         return [
             TopicPartition(
                 *at,
                 offset,
                 metadata=encode(
-                    SourceProgress(VERSION, ids[at.topic], offset, silent_since_ms=now_ms())
+                    SourceProgress(
+                        VERSION,
+                        ids[at.topic],
+                        offset,
+                        silent_since_ms=now_ms(),
+                        logs=[log_ids[log.topic] for log in self._fed_by(at.topic)],
+                    )
                 ),
             )
             for at, offset in starts.items()
         ]
+
+    def _fed_by(self, topic: str) -> list[LogPlan]:
+        return [log for log in self.scope.plan.logs if topic in log.topics]
 
     def _delete(self, topics: Sequence[str]) -> None:
         """Delete the records that existed when the reset was planned."""

@@ -83,6 +83,16 @@ class IngestPosition:
                 check_topic(past, ids[at.topic], str(at))
                 if past.on_spark:
                     raise StateError(f"{at}: Spark works on it; end 'tidemark run --on spark'")
+                if past.backfills:
+                    raise StateError(
+                        f"{at}: a new log still lacks earlier rows; let the ingest service run "
+                        "until its log says that it has them"
+                    )
+                if past.shift:
+                    raise StateError(
+                        f"{at}: the raw topic was created again, so it lacks records of the log; "
+                        "replay from the log"
+                    )
                 yield at, each.offset, past
 
 

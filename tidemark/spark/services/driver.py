@@ -28,7 +28,9 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, require_empty
+from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, LogProgress, encode
+from tidemark.runtime.client.recorded_program import checked_program
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
@@ -82,13 +84,14 @@ class MicroBatchDriver:
 
         Raises:
             ConfigurationError: a service runs.
-            StateError: a committed offset is unusable; the message says why.
+            StateError: a committed offset is unusable, or ingest has another program.
         """
         groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
         require_empty(self.admin, groups)
+        program = checked_program(self.config, self.admin, self.plan) if self.with_ingest else None
         ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
         self._fence()
-        self._mark(on_spark=True)
+        self._mark(on_spark=True, program=program)
 
     def release(self) -> None:
         """Give the offsets back to the services."""
@@ -106,7 +109,7 @@ class MicroBatchDriver:
         for each in ids:
             transaction(self.config, each)
 
-    def _mark(self, *, on_spark: bool) -> None:
+    def _mark(self, *, on_spark: bool, program: Record | None = None) -> None:
         commits = {
             group: [
                 TopicPartition(*at, offset, metadata=encode(marked(past, on_spark=on_spark)))
@@ -116,7 +119,8 @@ class MicroBatchDriver:
         }
         if self.with_ingest:
             commits[self._ingest.group] = self._ingest.marked(on_spark=on_spark)
-        commit_for_group(self.config, self.admin, self._name, {}, commits)
+        writes = {Partition(self.plan.generations, 0): [program]} if program is not None else {}
+        commit_for_group(self.config, self.admin, self._name, writes, commits)
 
     def _committed(self, service: str) -> Iterator[tuple[Partition, int, LogProgress]]:
         logs = self._logs(service)

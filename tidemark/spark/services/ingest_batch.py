@@ -6,7 +6,7 @@ the first attempt and reads the records after its last commit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
 from tidemark.runtime.wall_clock import now_ms
@@ -91,7 +92,11 @@ class _Source:
         past = PastMarks(job.config, admin, job.plan)
         topic_id = topic_ids(admin, [at.topic])[at.topic]
         self._owned = OwnedSource.from_commit(
-            self._transaction.committed(), topic_id, past, by_spark=True
+            self._transaction.committed(),
+            topic_id,
+            past,
+            NewLogs(admin, job.plan, past),
+            by_spark=True,
         )
         if not self._owned.on_spark:
             raise StateError(f"{at}: ingest was given back while Spark worked on it")
@@ -104,12 +109,13 @@ class _Source:
     def take(self, batch: pa.RecordBatch) -> None:
         """Run ingest over records, except those below the last commit; commit if it is time."""
         table = pa.Table.from_batches([batch.select(RAW)])
-        known = self._owned.progress.next_offset
+        known = self._owned.progress.next_offset - self._owned.shift
         table = table.slice(int((table.column("offset").to_numpy() < known).sum()))
         if not table.num_rows:
             return
         at_ms = now_ms()
-        output = self._ingest.take(record_batch(self.at, table, at_ms), self._owned.progress)
+        records = replace(record_batch(self.at, table, at_ms), shift=self._owned.shift)
+        output = self._ingest.take(records, self._owned.progress)
         self._builder.add(output)
         self._counts += output.counts
         if output.dead_letters:
@@ -120,7 +126,7 @@ class _Source:
         self._bytes += int(table.nbytes)
         large = self._records >= _COMMIT_RECORDS or self._bytes >= _COMMIT_BYTES
         if large or self._transaction.is_due:
-            self._commit(output.progress.next_offset)
+            self._commit(output.progress.next_offset - self._owned.shift)
 
     def _commit(self, position: int) -> None:
         output = self._transaction.output

@@ -27,6 +27,7 @@ from tidemark.runtime.client.topics import require, topic_ids
 from tidemark.runtime.client.transaction import Transaction, transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment
+from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segments
 from tidemark.runtime.wall_clock import now_ms
@@ -89,6 +90,7 @@ class IngestDriver:
         partitions = self.partitions()
         ids = topic_ids(self.admin, {at.topic for at in partitions})
         begins = offsets(self.admin, partitions, EARLIEST)
+        new_logs = NewLogs(self.admin, self.plan, self._past)
         found = {}
         for each in committed_positions(self.config, self.group, partitions):
             at = Partition(each.topic, each.partition)
@@ -100,7 +102,9 @@ class IngestDriver:
                     f"{at}: offset {each.offset} is gone, the topic begins at {begins[at]}: "
                     "records were deleted before ingest had read them"
                 )
-            found[at] = OwnedSource.from_commit(start, ids[at.topic], self._past, by_spark=True)
+            found[at] = OwnedSource.from_commit(
+                start, ids[at.topic], self._past, new_logs, by_spark=True
+            )
         return found
 
     def marked(self, *, on_spark: bool) -> list[TopicPartition]:

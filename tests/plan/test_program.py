@@ -1,0 +1,165 @@
+"""The program of ingest: what it records, and which changes of a pipeline no log may have."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tidemark import Pipeline, StateError, bounded, col, count, session, tumbling
+from tidemark.plan.program import (
+    changes,
+    decode_program,
+    encode_program,
+    joined,
+    new_streams,
+    program_of,
+)
+
+SCHEMA = {"id": str, "city": str, "v": int, "tags": list[str]}
+
+
+def built(shape=lambda s: s, key="id", schema=SCHEMA, more=(), partitions=4, **options):
+    pipeline = Pipeline("p", partitions=partitions)
+    options = {"event_time": "at", "watermark": bounded("2s"), **options}
+    source = pipeline.source("raw", schema={"at": int, **schema}, **options)
+    shape(source).key_by(key).window(tumbling("1m")).aggregate(n=count()).to("out")
+    for number, (other, by) in enumerate(more):
+        other(source).key_by(by).window(tumbling("1m")).aggregate(n=count()).to(f"more-{number}")
+    return program_of(pipeline.plan())
+
+
+def changed(before, after):
+    """Return what a comparison names; also that of the other direction is not empty."""
+    assert bool(changes(before, after)) == bool(changes(after, before))
+    return [str(each) for each in changes(before, after)]
+
+
+def test_a_program_is_the_same_as_itself_and_as_what_was_recorded():
+    program = built(lambda s: s.filter(col("v") > 3))
+    assert changed(program, built(lambda s: s.filter(col("v") > 3))) == []
+    assert decode_program(encode_program(program)) == program
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        built(schema={**SCHEMA, "w": float}),
+        built(schema={name: kind for name, kind in SCHEMA.items() if name != "tags"}),
+        built(lambda s: s.with_columns(w=col("v") * 2)),
+        built(lambda s: s.select("id", "v", code=col("city"))),
+        built(key="city"),
+        built(more=[(lambda s: s, "city")]),
+        built(more=[(lambda s: s.filter(col("v") > 3), "id")]),
+        built(idle_after="3s"),
+        built(max_drift="1m"),
+    ],
+    ids=lambda _: "",
+)
+def test_new_and_removed_columns_keys_and_streams_are_no_changes(after):
+    assert changed(built(), after) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (built(schema={**SCHEMA, "v": float}), ["type of v was Int64, is now Float64"]),
+        (built(lambda s: s.filter(col("v") > 3)), ["the choice of rows was all rows", "filter"]),
+        (built(lambda s: s.explode("tags")), ["was all rows, is now explode(tags)"]),
+        (built(lambda s: s.with_columns(v=col("v") + 1)), ["the expression of v was v, is now"]),
+        (built(event_time="v"), ["event time of source raw was at (ms), is now v (ms)"]),
+        (built(unit="s"), ["was at (ms), is now at (s)"]),
+        (built(watermark=bounded("3s")), ["was bounded(2s), is now bounded(3s)"]),
+        (built(max_future="1h"), ["max_future of source raw was none, is now 1h"]),
+        (built(min_time="2020-01-01T00:00:00Z"), ["was none, is now 2020-01-01"]),
+        (built(partitions=8), ["partitions of log p.by-id.log was 4, is now 8"]),
+    ],
+    ids=lambda case: case[0] if isinstance(case, list) else "",
+)
+def test_a_change_of_what_a_log_holds_is_named_with_both_values(after, words):
+    text = "; ".join(changed(built(), after))
+    assert all(word in text for word in words), text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (lambda s: s.filter(col("v") > 3), lambda s: s.filter(col("v") > 4)),
+        (
+            lambda s: s.filter(col("city").is_in(["a", "b", "c", "d", "z"])),
+            lambda s: s.filter(col("city").is_in(["a", "b", "x", "d", "z"])),
+        ),
+        (
+            lambda s: s.with_columns(w=col("v") * 2).filter(col("w") > 3),
+            lambda s: s.with_columns(w=col("v") * 3).filter(col("w") > 3),
+        ),
+        (
+            lambda s: s.with_columns(w=col("v") * 2, u=col("v")).with_columns(w=col("w") + 1),
+            lambda s: s.with_columns(w=col("v") * 3, u=col("v")).with_columns(w=col("w") + 1),
+        ),
+        (
+            lambda s: s.filter(col("v") > 3).union(s.filter(col("v") < 1)),
+            lambda s: s.filter(col("v") > 3).union(s.filter(col("v") < 2)),
+        ),
+    ],
+)
+def test_a_change_upstream_is_a_change(before, after):
+    assert changed(built(before), built(after)) != []
+    assert changed(built(before), built(before)) == []
+
+
+def test_a_column_that_only_got_a_name_is_made_as_before():
+    assert changed(built(lambda s: s.select("id", "v")), built(lambda s: s)) == []
+    renamed = built(lambda s: s.select("id", w=col("v")))
+    assert changed(renamed, built(lambda s: s.with_columns(w=col("v")))) == []
+
+
+def test_the_gap_of_sessions_is_a_change_of_rows():
+    def with_gap(gap):
+        pipeline = Pipeline("p")
+        source = pipeline.source(
+            "raw", schema={"at": int, **SCHEMA}, event_time="at", watermark=bounded("2s")
+        )
+        windows = source.key_by("id").window(session(gap))
+        windows.aggregate(n=count()).to("out")
+        return program_of(pipeline.plan())
+
+    assert changed(with_gap(col("v") + 1), with_gap(col("v") + 2)) != []
+
+
+def test_expressions_of_another_version_of_polars_are_not_compared():
+    before = msgspec.structs.replace(built(lambda s: s.filter(col("v") > 3)), polars="0.1")
+    assert changes(before, built(lambda s: s.filter(col("v") > 4))) == []
+    assert changes(before, built(schema={**SCHEMA, "v": float})) != []
+
+
+def test_a_stream_that_is_gone_stays_in_the_record_and_may_not_come_back_otherwise():
+    both = built(more=[(lambda s: s, "city")])
+    (fresh,) = new_streams(built(), built(more=[(lambda s: s.filter(col("v") > 3), "id")])).values()
+    assert fresh == ["raw#2"]
+    assert new_streams(built(), both) == {}
+    record = joined(both, built())
+    assert record.logs.keys() == both.logs.keys()
+    assert changes(record, both) == []
+    other = built(more=[(lambda s: s.filter(col("v") > 3), "city")])
+    assert changes(record, other) != []
+
+
+def test_a_program_of_a_newer_version_or_damaged_is_refused():
+    newer = encode_program(msgspec.structs.replace(built(), version=99))
+    for data, word in ((newer, "newer Tidemark"), (b"{}", "cannot be read")):
+        with pytest.raises(StateError, match=word):
+            decode_program(data)
+
+
+def test_every_process_records_the_same_program():
+    code = (
+        "import sys; from tests.plan.test_program import built, col, encode_program;"
+        "sys.stdout.buffer.write(encode_program(built(lambda s: s.filter("
+        "col('city').is_in(list('abcdefgh')))))) "
+    )
+    run = [sys.executable, "-c", code]
+    here = Path(__file__).parents[2]
+    one, two = (subprocess.run(run, capture_output=True, cwd=here, check=True) for _ in range(2))
+    assert one.stdout == two.stdout != b""

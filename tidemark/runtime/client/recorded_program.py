@@ -1,0 +1,97 @@
+"""The recorded program of ingest: what wrote the logs, compared with the pipeline at each start.
+
+The record is in the topic of generations.  The first commit after a start writes it, in the same
+transaction as the segments.  See docs/operations.md, "Changing a pipeline".
+"""
+
+import logging
+from collections.abc import Sequence
+
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.plan.program import (
+    Change,
+    Program,
+    changes,
+    decode_program,
+    encode_program,
+    joined,
+    new_streams,
+    program_of,
+)
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.producer import Record
+from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.config import Config
+
+_KEY = b"ingest"  # of the record in the topic of generations
+
+_log = logging.getLogger("tidemark")
+
+
+def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | None:
+    """Return the record that the next commit must write; None if the program is the recorded one.
+
+    Raises:
+        StateError: the logs hold rows of another program, and no result of both would be right.
+    """
+    program = program_of(plan)
+    recorded = _recorded(config, admin, plan.generations)
+    if recorded is None:
+        _log.info("the program of ingest is recorded with the next commit")
+        return program_record(plan)
+    found = changes(recorded, program)
+    if found:
+        raise StateError(_refused(found, config.pipeline or "PIPELINE"))
+    _warn(recorded, program)
+    whole = joined(recorded, program)
+    return None if whole == recorded else (_KEY, encode_program(whole))
+
+
+def program_record(plan: Plan) -> Record:
+    """Return the record of a plan whose logs begin now, without what earlier plans wrote."""
+    return _KEY, encode_program(program_of(plan))
+
+
+def _recorded(config: Config, admin: AdminClient, topic: str) -> Program | None:
+    """Return the newest recorded program, None if there is none."""
+    if topic not in partition_counts(admin):
+        return None
+    at = Partition(topic, 0)
+    begins, ends = offsets(admin, [at], EARLIEST), offsets(admin, [at], LATEST)
+    newest: bytes | None = None
+    for message in read(config, {at: (begins[at], ends[at])}):
+        if message.key() == _KEY:
+            newest = message.value()
+    return None if newest is None else decode_program(newest)
+
+
+def _refused(found: Sequence[Change], pipeline: str) -> str:
+    shown = "; ".join(map(str, found[:3]))
+    more = f"; and {len(found) - 3} more changes" if len(found) > 3 else ""
+    return (
+        f"the pipeline has changed: {shown}{more}. Nothing was written, so the earlier pipeline "
+        "can go on. The logs hold rows of the earlier pipeline, which fit no result of this one: "
+        f"'tidemark reset {pipeline}' starts the pipeline afresh from its raw topics"
+    )
+
+
+def _warn(recorded: Program, program: Program) -> None:
+    for topic, names in new_streams(recorded, program).items():
+        _log.warning(
+            "log %s gets new streams: %s. Its segments so far have no rows of them, so their "
+            "first windows lack the rows before this start; 'tidemark replay PIPELINE --into-live "
+            "--from raw' builds them from the raw topics",
+            topic,
+            ", ".join(names),
+        )
+    if recorded.polars != program.polars:
+        _log.warning(
+            "polars %s wrote the logs and polars %s goes on: expressions are not compared",
+            recorded.polars,
+            program.polars,
+        )
