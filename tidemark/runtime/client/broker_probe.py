@@ -130,25 +130,39 @@ def _check_protocol(config: Config, error: KafkaError | None) -> None:
 
 
 def _check_advertised(config: Config, admin: AdminClient, on_wait: OnWait) -> None:
-    """Raise if no broker can be reached at the address that it advertises."""
+    """Raise if no broker can be reached at the address that it advertises.
+
+    Once the client knows only such addresses, it may get no answer any more.  The addresses of the
+    last answer count then.
+    """
     deadline_s = time.monotonic() + _ADVERTISED_S
+    addresses: list[tuple[str, int]] = []
     while True:
-        brokers = clients.when_known(
-            lambda: admin.list_topics("", timeout=_STEP_S)
-        ).brokers.values()
-        closed = list(filter(None, (_unreachable(str(b.host), int(b.port or 0)) for b in brokers)))
-        if len(closed) < len(brokers):
+        addresses = _advertised(admin) or addresses
+        closed = [found for host, port in addresses if (found := _unreachable(host, port))]
+        if addresses and len(closed) < len(addresses):
             return
-        reason = (
-            f"the broker at {config.bootstrap_servers} answers, but advertises "
-            f"{', '.join(closed)}: set its advertised.listeners to an address that this machine "
-            "reaches"
-        )
-        if time.monotonic() > deadline_s:
-            raise ConfigurationError(reason)
+        reason = f"waiting for a broker at {config.bootstrap_servers}: no answer"
+        if addresses:
+            reason = (
+                f"the broker at {config.bootstrap_servers} answers, but advertises "
+                f"{', '.join(closed)}: set its advertised.listeners to an address that this "
+                "machine reaches"
+            )
+            if time.monotonic() > deadline_s:
+                raise ConfigurationError(reason)
         _log.warning("%s", reason)
         on_wait(reason)
         time.sleep(_STEP_S)
+
+
+def _advertised(admin: AdminClient) -> list[tuple[str, int]]:
+    """Return the addresses that brokers advertise, none without an answer."""
+    try:
+        brokers = admin.list_topics("", timeout=_STEP_S).brokers.values()
+    except KafkaException:
+        return []
+    return [(str(each.host), int(each.port or 0)) for each in brokers]
 
 
 def _unreachable(host: str, port: int) -> str | None:
