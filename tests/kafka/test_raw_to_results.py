@@ -202,7 +202,9 @@ def test_a_zombie_that_only_its_timers_wake_is_fenced(broker):
         consumer = clients.group_consumer(config, "zombie.ingest", "old")
         member = Member(consumer, stack.admin, _Idle())
         transaction = Transaction(
-            clients.transactional_producer(config, "zombie.ingest.old"), lambda: None, 30_000
+            clients.transactional_producer(config, "zombie.ingest.old"),
+            lambda _reason: None,
+            30_000,
         )
         stack.move("a", T)
         member.join([stack.raw])

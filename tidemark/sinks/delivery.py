@@ -50,7 +50,7 @@ class DeadLetterWriter:
         """Write dead letters and wait until the broker has them."""
         keys, values = encode_dead_letters(letters)
         send(self._producer, self._topic, 0, keys, values)
-        flush(self._producer, self._failures, _FLUSH_S, lambda: None)
+        flush(self._producer, self._failures, _FLUSH_S, lambda _reason: None)
         self.count += len(letters)
 
 

@@ -167,7 +167,7 @@ class OtherClusterSink:
             for batch in batches:
                 topic, number = batch.partition
                 send(self._producer, self._targets.name(topic), number, batch.keys, batch.values)
-            flush(self._producer, self._failures, _STEP_S, lambda: None)
+            flush(self._producer, self._failures, _STEP_S, lambda _reason: None)
         except KafkaException as error:
             self._forget()
             raise self._classified(error) from error

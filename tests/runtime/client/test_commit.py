@@ -35,7 +35,7 @@ class SmallProducer:
 
 def test_a_full_buffer_delays_records_but_neither_drops_nor_doubles_nor_reorders_them():
     producer = SmallProducer()
-    transaction = Transaction(producer, lambda: None, 30_000)  # type: ignore[arg-type]
+    transaction = Transaction(producer, lambda _reason: None, 30_000)  # type: ignore[arg-type]
     keys = [b"k%d" % n for n in range(7)]
     values = [b"v%d" % n for n in range(7)]
 
@@ -46,7 +46,7 @@ def test_a_full_buffer_delays_records_but_neither_drops_nor_doubles_nor_reorders
 
 def test_a_transaction_begins_with_the_first_output():
     producer = SmallProducer()
-    transaction = Transaction(producer, lambda: None, 30_000)  # type: ignore[arg-type]
+    transaction = Transaction(producer, lambda _reason: None, 30_000)  # type: ignore[arg-type]
     transaction.write("out", 0, [], [])
     assert not transaction.is_open
 
@@ -59,7 +59,7 @@ def test_a_transaction_begins_with_the_first_output():
 def test_a_commit_without_real_offsets_is_refused(offsets):
     wanted = [TopicPartition("raw", 0, -1001)] if offsets else []
     with pytest.raises(AssertionError):
-        Transaction(SmallProducer(), lambda: None, 30_000).commit(wanted, None)  # type: ignore[arg-type]
+        Transaction(SmallProducer(), lambda _reason: None, 30_000).commit(wanted, None)  # type: ignore[arg-type]
 
 
 class Spoilt(SmallProducer):
@@ -81,7 +81,7 @@ def test_a_commit_that_meets_a_failed_transaction_says_what_it_failed_for():
         def consumer_group_metadata(self) -> bytes:
             return b"CGMDv2:" + struct.pack("=i", 1) + b"group\0member\0\1"
 
-    transaction = Transaction(Spoilt(), lambda: None, 30_000)  # type: ignore[arg-type]
+    transaction = Transaction(Spoilt(), lambda _reason: None, 30_000)  # type: ignore[arg-type]
     transaction.write("out", 0, [None], [b"v"])
     with pytest.raises(KafkaException) as failed:
         transaction.commit([TopicPartition("raw", 0, 1)], Member())  # type: ignore[arg-type]

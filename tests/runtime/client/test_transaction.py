@@ -56,7 +56,7 @@ class Broker:
 
 
 def written(broker: Broker, *, of_member: bool = True) -> Transaction:
-    transaction = Transaction(broker, lambda: None, 30_000, of_member=of_member)  # type: ignore[arg-type]
+    transaction = Transaction(broker, lambda _reason: None, 30_000, of_member=of_member)  # type: ignore[arg-type]
     for value in (b"a", b"b"):
         transaction.write("out", 0, [None], [value])
     return transaction

@@ -1,6 +1,7 @@
 """The loop of a process, around a member that calls back while it reads."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
@@ -8,6 +9,7 @@ from confluent_kafka import Message, TopicPartition
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.batch_sizer import BatchSizer
 from tidemark.runtime.service.commit_interval import CommitInterval
+from tidemark.runtime.service.commit_wait import CommitWait
 from tidemark.runtime.service.health import Health
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.telemetry import Telemetry
@@ -68,6 +70,7 @@ def process_of(work: Taking, outbox: Committing, member: Reading) -> Any:
     process._work, process._failed, process._in_hand = work, False, []
     process._memory_bytes = Config().memory_bytes
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
+    process._commit_wait = CommitWait("p.s", Health("s", 60.0), SimpleNamespace(), 30_000)  # type: ignore[arg-type]
     process._commit_interval, process._batch_sizer = (
         CommitInterval(100, 500, 0.0),
         BatchSizer(work.batch, 30_000),

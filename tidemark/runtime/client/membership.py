@@ -76,7 +76,7 @@ class Membership:
 
 
 def later_membership(
-    consumer: Consumer, refused: Membership, on_wait: Callable[[], None]
+    consumer: Consumer, refused: Membership, on_wait: Callable[[str], None]
 ) -> Membership:
     """Return the membership after a commit was refused for its generation.
 
@@ -86,8 +86,8 @@ def later_membership(
     Raises:
         MembershipLostError: the group has removed the member.
     """
-    poll(lambda: Membership.of(consumer) != refused, for_s=_LONGEST_S, pause_s=_PAUSE_S)
-    on_wait()
+    if not poll(lambda: Membership.of(consumer) != refused, for_s=_LONGEST_S, pause_s=_PAUSE_S):
+        on_wait("the group rebalances")
     now = Membership.of(consumer)
     if not now.continues(refused):
         raise MembershipLostError(_LOST)

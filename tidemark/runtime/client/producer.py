@@ -108,7 +108,7 @@ class HeldRecords:
 
 
 def flush(
-    producer: Producer, failures: Failures, step_s: float, on_wait: Callable[[], None]
+    producer: Producer, failures: Failures, step_s: float, on_wait: Callable[[str], None]
 ) -> None:
     """Wait until the queue is empty; ``on_wait`` is called every ``step_s`` seconds.
 
@@ -119,5 +119,5 @@ def flush(
     """
     while producer.flush(step_s):
         failures.check()
-        on_wait()
+        on_wait("brokers have not taken all records")
     failures.check()

@@ -27,8 +27,8 @@ _PAUSE_S = 0.1
 _REBALANCE_S = 60.0
 _COMMITS_PER_TIMEOUT = 6
 
-OnWait = Callable[[], None]
-"""Called at least every ``STEP_S`` while a commit waits; may raise to end the wait."""
+OnWait = Callable[[str], None]
+"""Called with the reason at least every ``STEP_S`` while a commit waits; may raise to end it."""
 
 WatchCall = Callable[[], AbstractContextManager[None]]
 """Returns the context of one client call, so that a watchdog sees a call that does not return."""
@@ -201,7 +201,9 @@ class Transaction:
 def transaction(config: Config, transactional_id: str) -> Transaction:
     """Return the output of a job outside the services; no watchdog looks at its calls."""
     producer = clients.transactional_producer(config, transactional_id)
-    return Transaction(producer, lambda: None, config.transaction_timeout_ms, of_member=False)
+    return Transaction(
+        producer, lambda _reason: None, config.transaction_timeout_ms, of_member=False
+    )
 
 
 def require_real(offsets: Sequence[TopicPartition]) -> None:
@@ -219,7 +221,7 @@ def persist(
         lambda error: isinstance(error, KafkaException) and passes(error.args[0]),
         for_s=_PATIENCE_S,
         pause_s=_PAUSE_S,
-        on_wait=lambda _error: on_wait(),
+        on_wait=lambda error: on_wait(error.args[0].str()),
     )
 
 

@@ -23,6 +23,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.memory import taken_bytes
 from tidemark.runtime.service.batch_sizer import BatchRoom, BatchSizer
 from tidemark.runtime.service.commit_interval import CommitInterval
+from tidemark.runtime.service.commit_wait import CommitWait
 from tidemark.runtime.service.health import Health, serve
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.service.stopping import Stop, StopAskedError
@@ -106,7 +107,13 @@ class Process:
             )
         self._broker_probe = BrokerProbe(self.admin, time.monotonic())
         watched = watchdog(name, self._broker_probe.answers).call
-        self.outbox: Outbox = outbox(config, self.transactional_id, self._turned, watched)
+        self._commit_wait = CommitWait(
+            name, self.health, self._broker_probe, config.transaction_timeout_ms
+        )
+        self.outbox: Outbox = outbox(
+            config, self.transactional_id, self._commit_wait.waits, watched
+        )
+        self._commit_wait.over()
         member_id = client_id(self.transactional_id, took_over_ms)
         found = partition_counts(self.admin)
         partitions = sum(found.get(topic, 1) for topic in self._topics)
@@ -214,6 +221,7 @@ class Process:
         if offsets:
             begin_s = time.monotonic()
             self.outbox.commit(offsets, self.member.consumer)
+            self._commit_wait.over()
             now_s = time.monotonic()
             self._commit_interval.committed(begin_s, now_s)
             self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
@@ -254,11 +262,6 @@ class Process:
         """Note why a call takes long; end it after a stop signal."""
         self.health.waiting(reason)
         self.stop.check()
-
-    def _turned(self) -> None:
-        """Note that a commit still waits, and ask whether brokers answer."""
-        self.health.turned()
-        self._broker_probe.poll(time.monotonic())
 
     def _note_health(self, work: Work, now_s: float) -> None:
         gone = self._broker_probe.poll(now_s)
