@@ -41,5 +41,7 @@ def test_tls_without_a_user_is_that():
     ],
 )
 def test_what_it_does_not_know_is_refused_by_name(given):
-    with pytest.raises(ConfigurationError, match=r"KAFKA_SECURITY_PROTOCOL=.*the monitor supports"):
+    with pytest.raises(
+        ConfigurationError, match=r"KAFKA_SECURITY_PROTOCOL and .*the monitor supports"
+    ):
         credentials(given)

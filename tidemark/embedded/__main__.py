@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
@@ -11,7 +12,7 @@ from rich.console import Console
 from tidemark.embedded import stack
 from tidemark.embedded.state import running_stack, state_folder
 from tidemark.errors import TidemarkError
-from tidemark.runtime.faults import explained
+from tidemark.runtime.faults import debugs, explained, take_debug
 
 
 def main() -> None:
@@ -20,10 +21,12 @@ def main() -> None:
     An error is one line and exit status 2.  If only some services do not work, `up` prints a line
     for each of them, and ends with status 1.
     """
-    arguments = _parser().parse_args()
+    arguments = _parser().parse_args(take_debug(sys.argv[1:]))
     try:
         _COMMANDS[arguments.command](arguments)
     except (TidemarkError, KafkaException) as error:
+        if debugs():
+            traceback.print_exception(error)
         sys.stderr.write(f"{arguments.command}: {explained(error)[0]}\n")
         sys.exit(2)
     except KeyboardInterrupt:

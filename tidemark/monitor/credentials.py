@@ -25,7 +25,7 @@ def credentials(properties: Mapping[str, str]) -> CredentialsT | None:
     known = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     if protocol not in ("SASL_PLAINTEXT", "SASL_SSL") or mechanism not in known:
         raise ConfigurationError(
-            f"KAFKA_SECURITY_PROTOCOL={protocol}, KAFKA_SASL_MECHANISM={mechanism}: the monitor "
+            "KAFKA_SECURITY_PROTOCOL and KAFKA_SASL_MECHANISM: the monitor "
             f"supports SSL, and {', '.join(known)} over SASL_PLAINTEXT or SASL_SSL"
         )
     return faust.SASLCredentials(

@@ -97,6 +97,15 @@ def test_an_unknown_authority_stops_with_one_line(secure):
         assert "KAFKA_SSL_CA_LOCATION" in line
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_a_client_without_tls_stops_with_one_line(secure, protocol):  # D10
+    env = {**secure.client(), "KAFKA_SECURITY_PROTOCOL": protocol}
+    with Stack(secure.plain, f"bare-{protocol.lower()}", **env) as stack:
+        stack.start("ingest")
+        line = error_line(stack, "ingest")
+        assert f"the broker at {secure.address} speaks TLS and this client does not: set" in line
+
+
 @pytest.mark.parametrize(
     ("without", "words"),
     [

@@ -148,7 +148,7 @@ def _values(known: Mapping[str, str], names: Iterable[str]) -> list[str]:
 def _login(mechanism: str, login: list[str]) -> str:
     if mechanism not in _MODULES:
         raise ConfigurationError(
-            f"KAFKA_SASL_MECHANISM={mechanism}: a replay supports only {', '.join(_MODULES)}"
+            f"KAFKA_SASL_MECHANISM: a replay supports only {', '.join(_MODULES)}"
         )
     user, password = (word.replace("\\", "\\\\").replace('"', '\\"') for word in login)
     return f'{_MODULES[mechanism]} required username="{user}" password="{password}";'
