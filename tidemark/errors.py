@@ -5,7 +5,7 @@ TidemarkError
 ├── ConfigurationError  a setting or the environment is wrong; stops the start
 ├── UserCodeError       a function of the pipeline failed, and it was to stop then
 └── StateError          recorded state and offsets contradict each other; never repaired silently
-    └── UnreadableRowsError  rows of the log have other columns than the pipeline declares
+    └── UnreadableRowsError  rows of the log have other types than the pipeline declares
 
 InfrastructureError     something outside of the process failed: the process ends and restarts
 """
@@ -35,7 +35,7 @@ class StateError(TidemarkError):
 
 
 class UnreadableRowsError(StateError):
-    """Rows of a log that do not have the pipeline's columns: names the column and the source."""
+    """Rows of a log whose types do not widen to the pipeline's: names the column and the source."""
 
 
 class InfrastructureError(Exception):

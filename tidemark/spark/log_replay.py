@@ -5,6 +5,7 @@ take the segments in the order of the log, a batch of segments at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,11 +17,10 @@ from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.output import Tally
 from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import NEVER_MS, Segment
-from tidemark.errors import StateError
+from tidemark.errors import StateError, UnreadableRowsError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.keyed.changelog import chunks
-from tidemark.runtime.keyed.keyed_operator import unreadable_rows_explained
 from tidemark.serde.changelog import NO_COMMIT, SNAPSHOT, Piece
 from tidemark.serde.segments import segment_at
 
@@ -124,3 +124,15 @@ class LogReplay:
             task.operator.name: OperatorCounts(**vars(task.tally), clock_ms=task.clock_ms)
             for task in self._task.tasks
         }
+
+
+@contextmanager
+def unreadable_rows_explained() -> Iterator[None]:
+    """Add the remedy to an error about rows that an earlier pipeline wrote."""
+    try:
+        yield
+    except UnreadableRowsError as error:
+        raise StateError(
+            f"{error}: 'tidemark replay --from raw' computes from raw topics, 'tidemark reset' "
+            "starts afresh"
+        ) from error

@@ -174,10 +174,12 @@ def test_a_log_of_other_types_is_refused_alone_and_beside_others(found, value, d
         list(OperatorTask(one).steps([segment(left=new), segment(left=old)]))
 
 
-def test_a_log_without_a_column_is_refused():
+def test_a_column_that_the_log_lacks_is_null():  # A5
     _, one = valued(pl.Int64(), 1)
-    with pytest.raises(StateError, match='"value" is Int64 in the pipeline, and missing in'):
-        OperatorTask(one).step(segment(left=LEFT))
+    task = OperatorTask(one)
+    task.step(segment(left=LEFT))
+    assert task.state[0]["value"].to_list() == [None] * LEFT.height
+    assert task.state[0]["value"].dtype == pl.Int64
 
 
 def test_the_end_of_input_is_marked():

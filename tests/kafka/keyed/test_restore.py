@@ -103,6 +103,8 @@ def restored(writer: Writer, commit: Commit, offset: int = 1) -> list[int]:
     restore, state = restore_of(writer, commit, offset)
     await_end(restore, "the restore")
     restore.close()
+    for trouble in restore.troubles.values():
+        raise trouble
     return state.held
 
 

@@ -11,7 +11,9 @@ from tidemark.runtime.client.generations import (
 )
 from tidemark.serde.avro import schema_file
 
-GENERATION = Generation("pops", 3, 7, "p.by-player.log", 12, {"p.pops": 40}, {"p.pops": "id"})
+GENERATION = Generation(
+    "pops", 3, 7, "windowing", "p.by-player.log", 12, {"p.pops": 40}, {"p.pops": "id"}
+)
 
 
 def test_a_generation_is_read_back_from_its_record():

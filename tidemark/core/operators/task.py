@@ -62,7 +62,7 @@ class OperatorTask:
         until then purge by ``Steps.clock_ms``.
 
         Raises:
-            UnreadableRowsError: a segment's rows do not have the columns of an input.
+            UnreadableRowsError: a segment's rows do not have the column types of an input.
         """
         before_ms = self._published_ms = self.clocks.clock_ms
         # A lone segment can be left in the middle.

@@ -63,8 +63,8 @@ def rows_in_log_order(
     ``columns``: the value columns to return, with their types.
 
     Raises:
-        UnreadableRowsError: a segment's rows lack a column, or have one of a type that does not
-            widen to the declared type.
+        UnreadableRowsError: a column of a segment's rows has a type that does not widen to the
+            declared type.
     """
     declared = pl.Schema({**ROW_COLUMNS, **columns})
     frames, numbers = [], []
@@ -159,26 +159,28 @@ def _replace(rows: pl.DataFrame, name: str, values: pl.Series) -> None:
 
 
 def _read_as(frame: pl.DataFrame, declared: pl.Schema, segment: Segment) -> pl.DataFrame:
-    """Return rows with the declared columns and types only.
+    """Return rows with the declared columns and types only; a column that is missing is null.
 
     The types are declared, so rows mean the same regardless of the other rows in a segment.
 
     Raises:
-        UnreadableRowsError: a column is missing, or its type does not widen to the declared type.
+        UnreadableRowsError: the type of a column does not widen to the declared type.
     """
     schema = frame.schema
     if [*schema.items()] == [*declared.items()]:
         return frame
     for name, wanted in declared.items():
         found = schema.get(name)
-        if found is None or not _promotes(found, wanted):
-            actual = "missing" if found is None else str(found)
+        if found is not None and not _promotes(found, wanted):
             mark = segment.sources[0]
             raise UnreadableRowsError(
-                f'column "{name}" is {wanted} in the pipeline, and {actual} in rows of the log of '
+                f'column "{name}" is {wanted} in the pipeline, and {found} in rows of the log of '
                 f"{mark.source} from offset {mark.first_offset} on, which an earlier pipeline wrote"
             )
-    return frame.select(pl.col(name).cast(wanted) for name, wanted in declared.items())
+    return frame.select(
+        pl.col(name).cast(wanted) if name in schema else pl.lit(None, wanted).alias(name)
+        for name, wanted in declared.items()
+    )
 
 
 def _promotes(found: pl.DataType, wanted: pl.DataType) -> bool:

@@ -232,6 +232,8 @@ def offsets(
 ) -> dict[Partition, int]:
     """Return the first offset or the end of each partition; the end counts open transactions."""
     wanted = list(partitions)
+    if not wanted:
+        return {}
 
     def ask() -> dict[Partition, int]:
         asked = ask_offsets(admin, wanted, which)

@@ -34,20 +34,25 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         operator: the operator's name.
         partition: number of the log partition, and of the partitions of its results.
         number: 0 for the first state; higher for each later one.
+        service: the service that runs the operator.
         log: topic of the log.
         begun: the offset of the log at which the state begins.
         begins: by topic, the first offset of the results of this state.  Records before it are
             void.  A topic that is not in it has no void records.
         topic_ids: by topic, the id of each topic of results.
+        lost_until_ms: the largest event time of rows that the log lacks at its beginning; windows
+            that start at or before it are not published.  None if it lacks none.
     """
 
     operator: str
     partition: int
     number: int = 0
+    service: str = ""
     log: str = ""
     begun: int = 0
     begins: dict[str, int] = msgspec.field(default_factory=dict)
     topic_ids: dict[str, str] = msgspec.field(default_factory=dict)
+    lost_until_ms: int | None = None
 
     @property
     def key(self) -> Key:
@@ -128,6 +133,7 @@ def begun_generations(
             plan.name,
             at.number,
             number if isinstance(number, int) else number[plan.name, at.number],
+            plan.service,
             at.topic,
             begun[at],
             {each.topic: ends[each] for each in results},

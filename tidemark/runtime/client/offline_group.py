@@ -132,6 +132,8 @@ def commit_for_group(
             send(producer, at.topic, at.number, keys, values)
         require_empty(admin, commits)  # a supervisor may have restarted a service
         for group, each in commits.items():
+            if not each:
+                continue
             consumer = clients.group_consumer(config, group, name)
             metadata = consumer.consumer_group_metadata()
             producer.send_offsets_to_transaction(each, metadata, _WAIT_S)

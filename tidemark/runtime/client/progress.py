@@ -64,6 +64,9 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     would be too long.
     ``handing_over``: the hand-over from Spark in progress; no process may continue until it ends.
     ``on_spark``: Spark works on the partition instead of the service.
+    ``apart``: sequence number and writer of the last commit of each operator whose state is not at
+    this commit: it is new, has stopped, was reset, or is not in the pipeline now.
+    ``behind``: the operators that have not processed all segments below the offset.
     """
 
     version: int
@@ -76,6 +79,8 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     snapshots: dict[str, int] = msgspec.field(default_factory=dict)
     handing_over: str = ""
     on_spark: bool = False
+    apart: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
+    behind: list[str] = msgspec.field(default_factory=list)
 
 
 AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)

@@ -56,10 +56,14 @@ class RangeReader:
         """Return the number of offsets still to read."""
         return sum(self.left_of.values())
 
-    def read(self, timeout_s: float) -> list[Message]:
-        """Return the next records; none if none arrive within ``timeout_s``."""
+    def extend(self, at: Partition, end: int) -> None:
+        """Read a partition to a later end; records that were read before are not read again."""
+        self._ends[at] = end
+
+    def read(self, timeout_s: float, count: int = _BATCH) -> list[Message]:
+        """Return the next ``count`` records at most; none if none arrive within ``timeout_s``."""
         messages = []
-        for message in self._consumer.consume(_BATCH, timeout_s):
+        for message in self._consumer.consume(count, timeout_s):
             error = message.error()
             if error is None:
                 messages.append(message)

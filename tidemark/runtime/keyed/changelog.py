@@ -98,6 +98,14 @@ class Changelog:
         self._replacing = False  # whether the last commit finished a snapshot
         self._begun_bytes = self._written_bytes = 0
         self._ratio = 1.0  # bytes of a snapshot, divided by size_bytes() of the state
+        self._joins = False  # whether the next commit writes all state
+
+    def join(self, commit: Commit) -> None:
+        """Follow ``commit`` of the log partition, at which the operator has no state.
+
+        The next commit writes a whole snapshot, so that a restore needs none of the earlier ones.
+        """
+        self.last, self._joins = commit, True
 
     def commit(
         self, state: State, clocks: pl.DataFrame, next_offset: int, place: Place = BEGIN
@@ -110,9 +118,10 @@ class Changelog:
         records += map(self._record, pieces)
         delta_bytes = self._live_bytes - before_bytes
         self._deltas += 1
-        if self._is_due(state, delta_bytes):
+        joins, self._joins = self._joins, False
+        if joins or self._is_due(state, delta_bytes):
             records += self._begin(state, clocks, next_offset, place)
-        records += self._next_chunks(max(CHUNK_BYTES, 2 * delta_bytes))
+        records += self._next_chunks(None if joins else max(CHUNK_BYTES, 2 * delta_bytes))
         return records
 
     def _signature_records(self) -> list[Record]:
@@ -124,8 +133,9 @@ class Changelog:
         by, finished, self._replacing = self.snapshot or 0, self._replacing, False
         if not finished:
             return iter(())
+        own = f"{SNAPSHOT}/{by}/{self.writer}/".encode()
         return self._tombstones(
-            lambda it: it.sequence < by or (it.sequence == by and it.kind == DELTA)
+            lambda it: it.sequence < by or (it.sequence == by and not it.key.startswith(own))
         )
 
     def _is_due(self, state: State, delta_bytes: int) -> bool:
@@ -149,10 +159,12 @@ class Changelog:
             return iter(())
         return self._tombstones(lambda it: it.kind == SNAPSHOT and it.sequence != self.snapshot)
 
-    def _next_chunks(self, at_least_bytes: int) -> Iterator[Record]:
-        """Return the chunks that this commit writes of an unfinished snapshot."""
-        until_bytes = self._written_bytes + at_least_bytes
-        while self._unwritten is not None and self._written_bytes < until_bytes:
+    def _next_chunks(self, at_least_bytes: int | None) -> Iterator[Record]:
+        """Return the chunks that this commit writes of an unfinished snapshot; None: all."""
+        until_bytes = None if at_least_bytes is None else self._written_bytes + at_least_bytes
+        while self._unwritten is not None and (
+            until_bytes is None or self._written_bytes < until_bytes
+        ):
             piece = next(self._unwritten)
             key, value = self._record(piece)
             self._written_bytes += len(value)

@@ -134,7 +134,8 @@ class ChangelogReplay:
         Raises:
             StateError: the changelog is of another operator, or lacks what the commit needs.
         """
-        self._require_operator(commit)
+        if commit.sequence:
+            self.require_state(commit)
         if self.snapshot is not None:
             yield from self.pieces()
         else:
@@ -174,12 +175,16 @@ class ChangelogReplay:
         live = sorted(self._live.values(), key=lambda each: each.sequence)
         changelog.resume(self.last, self.snapshot, live, has_signature=self._found is not None)
 
-    def _require_operator(self, commit: Commit) -> None:
-        if commit.sequence and self.is_empty:
+    def require_state(self, commit: Commit) -> None:
+        """Require that the changelog has state, and that it is this operator's.
+
+        Raises:
+            StateError: it is empty, or of an operator with another signature.
+        """
+        if self.is_empty:
             raise StateError(
                 f"{self.where}: the changelog of operator {self.operator!r} is empty, but its "
-                f"log is at commit {commit.sequence}; it was deleted, or the operator is new. "
-                f"{self._advice()}"
+                f"log is at commit {commit.sequence}: it was deleted. {self._advice()}"
             )
         if self._found is None or self._found == self.signature:
             return

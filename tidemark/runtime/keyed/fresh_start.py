@@ -1,18 +1,20 @@
 """The scope of a reset, and the commit that drops the state of a keyed service.
 
-See docs/operations.md, "Reset".  The commit has a higher number than every record in the changelogs
-of the service.  For an operator that starts afresh it is an empty snapshot.  The snapshot replaces
-all state and contains the offset of the log from which the operator continues.  For the other
-operators of the service it is a delta without changes.
+See docs/operations.md, "Reset".  An operator starts afresh from an empty snapshot.  The snapshot
+replaces all state and contains the offset of the log from which the operator continues.
+
+* A service: the commit has a higher number than every record in the changelogs of the service.
+* One operator: its snapshot is a commit of its own.  The offset and the other operators stay.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
@@ -32,7 +34,7 @@ from tidemark.runtime.client.topics import partition_counts, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import OPERATOR_KEY, record
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.serde.changelog import DELTA, SNAPSHOT, Commit, Piece, encode_operator
+from tidemark.serde.changelog import SNAPSHOT, Commit, Piece, encode_operator
 
 _WAIT_S = 60.0
 
@@ -132,20 +134,14 @@ class FreshStart:
 
     def offsets(self) -> list[TopicPartition]:
         """Return the offsets to commit; fill ``records`` with the records to write with them."""
-        past = {at: self._afresh(at) for at in self._begins}
-        if self._scope.operator is not None:
-            past = self._committed()
-        made: list[TopicPartition] = []
-        begun: dict[Partition, int] = {}
-        for at, (progress, offset) in past.items():
-            start = self._begins[at]
-            if self._scope.to == "latest":
-                start = self._ends[at] if self._scope.operator is None else offset
-            progress = self._next(at, progress, start)
-            made.append(TopicPartition(*at, start, metadata=encode(progress)))
-            begun[at] = start
+        begun = self._ends if self._scope.to == "latest" else self._begins
         self.records[Partition(self._scope.plan.generations, 0)] = self._generations(begun)
-        return made
+        if self._scope.operator is not None:
+            return list(self._of_operator(begun))
+        return [
+            TopicPartition(*at, start, metadata=encode(self._next(at, start)))
+            for at, start in begun.items()
+        ]
 
     def _generations(self, begun: Mapping[Partition, int]) -> list[Record]:
         """Return records that make all results so far void; ``begun``: where states begin."""
@@ -159,31 +155,47 @@ class FreshStart:
         made = begun_generations(self._admin, plans, begun, numbers)
         return [record_of(each) for each in made.values()]
 
-    def _afresh(self, at: Partition) -> tuple[LogProgress, int]:
-        """Return progress after the highest commit in changelogs, and the log's first offset."""
-        keys = (
-            key
-            for each in self._operators
-            if each.log == at.topic
-            for key in self._keys[Partition(each.changelog, at.number)]
-        )
-        highest = max(map(number_of, keys), default=0)
-        return LogProgress(VERSION, self._ids[at.topic], highest), self._begins[at]
+    def _next(self, at: Partition, start: int) -> LogProgress:
+        """Add the records of a log partition's next commit; return the progress after it."""
+        plans = [each for each in self._operators if each.log == at.topic]
+        changelogs = [Partition(each.changelog, at.number) for each in plans]
+        numbers = (number_of(key) for changelog in changelogs for key in self._keys[changelog])
+        commit = Commit(max(numbers, default=0) + 1, self._writer)
+        for changelog, each in zip(changelogs, plans, strict=True):
+            self.records[changelog] = self._dropped(changelog, each, commit, start)
+        snapshots = dict.fromkeys((each.name for each in plans), commit.sequence)
+        return LogProgress(VERSION, self._ids[at.topic], *commit, start, snapshots=snapshots)
 
-    def _committed(self) -> dict[Partition, tuple[LogProgress, int]]:
-        """Return the committed progress and offsets, from which other operators continue."""
+    def _of_operator(self, begun: Mapping[Partition, int]) -> Iterator[TopicPartition]:
+        """Yield the committed offsets, which stay, and add the records of one operator.
+
+        The operator gets a commit of its own, apart from that of its log partition.
+        """
+        (plan,) = (each for each in self._operators if self._scope.resets(each))
         found = committed_offsets(self._config, self._group, self._begins, _WAIT_S)
-        return {Partition(tp.topic, tp.partition): self._progress(tp) for tp in found}
+        for committed in found:
+            at = Partition(committed.topic, committed.partition)
+            changelog = Partition(plan.changelog, at.number)
+            past = self._past(committed)
+            if past is None or not past.sequence:
+                self.records[changelog] = self._emptied(changelog, plan)
+                continue
+            commit = Commit(past.sequence, self._writer)
+            self.records[changelog] = self._dropped(changelog, plan, commit, begun[at])
+            apart = {**past.apart, plan.name: commit[:2]}
+            snapshots = {name: each for name, each in past.snapshots.items() if name != plan.name}
+            moved = replace(past, apart=apart, snapshots=snapshots)
+            yield TopicPartition(*at, committed.offset, metadata=encode(moved))
 
-    def _progress(self, committed: TopicPartition) -> tuple[LogProgress, int]:
+    def _past(self, committed: TopicPartition) -> LogProgress | None:
+        """Return the committed progress of a log partition; None without a commit."""
         at = Partition(committed.topic, committed.partition)
         if committed.offset < 0:
-            return self._afresh(at)
+            return None
         text = committed.metadata
         past = decode(text, LogProgress, str(at)) if text else None
         if (
             past is None
-            or past.ahead
             or past.handing_over
             or past.on_spark
             or past.topic_id != self._ids[at.topic]
@@ -192,28 +204,15 @@ class FreshStart:
                 f"{at}: the committed offset does not name the state of the other operators; reset "
                 "the whole service with --service"
             )
-        return past, committed.offset
-
-    def _next(self, at: Partition, past: LogProgress, start: int) -> LogProgress:
-        """Add the records of a log partition's next commit; return the progress after it."""
-        commit = Commit(past.sequence + 1, self._writer, past.writer)
-        snapshots = dict(past.snapshots)
-        for each in self._operators:
-            if each.log != at.topic:
-                continue
-            changelog = Partition(each.changelog, at.number)
-            if self._scope.resets(each):
-                self.records[changelog] = self._dropped(changelog, each, commit, start)
-                snapshots[each.operator.name] = commit.sequence
-            else:
-                self.records[changelog] = [record(Piece(DELTA, commit, 0, 0, {}, last=True))]
-        begun = start if self._scope.operator is None else past.begun
-        return LogProgress(VERSION, past.topic_id, *commit, begun, snapshots=snapshots)
+        return past
 
     def _dropped(
         self, changelog: Partition, plan: OperatorPlan, commit: Commit, start: int
     ) -> list[Record]:
         clocks = plan.operator.clocks().state()
         empty = Piece(SNAPSHOT, commit, 0, start, {}, clocks, last=True)
+        return [*self._emptied(changelog, plan), record(empty)]
+
+    def _emptied(self, changelog: Partition, plan: OperatorPlan) -> list[Record]:
         tombstones: list[Record] = [(key, None) for key in self._keys[changelog]]
-        return [*tombstones, (OPERATOR_KEY, encode_operator(plan.state_signature)), record(empty)]
+        return [*tombstones, (OPERATOR_KEY, encode_operator(plan.state_signature))]

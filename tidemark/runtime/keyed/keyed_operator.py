@@ -3,31 +3,38 @@
 See docs/semantics.md, "A segment acts", and docs/operations.md, "Changelogs".
 """
 
+import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
+from msgspec.structs import replace
 
 from tidemark.core.operators.output import Output, Tally
 from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, RowLimit, bytes_of
+from tidemark.core.operators.ports import PANES
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state.block_store import BlockStore
-from tidemark.core.time.segment import Segment
+from tidemark.core.time.segment import NEVER_MS, Segment
+from tidemark.core.windows.pane import START, WINDOW
 from tidemark.errors import StateError, UnreadableRowsError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.backends.mirror import Mirror, Record
 from tidemark.runtime.backends.mirrors import taken
 from tidemark.runtime.client.commit import Outbox
+from tidemark.runtime.client.generations import Generation
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders, messages
 from tidemark.runtime.keyed.last_moved import LastMoved
+from tidemark.runtime.keyed.lost_rows import FirstMarks
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
-from tidemark.runtime.service.stats import ClockStats, instant
+from tidemark.runtime.service.stats import ClockStats, instant, instant_text
 from tidemark.serde.changelog import Commit
+
+_log = logging.getLogger("tidemark")
 
 _BATCH_ROWS = 2**20
 """Rows of a batch of segments at most ..."""
@@ -38,9 +45,14 @@ _BATCH_RESULTS_BYTES = 32 * 2**20
 
 @dataclass
 class KeyedTally(Tally):
-    """Counts of an operator in this process; ``oversized``: results that fit no message."""
+    """Counts of an operator in this process.
+
+    ``oversized``: results that fit no message.  ``incomplete``: results of windows that may lack
+    rows.
+    """
 
     oversized: int = 0
+    incomplete: int = 0
 
 
 class KeyedOperator:
@@ -55,6 +67,7 @@ class KeyedOperator:
         store: BlockStore,
         encoders: Encoders,
         tally: KeyedTally,
+        delays_ms: Mapping[str, int],
     ) -> None:
         """Start before the first segment.
 
@@ -66,6 +79,7 @@ class KeyedOperator:
             store: where the blocks of state lie.
             encoders: for the ports.
             tally: counts of the operator in this process.
+            delays_ms: of the watermarks of the raw topics that it reads.
         """
         self.plan = plan
         self.tally = tally
@@ -76,6 +90,21 @@ class KeyedOperator:
         self._mirror: Mirror | None = None
         self._unmirrored: list[Record] = []
         self._limit = RowLimit(_BATCH_ROWS, _BATCH_RESULTS_BYTES)
+        self._delays_ms = delays_ms
+        self._first_marks = FirstMarks(delays_ms)
+        self._generation: Generation | None = None
+        self._is_generation_new = False
+        self.trouble: StateError | None = None
+        """Why the operator takes no more segments; None if it works."""
+        self.is_stopped = False
+        """Whether it writes nothing more: it has trouble, and what it did before is written."""
+        self.is_behind = False
+        """Whether it has not taken all segments that the other operators have taken."""
+
+    @property
+    def where(self) -> str:
+        """The operator and its log partition, for messages."""
+        return f"operator {self.plan.name} on {self.plan.log}/{self._partition}"
 
     @property
     def snapshot(self) -> int | None:
@@ -87,11 +116,16 @@ class KeyedOperator:
         """The changelog's partition."""
         return Partition(self.plan.changelog, self._partition)
 
-    def reader(self, snapshot: int | None) -> ChangelogReader:
-        """Return the reader that restores the changelog; ``snapshot``: see ``ChangelogReplay``."""
+    def reader(
+        self, snapshot: int | None, apart: Commit | None = None, *, has_state: bool = True
+    ) -> ChangelogReader:
+        """Return the reader that restores the changelog.
+
+        ``snapshot``: see ``ChangelogReplay``; the others: see ``ChangelogReader``.
+        """
         signature = self.plan.state_signature
         replay = ChangelogReplay(str(self.changelog), self.plan.name, signature, snapshot)
-        return ChangelogReader(replay, StateBuilder(self.task))
+        return ChangelogReader(replay, StateBuilder(self.task), apart, has_state)
 
     def restored(self, reader: ChangelogReader, mirror: Mirror | None) -> Commit:
         """Continue after a restore, and mirror later commits; return the last commit restored."""
@@ -100,24 +134,76 @@ class KeyedOperator:
         reader.replay.resume(self._changelog)
         return self._changelog.last
 
+    def stop(self, trouble: StateError) -> None:
+        """Write nothing more: the state cannot be restored."""
+        self.trouble, self.is_stopped = trouble, True
+
+    def begin(self, generation: Generation, *, is_new: bool) -> None:
+        """Begin to take segments, after a restore; ``is_new``: the next commit writes it."""
+        self._generation, self._is_generation_new = generation, is_new
+        heard = (name for name, each in self.task.clocks.sources.items() if each.spoken)
+        self._first_marks = FirstMarks(self._delays_ms, heard)
+
+    def new_generation(self) -> Iterator[Generation]:
+        """Yield the generation if the last commit has not written it."""
+        if self._generation is not None and self._is_generation_new:
+            self._is_generation_new = False
+            yield self._generation
+
+    def _note_lost_rows(self, segments: Iterable[Segment]) -> None:
+        """Note the windows that lack rows from before the beginning of the log."""
+        found = filter(None, map(self._first_marks.lost_until_ms, segments))
+        lost_ms = max(found, default=None)
+        before = self._generation
+        if lost_ms is None or before is None or lost_ms <= (before.lost_until_ms or NEVER_MS):
+            return
+        self._generation = replace(before, lost_until_ms=lost_ms)
+        self._is_generation_new = True
+        _log.warning(
+            "%s: its log lacks rows with event times up to %s; windows that start by then are not "
+            "published%s",
+            self.where,
+            instant_text(lost_ms),
+            ", but windows in order of arrival are" if self.plan.operator.by_arrival else "",
+        )
+
+    def _whole(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the panes of windows that lack no rows from before the beginning of the log."""
+        lost_ms = None if self._generation is None else self._generation.lost_until_ms
+        if lost_ms is None or START not in rows.columns or WINDOW in rows.columns:
+            return rows
+        if self.plan.service == "sessions":  # lost rows may have been part of a later session
+            lost_ms += self.plan.operator.horizon_ms
+        whole = rows.filter(pl.col(START) > lost_ms)
+        self.tally.incomplete += rows.height - whole.height
+        return whole
+
+    def join(self, commit: Commit) -> None:
+        """Follow ``commit`` of the log partition; the next commit writes all state."""
+        self._changelog.join(commit)
+
     def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> Iterator[None]:
         """Process segments, which come with their offsets; skip segments taken before.
 
-        A log partition is read again if another of its operators begins at a lower offset.  Yields
-        where ``checkpoint`` may be called: between batches, and within a segment.
+        Yields where ``checkpoint`` may be called: between batches, and within a segment.  If rows
+        cannot be read, ``trouble`` says why, and nothing of their batch is processed.
         """
         task = self.task
         new = deque(each for each in segments if each[0] >= task.next_offset)
-        while new:
+        self._note_lost_rows(segment for _, segment in new)
+        while new and self.trouble is None:
             batch = self._batch(new)
             task.next_offset = batch[0][0]
             results_bytes = 0
-            with unreadable_rows_explained():
+            try:
                 for steps in task.steps([segment for _, segment in batch]):
                     self._publish(steps.output, outbox)
                     results_bytes += bytes_of(steps.output.frames)
                     if steps.can_pause:
                         yield
+            except UnreadableRowsError as error:
+                self.trouble = unreadable(error, self.plan.name)
+                return
             task.next_offset = batch[-1][0] + 1
             self._limit.took(sum(segment.height for _, segment in batch), results_bytes)
             yield
@@ -139,6 +225,8 @@ class KeyedOperator:
             rows = output.frames.get(each.port.name)
             if rows is None or rows.is_empty():
                 continue
+            if each.port.kind == PANES:
+                rows = self._whole(rows)
             for some in _portions(rows):
                 made = messages(self._encoders, self.plan.name, each, self._partition, some)
                 self.tally.oversized += made.oversized
@@ -163,7 +251,8 @@ class KeyedOperator:
         ``position``: the offset of the first segment that some operator has not taken as a whole.
         """
         task = self.task
-        task.next_offset = max(task.next_offset, position)
+        if not self.is_behind and self.trouble is None:
+            task.next_offset = max(task.next_offset, position)
         task.state.purge(task.published_ms)
         clocks, next_offset, place = task.position()
         records = self._changelog.commit(task.state, clocks, next_offset, place)
@@ -193,13 +282,9 @@ def _portions(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     return rows.iter_slices(max(1, -(-rows.height // portions)))
 
 
-@contextmanager
-def unreadable_rows_explained() -> Iterator[None]:
-    """Add the remedy to an error about rows that an earlier pipeline wrote."""
-    try:
-        yield
-    except UnreadableRowsError as error:
-        raise StateError(
-            f"{error}: 'tidemark replay --from raw' computes from raw topics, 'tidemark reset' "
-            "starts afresh"
-        ) from error
+def unreadable(error: UnreadableRowsError, operator: str) -> StateError:
+    """Return an error about rows that an earlier pipeline wrote, with its remedy."""
+    return StateError(
+        f"operator {operator!r} cannot read its log: {error}. Undo the change, or compute "
+        "everything from the raw topics: 'tidemark reset PIPELINE --delete-results'"
+    )

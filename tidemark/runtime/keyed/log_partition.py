@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan
+from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.backends.backend import Backend
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.generations import Generation, record_of
+from tidemark.runtime.client.generations import Generation, Key, record_of
 from tidemark.runtime.client.progress import VERSION, LogProgress, check_topic, decode
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoders
 from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
-from tidemark.runtime.keyed.restore import Restore, RestoreRequest
+from tidemark.runtime.keyed.lost_rows import delays_ms
+from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest
 from tidemark.serde.changelog import Commit
 
 
@@ -30,13 +31,13 @@ from tidemark.serde.changelog import Commit
 class KeyedOperators:
     """The operators that a process runs, and the resources that each of them needs.
 
-    ``generations``: topic of the generations.  ``writer``: name of this process in changelogs.
-    ``tallies``: counts by operator; all log partitions add to them.
+    ``plan``: of the pipeline.  ``writer``: name of this process in changelogs.  ``tallies``: counts
+    by operator; all log partitions add to them.
     """
 
     config: Config
     plans: Sequence[OperatorPlan]
-    generations: str
+    plan: Plan
     backend: Backend
     encoders: Encoders
     writer: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -57,6 +58,7 @@ class KeyedOperators:
                 self.backend.store,
                 self.encoders,
                 self.tallies[plan.name],
+                delays_ms(self.plan, plan),
             )
             for plan in self.plans
             if plan.log == at.topic
@@ -68,7 +70,8 @@ class LogPartition:
     """A log partition that this process owns.
 
     ``offset``: the committed offset, -1 if nothing is committed.  ``past``: its metadata.
-    ``begun``: generations that the next commit writes.
+    ``generations``: topic of the generations.  ``apart``: by operator, the last commit of those
+    whose state is not at the commit of the log partition.
     """
 
     at: Partition
@@ -76,7 +79,8 @@ class LogPartition:
     past: LogProgress
     operators: Sequence[KeyedOperator]
     generations: str
-    begun: list[Generation] = field(default_factory=list)
+    apart: dict[str, Commit] = field(default_factory=dict)
+    _joined: list[str] = field(default_factory=list)  # by the last commit, which may have failed
 
     @classmethod
     def from_commit(
@@ -90,63 +94,134 @@ class LogPartition:
         past = past_of(start, topic_id, by_spark=by_spark)
         offset = -1 if start.metadata is None else start.offset
         at = start.partition
-        return cls(at, offset, past, operators.on(at), operators.generations)
+        return cls(at, offset, past, operators.on(at), operators.plan.generations)
 
     @property
     def commit(self) -> Commit:
-        """The last commit in the changelogs."""
+        """The last commit of the log partition, and of the operators that have joined it."""
         return Commit(self.past.sequence, self.past.writer, self.past.previous)
 
-    def request(self) -> RestoreRequest:
-        """Return the request to restore the state of the operators."""
-        snapshots = self.past.snapshots
+    @property
+    def lagging(self) -> list[KeyedOperator]:
+        """The operators that work, and have not taken all segments below the offset."""
+        return [each for each in self.operators if each.is_behind and each.trouble is None]
+
+    @property
+    def troubles(self) -> list[KeyedOperator]:
+        """The operators that do not work."""
+        return [each for each in self.operators if each.trouble is not None]
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no operator works."""
+        return all(each.is_stopped for each in self.operators)
+
+    def request(self, generations: Mapping[Key, Generation]) -> RestoreRequest:
+        """Return the request to restore the state of the operators that have no trouble."""
         readers = {
-            each.changelog: each.reader(0 if self.offset < 0 else snapshots.get(each.plan.name))
+            each.changelog: self._reader(each, generations)
             for each in self.operators
+            if not each.is_stopped
         }
         return RestoreRequest(self.at, self.offset, self.commit, self.past.ahead, readers)
 
+    def _reader(
+        self, operator: KeyedOperator, generations: Mapping[Key, Generation]
+    ) -> ChangelogReader:
+        name = operator.plan.name
+        has_state = (name, self.at.number) in generations
+        if name in self.past.apart:
+            return operator.reader(None, Commit(*self.past.apart[name]), has_state=has_state)
+        snapshot = 0 if self.offset < 0 else self.past.snapshots.get(name)
+        return operator.reader(snapshot, has_state=has_state)
+
     def restored(self, restore: Restore, request: RestoreRequest, *, certain: bool) -> None:
-        """Continue after a restore; ``certain``: see ``passed``."""
-        (commit,) = {
-            each.restored(request.readers[each.changelog], restore.mirrors.pop(each.changelog))
-            for each in self.operators
-        }
-        self.passed(commit, ahead=False, certain=certain)
+        """Continue after a restore; ``certain``: see ``_snapshots``."""
+        commit = restore.commits[request.log]
+        found: set[Commit] = set()
+        apart = {name: Commit(*last) for name, last in self.past.apart.items()}
+        for each in self.operators:
+            name, mirror = each.plan.name, restore.mirrors.pop(each.changelog)
+            trouble = restore.troubles.get(each.changelog)
+            if trouble is not None:
+                each.stop(trouble)
+            if each.is_stopped:
+                apart.setdefault(name, commit)
+                if mirror is not None:
+                    mirror.close()
+                continue
+            reader = request.readers[each.changelog]
+            at = each.restored(reader, mirror)
+            each.is_behind = name in self.past.behind or name in apart
+            if at[:2] == commit[:2]:
+                apart.pop(name, None)
+                found.add(at)
+            else:
+                apart[name], each.is_behind = at, True
+        self.apart = apart
+        snapshots = self._snapshots(certain=certain)
+        self.passed(found.pop() if found else commit, ahead=False, snapshots=snapshots)
 
     def take(self, segments: Sequence[tuple[int, Segment]], outbox: Outbox) -> Iterator[int]:
-        """Process segments, which come with their offsets, with all operators.
+        """Process segments, which come with their offsets, with the operators that are not behind.
 
-        Yields where ``checkpoint`` may be called, with the position to give it: the offset of the
-        first segment that some operator has not processed as a whole.
+        ``CatchUp`` gives the segments to the others.  Yields where ``checkpoint`` may be called,
+        with the position to give it: the offset of the first segment that some of these operators
+        has not processed as a whole.
         """
-        first = segments[0][0]
-        for each in self.operators:
+        first, end = segments[0][0], segments[-1][0] + 1
+        taking = [each for each in self.operators if not each.is_behind]
+        for each in taking:
             for _ in each.take(segments, outbox):
-                yield max(first, min(it.task.next_offset for it in self.operators))
+                offsets = (it.task.next_offset for it in taking if it.trouble is None)
+                yield max(first, min(offsets, default=end))
 
     def checkpoint(self, outbox: Outbox, position: int, *, ahead: bool, certain: bool) -> None:
-        """Write the changelogs of all operators up to a position in the log."""
-        records, self.begun = [record_of(each) for each in self.begun], []
+        """Write the changelogs of all operators that work, up to a position in the log."""
+        writing = [each for each in self.operators if not each.is_stopped]
+        if not writing:
+            return
+        records = [record_of(found) for each in writing for found in each.new_generation()]
         outbox.write(self.generations, 0, [key for key, _ in records], [row for _, row in records])
-        (commit,) = {each.checkpoint(outbox, position) for each in self.operators}
-        self.passed(commit, ahead=ahead, certain=certain)
+        for name in self._joined:
+            self.apart.pop(name, None)
+        self._joined = [each.plan.name for each in writing if each.plan.name in self.apart]
+        for each in writing:
+            if each.plan.name in self.apart:
+                each.join(self.commit)
+        (commit,) = {each.checkpoint(outbox, position) for each in writing}
+        for each in writing:
+            if each.trouble is not None:
+                each.is_stopped = True
+                self.apart[each.plan.name] = commit
+        self.passed(commit, ahead=ahead, snapshots=self._snapshots(certain=certain))
 
-    def passed(self, commit: Commit, *, ahead: bool, certain: bool) -> None:
+    def _snapshots(self, *, certain: bool) -> Mapping[str, int]:
+        """Return the newest snapshots, if the changelogs hold committed records only."""
+        return {
+            each.plan.name: each.snapshot
+            for each in self.operators
+            if certain and each.snapshot is not None and not each.is_stopped
+        }
+
+    def passed(self, commit: Commit, *, ahead: bool, snapshots: Mapping[str, int]) -> None:
         """Set the progress to a commit.
 
         Args:
             commit: the last commit of the changelogs.
             ahead: whether offsets are committed before changelogs are written.
-            certain: whether the changelogs hold committed records only.
+            snapshots: by operator, the newest whole snapshots.
         """
-        snapshots = {
-            each.plan.name: each.snapshot
-            for each in self.operators
-            if certain and each.snapshot is not None
-        }
-        topic_id, begun = self.past.topic_id, self.past.begun
-        self.past = LogProgress(VERSION, topic_id, *commit, begun, ahead, snapshots)
+        self.past = LogProgress(
+            VERSION,
+            self.past.topic_id,
+            *commit,
+            self.past.begun,
+            ahead,
+            dict(snapshots),
+            apart={name: (each.sequence, each.writer) for name, each in self.apart.items()},
+            behind=[each.plan.name for each in self.lagging],
+        )
 
     def committed(self, *, markers: int) -> None:
         """Mirror the records of the last commit; ``markers``: offsets that follow them."""

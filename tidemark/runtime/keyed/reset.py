@@ -10,8 +10,7 @@ the reset.
 4. With ``--delete-results``, delete the results that existed in step 1.
 
 An operator's changelog contains the offset of the log from which the operator continues.  So one
-operator can start afresh alone.  Its log is read again, and the other operators of the service skip
-the segments that they have.
+operator can start afresh alone: it catches up with the others, whose offset stays (catch_up.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,6 +29,7 @@ from tidemark.runtime.client.recorded_program import program_record
 from tidemark.runtime.client.topics import ensure, own_topics, require, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
+from tidemark.runtime.keyed.reset_checks import require_resettable
 from tidemark.runtime.wall_clock import now_ms
 
 
@@ -43,15 +43,26 @@ class Reset:
     _ends: dict[Partition, int] = field(default_factory=dict)  # of the records to delete
 
     def __post_init__(self) -> None:
-        """Check the groups, and read the ends of the topics.
+        """Check that the reset can work, and read the ends of the topics.
 
         Raises:
-            ConfigurationError: a group has members, or a raw topic is missing.
+            ConfigurationError: a group has members, a raw topic is missing, or a log does not have
+                what the operators need.
         """
         await_empty(self.config, self.admin, [*map(self.scope.plan.group, self.scope.services)])
         if self.scope.is_whole:
             require(self.admin, [source.topic for source in self.scope.plan.sources])
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
+        if not self.scope.is_whole and self.scope.to == "earliest":
+            logs = dict.fromkeys(each.log for each in self.scope.operators)
+            require_resettable(
+                self.config,
+                self.admin,
+                self.scope.plan,
+                self.scope.operators,
+                partitions_of(self.admin, logs),
+                delete_results=self.scope.delete_results,
+            )
         self._ends = offsets(
             self.admin, partitions_of(self.admin, [*self._results(), *self._logs()]), LATEST
         )

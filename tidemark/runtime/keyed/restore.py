@@ -14,7 +14,8 @@ pieces that will be applied together, and deltas that came before the snapshot t
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import polars as pl
@@ -32,10 +33,11 @@ from tidemark.runtime.client.range_reader import RangeReader
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress, RestoreProgress
-from tidemark.serde.changelog import SNAPSHOT, Commit, Piece
+from tidemark.serde.changelog import NO_COMMIT, SNAPSHOT, Commit, Piece
 
 _STEP_S = 0.5
 _READ_S = 0.05
+_END = object()
 _TOGETHER_BYTES = 32 * 2**20  # pieces of a snapshot applied at once
 
 
@@ -77,10 +79,16 @@ def _joined(pieces: Sequence[Changes]) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogReader:
-    """Puts the records of a changelog in order, and builds state from them."""
+    """Puts the records of a changelog in order, and builds state from them.
+
+    ``apart``: the last commit of the operator, if that is not the log partition's.  ``has_state``:
+    whether the operator has committed state before.
+    """
 
     replay: ChangelogReplay
     builder: StateBuilder
+    apart: Commit | None = None
+    has_state: bool = True
 
     def pieces(self) -> Iterator[Piece]:
         """Apply the pieces that are next in order; yield each piece after it is applied."""
@@ -120,17 +128,39 @@ class RestoreRequest:
     readers: Mapping[Partition, ChangelogReader]
 
     def restorable(self) -> Commit:
-        """Return the commit to restore: the committed one, or the one before."""
-        replays = [reader.replay for reader in self.readers.values()]
-        if self.offset < 0 and any(not replay.is_empty for replay in replays):
+        """Return the commit to restore: the committed one, or the one before.
+
+        Call it when all records were read, and before the rest of them is applied.
+        """
+        joined = [
+            each.replay
+            for each in self.readers.values()
+            if each.apart is None and not each.replay.is_empty
+        ]
+        if self.ahead and not all(replay.has(self.commit) for replay in joined):
+            return Commit(self.commit.sequence - 1, self.commit.previous)
+        return self.commit
+
+    def commit_of(self, reader: ChangelogReader, commit: Commit) -> Commit:
+        """Return the commit to restore from a changelog that was read to its end.
+
+        ``commit``: the result of ``restorable``.
+
+        Raises:
+            StateError: the changelog has state, although no offset is committed.
+        """
+        replay = reader.replay
+        if self.offset < 0 and not replay.is_empty:
+            replay.require_state(commit)
             raise StateError(
-                f"{self.log}: nothing is committed, but {replays[0].where} has state; the offsets "
+                f"{self.log}: nothing is committed, but {replay.where} has state; the offsets "
                 "expired or were deleted. 'tidemark reset PIPELINE --service SERVICE' starts the "
                 "service afresh from its log"
             )
-        if self.ahead and not all(replay.has(self.commit) for replay in replays):
-            return Commit(self.commit.sequence - 1, self.commit.previous)
-        return self.commit
+        if reader.apart is not None and not (commit.sequence and replay.has(commit)):
+            return reader.apart
+        is_new = replay.is_empty and not reader.has_state
+        return NO_COMMIT if is_new else commit
 
 
 class Restore:
@@ -166,13 +196,19 @@ class Restore:
         )
         self._steps = self._walk()
         self.done = False
+        self.commits: dict[Partition, Commit] = {}
+        """The commit restored for each log partition."""
+        self.troubles: dict[Partition, StateError] = {}
+        """Why the state of an operator cannot be restored, by changelog partition."""
 
     def step(self) -> None:
         """Read and apply for half a second.
 
+        If what Kafka holds does not fit, ``troubles`` says why.
+
         Raises:
             LocalStoreError: a mirror cannot be used; the changelog must be read from Kafka.
-            StateError: what Kafka holds does not fit.
+            StateError: a transaction never ends.
         """
         stop_s = time.monotonic() + _STEP_S
         while not self.done and time.monotonic() < stop_s:
@@ -181,15 +217,7 @@ class Restore:
 
     def _next(self) -> bool:
         """Continue to the next pause; return whether the restore is done."""
-        try:
-            next(self._steps)
-        except StopIteration:
-            return True
-        except StateError as error:
-            if self.mirrors.are_empty:
-                raise
-            raise LocalStoreError(f"a local mirror does not fit its changelog: {error}") from error
-        return False
+        return next(self._steps, _END) is _END
 
     def _walk(self) -> Iterator[None]:
         """Read and apply everything; pause (yield) after each piece."""
@@ -197,30 +225,64 @@ class Restore:
         yield from self._from_kafka()
         for request in list(self.requests):
             if request in self.requests:  # else it has another owner since the last pause
-                yield from self._to_commit(request, request.restorable())
+                yield from self._to_commits(request)
 
     def _from_mirrors(self) -> Iterator[None]:
         for at, key, value in self.mirrors.records():
-            self._readers[at].replay.add(key, value)
-            yield from self._apply(at, self._readers[at].pieces())
+            if at in self._readers:
+                self._add(at, key, value)
+                yield from self._apply(at, lambda reader: reader.pieces())
             yield
 
     def _from_kafka(self) -> Iterator[None]:
         while self._kafka.left:
             for at in self._read():
                 if at in self._readers:  # else it has another owner since the last pause
-                    yield from self._apply(at, self._readers[at].pieces())
+                    yield from self._apply(at, lambda reader: reader.pieces())
             yield
 
-    def _to_commit(self, request: RestoreRequest, commit: Commit) -> Iterator[None]:
-        for at, reader in request.readers.items():
-            yield from self._apply(at, reader.rest(commit))
-            self.mirrors.take(at, (), self._ends[at])
+    def _to_commits(self, request: RestoreRequest) -> Iterator[None]:
+        self.commits[request.log] = commit = request.restorable()
+        for at in list(request.readers):
+            if at in self._readers:
+                yield from self._apply(
+                    at, lambda reader: reader.rest(request.commit_of(reader, commit))
+                )
+                self.mirrors.take(at, (), self._ends[at])
 
-    def _apply(self, at: Partition, pieces: Iterator[Piece]) -> Iterator[None]:
+    def _apply(
+        self, at: Partition, read: Callable[[ChangelogReader], Iterator[Piece]]
+    ) -> Iterator[None]:
         """Apply the pieces of a changelog, as long as this process owns it."""
-        while at in self._readers and next(pieces, None) is not None:
+        pieces: Iterator[Piece] | None = None
+        while at in self._readers:
+            with self._noted(at):
+                pieces = read(self._readers[at]) if pieces is None else pieces
+                if next(pieces, None) is None:
+                    return
             yield
+
+    def _add(self, at: Partition, key: bytes, value: bytes | None) -> None:
+        with self._noted(at):
+            self._readers[at].replay.add(key, value)
+
+    @contextmanager
+    def _noted(self, at: Partition) -> Iterator[None]:
+        """Note trouble with a changelog, and read no more of it.
+
+        Raises:
+            LocalStoreError: the trouble may be a mirror's.
+        """
+        try:
+            yield
+        except StateError as error:
+            if not self.mirrors.are_empty:
+                raise LocalStoreError(
+                    f"a local mirror does not fit its changelog: {error}"
+                ) from error
+            self.troubles[at] = error
+            del self._readers[at]
+            self._kafka.drop([at])
 
     def _read(self) -> set[Partition]:
         """Read some records from Kafka; return the partitions that they are from."""
@@ -230,8 +292,10 @@ class Restore:
         positions: dict[Partition, int] = {}
         for message in messages:
             at = Partition(message.topic() or "", message.partition() or 0)
+            if at not in self._readers:
+                continue
             key, value = message.key() or b"", message.value()
-            self._readers[at].replay.add(key, value)
+            self._add(at, key, value)
             records.setdefault(at, []).append((key, value))
             positions[at] = (message.offset() or 0) + 1
         for at, read in records.items():
@@ -253,7 +317,7 @@ class Restore:
         gone = [at for each in self.requests if each.log == log for at in each.readers]
         self.requests = [each for each in self.requests if each.log != log]
         for at in gone:
-            del self._readers[at]
+            self._readers.pop(at, None)
             mirror = self.mirrors.pop(at)
             if mirror is not None:
                 mirror.close()

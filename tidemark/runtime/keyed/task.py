@@ -14,38 +14,48 @@ offset names belong to no commit, and a restore skips them.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.backends.backend import opened_backend
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.client.batches import by_partition
 from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.generations import Generation, Key, newest_generations
 from tidemark.runtime.client.progress import encode
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.catch_up import CatchUp
 from tidemark.runtime.keyed.encoders import encoders
-from tidemark.runtime.keyed.first_generations import note_first_generations
 from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
+from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
+from tidemark.runtime.keyed.troubles import TroubleLog, trouble_lines
 from tidemark.runtime.service.process import Process
-from tidemark.runtime.service.stats import Account, OperatorStats, RestoreStats, clock_sources
+from tidemark.runtime.service.stats import (
+    Account,
+    OperatorStats,
+    RestoreStats,
+    clock_sources,
+    instant_text,
+)
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.segments import in_batches, segment_at
 
 _log = logging.getLogger("tidemark")
 
-_YEAR_10000_MS = 253_402_300_800_000
+_CATCH_UP_S = 0.1  # of each turn of the loop
 
 
 @dataclass
@@ -62,10 +72,13 @@ class KeyedTask:
     _stepped: set[Partition] = field(default_factory=set)
     _restores: list[Restore] = field(default_factory=list)
     _next: dict[Partition, int] = field(default_factory=dict)  # while segments are in progress
+    _catch_ups: dict[Partition, CatchUp] = field(default_factory=dict)
+    _generations: Mapping[Key, Generation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ends = EndOffsets(self.process.admin)
         self._last_moved = LastMoved()
+        self._trouble_log = TroubleLog()
         self._ahead = self.config.guarantee == "at-most-once"
         self._certain = self.config.guarantee == "exactly-once"
 
@@ -80,10 +93,14 @@ class KeyedTask:
         }
         self._logs |= logs
         self.process.member.pause(list(logs))
-        self._restore(logs.values())
+        self._generations = newest_generations(
+            self.config, self.process.admin, self.operators.plan.generations
+        )
+        self._restore(list(logs.values()))
 
-    def _restore(self, logs: Iterable[LogPartition]) -> None:
-        requests = [log.request() for log in logs]
+    def _restore(self, logs: Sequence[LogPartition]) -> None:
+        stop_without_results(self.process.admin, logs, self._generations)
+        requests = [log.request(self._generations) for log in logs]
         backend = self.operators.backend
         self._restores.append(Restore(self.config, self.process.admin, requests, backend))
 
@@ -94,6 +111,8 @@ class KeyedTask:
             log = self._logs.pop(partition, None)
             if log is not None:
                 log.close()
+            if partition in self._catch_ups:
+                self._catch_ups.pop(partition).close()
             for restore in self._restores:
                 restore.drop(partition)
 
@@ -130,6 +149,8 @@ class KeyedTask:
             if restore.done:
                 self._restores.remove(restore)
                 self._finish(restore)
+        self._catch_up()
+        self._report_troubles()
         if self._logs and self._ends.poll(self._logs, now_ms()) is not None:
             self.process.member.refresh_positions()
             positions = self.process.member.positions
@@ -155,15 +176,43 @@ class KeyedTask:
 
     def _finish(self, restore: Restore) -> None:
         restore.close()
-        for request in restore.requests:
-            log = self._logs[request.log]
-            log.restored(restore, request, certain=self._certain)
-            if log.offset < 0:
-                self._stepped.add(request.log)
         logs = [self._logs[request.log] for request in restore.requests]
-        note_first_generations(self.config, self.process.admin, logs)
+        known = {log.at: dict(log.past.apart) for log in logs}
+        for log, request in zip(logs, restore.requests, strict=True):
+            log.restored(restore, request, certain=self._certain)
+        begin_operators(self.process.admin, logs, self._generations)
+        for log in logs:
+            if log.offset < 0 or log.past.apart != known[log.at]:
+                self._stepped.add(log.at)
         self.process.settle()
-        self.process.member.resume([request.log for request in restore.requests])
+        self.process.member.resume([log.at for log in logs if not log.is_stopped])
+
+    def _catch_up(self) -> None:
+        """Let operators that lag process the next segments."""
+        positions = self.process.member.positions
+        restoring = {request.log for restore in self._restores for request in restore.requests}
+        for at, log in self._logs.items():
+            if at in restoring or not log.lagging:
+                continue
+            if at not in self._catch_ups:
+                self._catch_ups[at] = CatchUp(self.config, log, positions[at], self.batch)
+            for _ in self._catch_ups[at].step(positions[at], self.process.outbox, _CATCH_UP_S):
+                self._moved.add(at)
+                if self.process.outbox.is_full and not self._ahead:
+                    self.process.settle_within_take()
+            if not log.lagging:
+                self._catch_ups.pop(at).close()
+
+    def _report_troubles(self) -> None:
+        """Log which operators have stopped.
+
+        Raises:
+            StateError: no operator of this process works.
+        """
+        lines = trouble_lines(self._logs.values())
+        if lines and not self._restores and all(log.is_stopped for log in self._logs.values()):
+            raise StateError("; ".join(lines))
+        self._trouble_log.report(lines, time.monotonic())
 
     @property
     def restoring(self) -> Sequence[ChangelogProgress]:
@@ -177,6 +226,8 @@ class KeyedTask:
             self._logs[at].checkpoint(
                 self.process.outbox, self._position(at), ahead=self._ahead, certain=self._certain
             )
+            if self._logs[at].is_stopped:
+                self.process.member.pause([at])
         offsets = []
         for at in sorted(self._moved | self._stepped):
             log = self._logs[at]
@@ -189,10 +240,11 @@ class KeyedTask:
     def waits(self) -> Sequence[str]:
         """Return a text for each changelog that is not restored yet, with its progress."""
         open_at = {at for restore in self._restores for at in restore.waits_for}
-        return [
+        restoring = [
             f"restoring {each}" + (", waiting for an open transaction" * (each.at in open_at))
             for each in self.restoring
         ]
+        return [*restoring, *trouble_lines(self._logs.values())]
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start and the lowest clock per operator, and the lag."""
@@ -204,13 +256,15 @@ class KeyedTask:
             shown[f"{prefix}accepted"] = tally.accepted
             shown[f"{prefix}late"] = tally.late
             shown[f"{prefix}panes"] = tally.results
+            if tally.incomplete:
+                shown[f"{prefix}incomplete"] = tally.incomplete
             clocks = [
                 each.task.clock_ms
                 for log in self._logs.values()
                 for each in log.operators
                 if each.plan.name == name
             ]
-            shown[f"{prefix}clock"] = _clock_text(clocks)
+            shown[f"{prefix}clock"] = instant_text(min(clocks, default=NEVER_MS))
         return {**shown, "lag": self._ends.lag(self.process.member.positions)}
 
     def account(self, now_ms: int) -> Account:
@@ -248,13 +302,6 @@ class KeyedTask:
         )
 
 
-def _clock_text(clocks: Iterable[int]) -> str:
-    lowest_ms = min(clocks, default=NEVER_MS)
-    if not 0 <= lowest_ms < _YEAR_10000_MS:
-        return "-" if lowest_ms == NEVER_MS else str(lowest_ms)
-    return datetime.fromtimestamp(lowest_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
 def _following(config: Config) -> Config:
     """Return the settings with a shorter interval between commits than that of ingest.
 
@@ -273,7 +320,5 @@ def run(config: Config, plan: Plan, service: str) -> None:
     with closing(opened_backend(config)) as backend:
         process = Process(_following(config), plan.pipeline, service, logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
-        keyed = KeyedOperators(
-            config, operators, plan.generations, backend, encoders(config, operators)
-        )
+        keyed = KeyedOperators(config, operators, plan, backend, encoders(config, operators))
         process.run(KeyedTask(config, keyed, process))

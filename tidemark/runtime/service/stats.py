@@ -7,6 +7,7 @@ milliseconds UTC.  Values that are not known yet are null.  The fields are those
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,7 @@ from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.partition import Partition
 
 VERSION = 1
+_YEAR_10000_MS = 253_402_300_800_000
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 PartitionName = Annotated[str, msgspec.Meta(pattern=r"/[0-9]{1,9}$")]
@@ -156,6 +158,13 @@ def total_lag(partitions: Iterable[PartitionStats]) -> int | None:
 def instant(at_ms: int) -> int | None:
     """Return an event time in ms, or None before the first one and after the end of input."""
     return None if at_ms in (NEVER_MS, FOREVER_MS) else at_ms
+
+
+def instant_text(at_ms: int) -> str:
+    """Return an event time in ms as text; "-" before the first one."""
+    if not 0 <= at_ms < _YEAR_10000_MS:
+        return "-" if at_ms == NEVER_MS else str(at_ms)
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def clock_sources(clocks: ClockTable) -> list[SourceStats]:

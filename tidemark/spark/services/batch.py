@@ -19,12 +19,13 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.backends.backend import MemoryBackend
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.generations import newest_generations
 from tidemark.runtime.client.progress import LogProgress, encode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
-from tidemark.runtime.keyed.first_generations import note_first_generations
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
+from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.serde.segments import segment_at
 from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
@@ -82,7 +83,7 @@ class _OwnedLog:
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
         backend = MemoryBackend()
         self._operators = KeyedOperators(
-            job.config, plans, job.plan.generations, backend, encoders(job.config, plans)
+            job.config, plans, job.plan, backend, encoders(job.config, plans)
         )
         topic_id = topic_ids(admin, [at.topic])[at.topic]
         self._log = LogPartition.from_commit(
@@ -91,14 +92,31 @@ class _OwnedLog:
         if not self._log.past.on_spark:
             raise StateError(f"{at}: {service} was given back while Spark worked on it")
         self._segments, self._moved = 0, False
-        request = self._log.request()
+        generations = newest_generations(job.config, admin, job.plan.generations)
+        stop_without_results(admin, [self._log], generations)
+        request = self._log.request(generations)
         restore = Restore(job.config, admin, [request], backend)
         while not restore.done:
             restore.step()
         restore.close()
         self._log.restored(restore, request, certain=True)
-        note_first_generations(job.config, admin, [self._log])
+        begin_operators(admin, [self._log], generations)
+        self._require_joined()
         self._transaction.begin_interval()
+
+    def _require_joined(self) -> None:
+        """Require that all operators work, from the offset of the log partition on.
+
+        Raises:
+            StateError: one has trouble, or must catch up.
+        """
+        for each in self._log.troubles:
+            raise StateError(f"{each.where}: {each.trouble}")
+        for each in self._log.lagging:
+            raise StateError(
+                f"{each.where} must catch up, which Spark does not do: run the service outside of "
+                "Spark until its log says 'has caught up'"
+            )
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> None:
         """Process segments, by offset, except those below the last commit."""
@@ -112,6 +130,7 @@ class _OwnedLog:
             self._moved = True
             if self._transaction.is_due or self._transaction.output.is_full:
                 self._commit(position)
+        self._require_joined()
         self._segments += len(new)
         self._moved = True
 

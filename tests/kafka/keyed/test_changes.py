@@ -1,0 +1,182 @@
+"""Pipelines that change, on a real broker: docs/operations.md, "Changing a pipeline"."""
+
+import json
+import time
+
+import pytest
+
+from tests.kafka.support.changes import T, await_expected, deployed, expected, moves, published
+from tests.kafka.support.stack import Stack, wait_until
+from tidemark.errors import ConfigurationError
+from tidemark.partition import Partition
+from tidemark.runtime.client.consumer import LATEST, offsets
+from tidemark.runtime.client.generations import Generation, newest_generations
+from tidemark.runtime.client.offline_group import delete_records
+from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.keyed.fresh_start import Scope
+from tidemark.runtime.keyed.reset import Reset
+
+TWO = {"a": {}, "b": {"size": "5s"}}
+CHANGED = {"a": {"size": "20s"}, "b": {"size": "5s"}}
+
+
+def reset(stack: Stack, **scope: object) -> None:
+    Reset(stack.config, stack.admin, Scope(stack.plan, **scope)).run()  # type: ignore[arg-type]
+
+
+def play(stack: Stack, begin: int, end: int, *operators: str) -> None:
+    """Let all services run on new records, until these operators have published what they must."""
+    stack.start()
+    for at in range(begin, end, 20):
+        moves(stack, at, min(at + 20, end))
+        time.sleep(0.1)  # in segments of their own
+    await_expected(stack, *operators)
+    assert set(stack.stop().values()) == {0}
+
+
+def await_log(stack: Stack, text: str) -> None:
+    wait_until(lambda: text in stack.log("windowing"), f"{text!r} in the log")
+
+
+def test_a_new_output_reads_its_log_while_the_others_go_on(broker):  # A4
+    with deployed(broker, "anew", {"a": {}}, first=True) as stack:
+        play(stack, 0, 100, "a")
+    with deployed(broker, "anew", TWO) as stack:
+        for _ in range(3):
+            stack.start("windowing")
+            await_log(stack, "was given")
+            time.sleep(0.3)
+            stack.kill("windowing")
+        play(stack, 100, 200, "a", "b")
+        stack.start("windowing")  # what it wrote can be restored
+        stack.await_partitions()
+        moves(stack, 200, 201)
+        assert stack.stop() == {"windowing": 0}
+
+
+def test_an_output_that_changed_stops_alone_and_goes_on_when_it_changes_back(broker):
+    with deployed(broker, "back", TWO, first=True) as stack:
+        play(stack, 0, 100, "a", "b")
+    with deployed(broker, "back", CHANGED) as stack:
+        play(stack, 100, 200, "b")
+        stack.start("windowing")
+        await_log(stack, "operator a has stopped")
+        assert "windows 'tumbling(10s)' is now 'tumbling(20s)'" in stack.log("windowing")
+        assert "'tidemark reset PIPELINE --operator a'" in stack.log("windowing")
+        stack.kill()
+    with deployed(broker, "back", TWO) as stack:
+        play(stack, 200, 300, "a", "b")
+    with deployed(broker, "back", CHANGED) as stack:
+        reset(stack, operator="a")
+        play(stack, 300, 400, "a", "b")
+    with deployed(broker, "back", TWO) as stack:
+        reset(stack, operator="a", delete_results=True)
+        play(stack, 400, 500, "a", "b")
+
+
+def test_an_output_that_was_renamed_is_built_from_the_log_and_the_old_one_can_return(broker):  # A4
+    with deployed(broker, "renamed", {"a": {}}, first=True) as stack:
+        play(stack, 0, 100, "a")
+    with deployed(broker, "renamed", {"c": {}}) as stack:
+        play(stack, 100, 200, "c")
+    with deployed(broker, "renamed", {"a": {}, "c": {}}) as stack:
+        play(stack, 200, 300, "a", "c")
+
+
+def test_a_new_column_is_null_in_old_rows_and_can_be_aggregated(broker):  # A5, A6b
+    wider = {"a": {}, "b": {"sums": ["weight"]}}
+    with deployed(broker, "wider", {"a": {}}, first=True) as stack:
+        play(stack, 0, 100, "a")
+    with deployed(broker, "wider", wider, columns={"weight": "int"}) as stack:
+        stack.start()
+        moves(stack, 100, 200, weight=2)
+        await_expected(stack, "a", "b")
+        assert set(stack.stop().values()) == {0}
+        reset(stack, operator="b")
+        play(stack, 200, 300, "a", "b")
+        reset(stack, operator="b", to="latest")
+        before = newest(stack, "b")
+        stack.start()
+        moves(stack, 300, 360, weight=2)
+        wait_until(lambda: sum(map(len, published(stack, "b").values())) > 0, "new panes")
+        await_expected(stack, "a")
+        assert set(stack.stop().values()) == {0}
+        assert newest(stack, "b").number == before.number
+        starts = [json.loads(v)["start"] for each in published(stack, "b").values() for v in each]
+        assert min(starts) >= T + 300_000 - 2_000  # windows that lack rows are not published
+
+
+def test_results_that_were_deleted_stop_their_operator_until_it_is_reset(broker):  # A7
+    with deployed(broker, "deleted", TWO, first=True) as stack:
+        play(stack, 0, 100, "a", "b")
+        stack.admin.delete_topics(["deleted.a"])["deleted.a"].result()
+        wait_until(lambda: "deleted.a" not in partition_counts(stack.admin), "the deletion")
+        stack.start()
+        moves(stack, 100, 200)
+        await_expected(stack, "b")
+        await_log(stack, "operator a has stopped")
+        assert "topic deleted.a was deleted" in stack.log("windowing")
+        assert set(stack.stop().values()) == {0}
+        assert stack.results("a") == []
+        reset(stack, operator="a")
+        play(stack, 200, 300, "a", "b")
+
+
+def test_a_service_of_which_no_operator_works_ends_with_status_2(broker):
+    with deployed(broker, "none", {"a": {}}, first=True) as stack:
+        play(stack, 0, 100, "a")
+    with deployed(broker, "none", {"a": {"size": "20s"}}) as stack:
+        stack.start("windowing")
+        assert stack.process("windowing").wait(60) == 2
+        assert "operator a has stopped" in stack.log("windowing")
+
+
+def test_a_reset_that_cannot_work_changes_nothing(broker):  # A6b
+    texts = {"a": {}, "b": {"sums": ["weight"]}}
+    with deployed(broker, "typed", texts, first=True, columns={"weight": "float"}) as stack:
+        stack.start()
+        moves(stack, 0, 100, weight=1.5)
+        await_expected(stack, "a", "b")
+        assert set(stack.stop().values()) == {0}
+    with deployed(broker, "typed", texts, columns={"weight": "int"}) as stack:
+        before = newest(stack, "b")
+        with pytest.raises(ConfigurationError, match="'tidemark reset PIPELINE --delete-results'"):
+            reset(stack, operator="b", delete_results=True)
+        assert newest(stack, "b") == before
+        reset(stack, delete_results=True)  # the advised command
+        play(stack, 100, 200, "a", "b")
+
+
+def test_windows_that_began_before_the_log_are_not_published(broker):  # A2, A3
+    with deployed(broker, "cut", {"a": {}}, first=True) as stack:
+        play(stack, 0, 200, "a")
+        log = stack.plan.logs[0].topic
+        ends = offsets(stack.admin, [Partition(log, n) for n in (0, 1)], LATEST)
+        delete_records(stack.admin, {at: end // 2 for at, end in ends.items()})
+    with deployed(broker, "cut", {"a": {}, "b": {"size": "7s"}}) as stack:
+        with pytest.raises(ConfigurationError, match="cannot make their results again"):
+            reset(stack, operator="b", delete_results=True)
+        stack.start()
+        moves(stack, 200, 300)
+        await_log(stack, "operator b on cut.by-player.log/0: its log lacks rows")
+        wait_until(lambda: last_start(stack, "b") >= T + 280_000, "new panes")
+        assert set(stack.stop().values()) == {0}
+        from_log = sum(map(len, expected(stack, "b").values()))
+        found = [json.loads(v) for each in published(stack, "b").values() for v in each]
+        lost_ms = newest(stack, "b").lost_until_ms or 0
+        assert T + 60_000 < lost_ms < min(pane["start"] for pane in found)
+        assert 20 < len(found) < from_log
+        for pane in found:
+            begin, end = ((pane[name] - T) // 1_000 for name in ("start", "end"))
+            player = int(pane["player"][1:])
+            assert pane["n"] == sum(n % 3 == player for n in range(begin, end))
+
+
+def last_start(stack: Stack, operator: str) -> int:
+    panes = [json.loads(v) for each in published(stack, operator).values() for v in each]
+    return max((pane["start"] for pane in panes), default=0)
+
+
+def newest(stack: Stack, operator: str, partition: int = 0) -> Generation:
+    found = newest_generations(stack.config, stack.admin, stack.plan.generations)
+    return found[operator, partition]

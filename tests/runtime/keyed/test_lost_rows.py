@@ -1,0 +1,31 @@
+"""Which event times rows may have that came before the first segment of a log."""
+
+import pytest
+
+from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
+from tidemark.runtime.keyed.lost_rows import FirstMarks
+
+
+def segment(*marks: tuple[str, int]) -> Segment:
+    """Return a segment of marks: source, and the watermark before it."""
+    sources = tuple(SourceMark(name, 5, 9, before, 10**6) for name, before in marks)
+    return Segment(0, 0, sources, {}, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("marks", "lost_ms"),
+    [
+        ((("t/0", NEVER_MS),), None),
+        ((("t/0", 4_000),), 6_000),
+        ((("t/0", 4_000), ("t/1", 9_000), ("t/2", NEVER_MS)), 11_000),
+        ((("others/0", 4_000),), None),
+    ],
+)
+def test_the_watermark_before_the_first_mark_bounds_the_rows_before_it(marks, lost_ms):
+    assert FirstMarks({"t": 2_000}).lost_until_ms(segment(*marks)) == lost_ms
+
+
+def test_only_the_first_mark_of_a_source_counts():
+    marks = FirstMarks({"t": 0}, heard=["t/1"])
+    assert marks.lost_until_ms(segment(("t/0", NEVER_MS), ("t/1", 7))) is None
+    assert marks.lost_until_ms(segment(("t/0", 7), ("t/2", 3))) == 3

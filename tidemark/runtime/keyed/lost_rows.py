@@ -1,0 +1,41 @@
+"""Rows that came before the first segment of a log: windows that they belong to are not whole.
+
+See docs/semantics.md, "Logs without their beginning".  The first mark of a source in a log tells
+whether the log has the source's first rows: the watermark before it is NEVER_MS only then.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from tidemark.core.time.segment import NEVER_MS, Segment
+from tidemark.core.time.watermark import delay_ms, largest_of
+from tidemark.plan.physical import OperatorPlan, Plan
+
+
+def delays_ms(plan: Plan, operator: OperatorPlan) -> Mapping[str, int]:
+    """Return the delay of the watermark of each raw topic that an operator reads."""
+    sources = operator.operator.sources
+    return {each.topic: delay_ms(each.watermark) for each in plan.sources if each.topic in sources}
+
+
+class FirstMarks:
+    """Watches for the first mark of each source."""
+
+    def __init__(self, delays_ms: Mapping[str, int], heard: Iterable[str] = ()) -> None:
+        """``delays_ms``: by raw topic.  ``heard``: the sources whose first mark has come."""
+        self._delays_ms = delays_ms
+        self._heard = set(heard)
+
+    def lost_until_ms(self, segment: Segment) -> int | None:
+        """Return the largest event time that rows before first marks may have; None without any.
+
+        A watermark that is not bounded may be behind such rows by any time.
+        """
+        found = []
+        for mark in segment.sources:
+            delay = self._delays_ms.get(mark.topic)
+            if delay is None or mark.source in self._heard:
+                continue
+            self._heard.add(mark.source)
+            if mark.watermark_before_ms != NEVER_MS:
+                found.append(largest_of(mark.watermark_before_ms, delay))
+        return max(found, default=None)

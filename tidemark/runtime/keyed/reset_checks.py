@@ -1,0 +1,95 @@
+"""Checks of a reset that begins at the first segment of a log, before it changes anything.
+
+See docs/operations.md, "Reset".  A log may have rows that the pipeline cannot read, or may lack its
+beginning.  Only the raw topics help then: a reset of the whole pipeline reads them.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka.admin import AdminClient
+
+from tidemark.core.time.row_watermarks import rows_in_log_order
+from tidemark.core.time.segment import Segment
+from tidemark.errors import ConfigurationError, UnreadableRowsError
+from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.lost_rows import FirstMarks, delays_ms
+from tidemark.runtime.service.stats import instant_text
+from tidemark.serde.segments import segment_at
+
+_FIRST = 100  # offsets at the beginning of a log partition that are looked at
+_LAST = 10
+
+_Segments = Mapping[Partition, list[tuple[int, Segment]]]
+
+
+def require_resettable(
+    config: Config,
+    admin: AdminClient,
+    plan: Plan,
+    operators: Iterable[OperatorPlan],
+    logs: Iterable[Partition],
+    *,
+    delete_results: bool,
+) -> None:
+    """Require that operators can start afresh from their logs.
+
+    ``logs``: the partitions of the logs.  ``delete_results``: whether the results are deleted, so
+    that the logs must have all rows.
+
+    Raises:
+        ConfigurationError: a log has unreadable rows, or lacks rows of results to delete.
+    """
+    begins, ends = offsets(admin, logs, EARLIEST), offsets(admin, logs, LATEST)
+    firsts = _segments(
+        config, {at: (begin, min(begin + _FIRST, ends[at])) for at, begin in begins.items()}
+    )
+    lasts = _segments(
+        config, {at: (max(ends[at] - _LAST, begin), ends[at]) for at, begin in begins.items()}
+    )
+    for each in operators:
+        for at in begins:
+            if each.log == at.topic:
+                _require_readable(each, [*firsts[at][:1], *lasts[at][-1:]])
+                if delete_results:
+                    _require_whole(plan, each, at, firsts[at])
+
+
+def _segments(config: Config, ranges: Mapping[Partition, tuple[int, int]]) -> _Segments:
+    found: dict[Partition, list[tuple[int, Segment]]] = {at: [] for at in ranges}
+    for message in read(config, ranges):
+        at = Partition(message.topic() or "", message.partition() or 0)
+        offset = message.offset() or 0
+        found[at].append((offset, segment_at(at, offset, message.value() or b"")))
+    return found
+
+
+def _require_readable(plan: OperatorPlan, segments: Iterable[tuple[int, Segment]]) -> None:
+    for _, segment in segments:
+        for side in plan.operator.inputs:
+            try:
+                rows_in_log_order([segment], side.streams, side.columns)
+            except UnreadableRowsError as error:
+                raise ConfigurationError(
+                    f"operator {plan.name!r} cannot start afresh from its log: {error}. Undo the "
+                    "change, or compute everything from the raw topics: 'tidemark reset PIPELINE "
+                    "--delete-results'"
+                ) from error
+
+
+def _require_whole(
+    plan: Plan, operator: OperatorPlan, at: Partition, segments: Iterable[tuple[int, Segment]]
+) -> None:
+    marks = FirstMarks(delays_ms(plan, operator))
+    for _, segment in segments:
+        lost_ms = marks.lost_until_ms(segment)
+        if lost_ms is not None:
+            raise ConfigurationError(
+                f"{at} lacks rows with event times up to {instant_text(lost_ms)}, so operator "
+                f"{operator.name!r} cannot make their results again. Leave out --delete-results, "
+                "or compute everything from the raw topics: 'tidemark reset PIPELINE "
+                "--delete-results'"
+            )
