@@ -7,7 +7,9 @@ import pytest
 
 from tests.support.mistakes import moves, refused
 from tidemark import (
+    RECORD_TIME,
     Pipeline,
+    bounded,
     calendar,
     col,
     count,
@@ -72,6 +74,9 @@ UNKNOWN = "no column 'scores'; did you mean 'score'? (columns: player, at, score
             'aggregate(n): every(event_time="10s") is not an aggregate',
         ),
         (lambda k: k.window(sum("score")), 'window: sum("score") is not a window'),
+        (lambda k: k.window(bounded("2s")), 'window: bounded("2s") is not a window'),
+        (lambda k: k.window(RECORD_TIME), "window: RECORD_TIME is not a window"),
+        (lambda k: k.window(k), "window: KeyedStream(key: player) is not a window"),
         (lambda k: k.window(MINUTE, trigger=3, empty=True), "window(trigger): 3 is not a trigger"),
         (lambda k: k.window(MINUTE, empty="no"), "window(empty): 'no' is not True or False"),
         (

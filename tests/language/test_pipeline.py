@@ -249,6 +249,8 @@ def test_a_topic_is_read_by_one_source():
         (lambda s: s.split(big=col("score")), 'split big(col("score")): the predicate gives Int64'),
         (lambda s: s.union(), "union: no other stream"),
         (lambda s: s.union("moves"), "union: 'moves' is a str, not a stream"),
+        (lambda s: s.union(s.key_by("at")), "union: KeyedStream(key: at) is a KeyedStream, not a"),
+        (lambda s: s.filter(s), "filter: Stream(player, at, score, speed, vip, tags) is a Stream"),
         (
             lambda s: s.union(s.with_columns(score=col("score") * 1.5)),
             "union: column 'score' is Int64 in one stream and Float64 in another",

@@ -45,6 +45,9 @@ class KeyedStream:
     node: Node
     key: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"KeyedStream(key: {', '.join(self.key)})"
+
     def window(
         self,
         window: Window | DynamicGapSession | ProcessingTime | ArrivalWindowSpec,
@@ -186,6 +189,9 @@ class WindowedStream:
     dataflow: Dataflow
     windowed: WindowDefinition
 
+    def __repr__(self) -> str:
+        return f"WindowedStream({self.windowed.window.label})"
+
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
         for name, aggregate in aggregates.items():
@@ -207,6 +213,9 @@ class AggregatedStream:
     dataflow: Dataflow
     windowed: WindowDefinition
     aggregation: Aggregation
+
+    def __repr__(self) -> str:
+        return f"AggregatedStream({', '.join(self.aggregation.aggregates)})"
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
         """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``."""

@@ -45,6 +45,9 @@ class Stream:
     dataflow: Dataflow
     node: Node
 
+    def __repr__(self) -> str:
+        return f"Stream({', '.join(self.node.columns)})"
+
     @property
     def columns(self) -> dict[str, pl.DataType]:
         """The value columns and their types."""

@@ -36,14 +36,15 @@ def expression_text(expression: pl.Expr, limit: int = 100) -> str:
 def as_written(value: object, limit: int = 100) -> str:
     """Return a value of the language as a user writes it, for errors: ``tumbling("5m")``.
 
-    A function is its name, an aggregate its call, any other value its repr.
+    A function is its name, an aggregate its call, any other value its ``written`` or its repr.
+    (The repr of watermarks and times is part of fingerprints, so it stays as it is.)
     """
     if isinstance(value, pl.Expr):
         return expression_text(value, limit)
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     is_aggregate = callable(getattr(value, "parts", None))
-    text = str(value) if is_aggregate else repr(value)
+    text = str(value) if is_aggregate else str(getattr(value, "written", repr(value)))
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

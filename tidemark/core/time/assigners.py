@@ -52,10 +52,20 @@ class ExpressionTime:
 class RecordTime:
     """Event time is the timestamp of the Kafka record."""
 
+    @property
+    def written(self) -> str:
+        """The event time as a user writes it."""
+        return "RECORD_TIME"
+
 
 @dataclass(frozen=True, slots=True)
 class IngestTime:
     """Event time is the time at which ingest read the record; it never decreases in a partition."""
+
+    @property
+    def written(self) -> str:
+        """The event time as a user writes it."""
+        return "INGEST_TIME"
 
 
 EventTime: TypeAlias = ColumnTime | ExpressionTime | RecordTime | IngestTime

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from tidemark.core.time.duration import duration_ms
+from tidemark.core.time.duration import duration_ms, duration_text
 from tidemark.core.time.iso8601 import Mask, Times
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import PipelineError
@@ -37,6 +37,11 @@ class Bounded:
         if self.delay_ms < 0:
             raise PipelineError(f"watermark bounded({self.delay_ms}ms): the delay is negative")
 
+    @property
+    def written(self) -> str:
+        """The watermark as a user writes it."""
+        return f'bounded("{duration_text(self.delay_ms)}")'
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Punctuated:
@@ -47,6 +52,11 @@ class Punctuated:
     def __repr__(self) -> str:
         return f"Punctuated({self.when})"
 
+    @property
+    def written(self) -> str:
+        """The watermark as a user writes it."""
+        return f"punctuated(when={self.when})"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FromExpression:
@@ -56,6 +66,11 @@ class FromExpression:
 
     def __repr__(self) -> str:
         return f"FromExpression({self.candidate})"
+
+    @property
+    def written(self) -> str:
+        """The watermark as a user writes it."""
+        return f"from_expression({self.candidate})"
 
 
 Watermark: TypeAlias = Bounded | Punctuated | FromExpression
