@@ -1,6 +1,7 @@
 """Each case through the real operators: neutral ones pass, others by the options offered."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,24 @@ def test_restarts_do_not_show(case):
         pytest.xfail(NOT_YET[case.id])
     verdict = judge(case, restart_often=True)
     assert verdict.outcome is not Outcome.FAILED, "\n".join(failure_lines(verdict))
+
+
+def test_late_panes_of_a_case_come_by_count():
+    """Early panes of this case cut its bundles; without them, its late panes are ours."""
+    case = CASES["trigger-04-early-late-discarding"]
+    (on_time,) = (pane for pane in case.expected if pane["kind"] == "on_time")
+    values = [
+        value for pane in case.expected for value in pane["value"] if pane["kind"] != "update"
+    ]
+    expected = [
+        {**on_time, "value": values},
+        *(pane for pane in case.expected if pane["kind"] == "update"),
+    ]
+    trigger = {"after_watermark": {"late": {"count": 2}}}
+
+    verdict = judge(replace(case, spec={**case.spec, "trigger": trigger}, expected=tuple(expected)))
+
+    assert verdict.outcome is Outcome.PASSED, "\n".join(failure_lines(verdict))
 
 
 def test_the_documentation_names_each_rule_and_each_case_that_is_not_offered():

@@ -184,10 +184,8 @@ def _triggers(case: Case) -> str | None:
     if set(trigger) != {"after_watermark"}:
         return "composed triggers"
     composed: Fields = trigger.get("after_watermark", {})
-    if composed.get("late", {"count": 1}) != {"count": 1}:
-        return "D8"
     early = composed.get("early")
-    if early is not None and set(early) != {"count"}:
+    if any(set(part) != {"count"} for part in composed.values()):
         return "composed triggers"
     return "D15" if early is not None and _cuts_bundles(case, early["count"]) else None
 

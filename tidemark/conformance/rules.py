@@ -11,8 +11,8 @@ RULES: dict[str, str] = {
     "D5": "each source has a watermark, shared by all keys; the clock is their minimum",
     "D6": "a session's row is late by its own time, or by its session after merging",
     "D7": "a row is late for a window when its end + allowed lateness is at or before W",
-    "D8": "on_close publishes at the end, and once per later segment with rows behind; on_final"
-    " once",
+    "D8": "on_close publishes at the end, and once per later segment with rows behind, or with n of"
+    " them; on_final once",
     "D9": "a row late for some of its windows counts in the others",
     "D10": "record-aligned windows are [t - size, t] and [t + 1, t + 1 + size] of every record t",
     "D11": "windows may start before 1970; no window is cut at 0",

@@ -119,10 +119,9 @@ def _trigger(case: Case) -> Trigger:
 
 def _composed(trigger: Fields) -> Trigger:
     match trigger:
-        case {"after_watermark": {"early": {"count": rows}}}:
-            return on_close(early=every(rows=rows))
-        case {"after_watermark": {}}:
-            return on_close()
+        case {"after_watermark": dict(parts)}:
+            counts = {name: every(rows=part["count"]) for name, part in parts.items()}
+            return on_close(**counts)
         case {"repeatedly": {"count": rows}}:
             return every(rows=rows)
     raise ConformanceError(f"trigger {trigger!r} is unknown")

@@ -10,7 +10,7 @@ from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, on_update
+from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, late_rows_of, on_update
 from tidemark.core.windows.window import LONGEST_WINDOW_MS, Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.language.arrival_windows import (
@@ -77,6 +77,8 @@ class KeyedStream:
             window = window.window
         _require_trigger(trigger)
         require_boolean(empty, "window(empty)")
+        lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
+        _require_late_rows(trigger, lateness_ms)
         if empty:
             _require_filled(window, trigger)
         if isinstance(window, ArrivalWindowSpec):
@@ -88,7 +90,6 @@ class KeyedStream:
             raise PipelineError(
                 f"window: {window!r} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
             )
-        lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
         if lateness_ms < 0:
             raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
         _require_choice(accumulation, Accumulation, "window(accumulation)")
@@ -157,6 +158,14 @@ def _require_trigger(trigger: object) -> None:
         )
 
 
+def _require_late_rows(trigger: Trigger | None, lateness_ms: int) -> None:
+    if late_rows_of(trigger or OnClose()) > 1 and lateness_ms == 0:
+        raise PipelineError(
+            f"window(trigger): {trigger!r}: without allowed_lateness a window accepts no rows "
+            "after its end; add allowed_lateness, or leave out late"
+        )
+
+
 def _require_filled(window: object, trigger: Trigger | None) -> None:
     if not isinstance(window, Hopping | Calendar):
         raise PipelineError(
@@ -167,6 +176,8 @@ def _require_filled(window: object, trigger: Trigger | None) -> None:
             f"window(empty): trigger {trigger!r} does not publish windows at their close; use "
             "on_close() or on_final()"
         )
+    if late_rows_of(trigger or OnClose()) > 1:
+        raise PipelineError("window(empty): on_close(late=...) cannot be combined with empty=True")
 
 
 def _require_choice(value: object, choices: object, what: str) -> None:

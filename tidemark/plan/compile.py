@@ -15,6 +15,7 @@ from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.early import EarlyAggregate
 from tidemark.core.operators.guard import Guard
+from tidemark.core.operators.late_panes import LateAggregate
 from tidemark.core.operators.operator import Body, Operator, WindowBody
 from tidemark.core.operators.ports import DEAD, FAILED, LATE, PANES, Input
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
@@ -23,7 +24,7 @@ from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.arrival import ArrivalWindow
-from tidemark.core.windows.trigger import OnClose, OnFinal
+from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Node, Output, WindowDefinition, output_topics
@@ -240,15 +241,22 @@ def _body(output: Output) -> WindowBody:
         windowed.trigger,
     )
     discarding = windowed.accumulation == "discarding"
-    late_only = windowed.trigger in (OnClose(), OnFinal())
+    plain = not isinstance(windowed.trigger, Every) and not (
+        isinstance(windowed.trigger, OnClose) and windowed.trigger.early
+    )
+    by_count = late_rows_of(windowed.trigger) > 1
     if isinstance(windowed.window, Session):
         sessions = SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
-        return sessions if late_only else EarlySessionAggregate(sessions)
+        return sessions if plain else EarlySessionAggregate(sessions)
     if isinstance(windowed.window, Sliding):
         sliding = SlidingAggregate(windowed.window, *common, discarding)
-        return sliding if late_only else EarlyAggregate(sliding)
+        held_sliding = LateAggregate(sliding) if by_count else sliding
+        return held_sliding if plain else EarlyAggregate(held_sliding)
     windows = WindowAggregate(windowed.window, *common, discarding)
-    body = windows if late_only else EarlyAggregate(windows)
+    if by_count:
+        held = LateAggregate(windows)
+        return held if plain else EarlyAggregate(held)
+    body = windows if plain else EarlyAggregate(windows)
     return GapFilled(body) if windowed.empty else body
 
 

@@ -21,6 +21,7 @@ from tests.support.operators import (
     early_sessions,
     early_sliding,
     guarded,
+    late,
     sessions,
     sliding,
 )
@@ -143,6 +144,13 @@ def _guarded(draw: st.DrawFn, log: EventLog) -> Case:
     return replace(case, operator=guarded.guarded(case.operator))
 
 
+def _late(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw windows or sessions whose late panes wait for rows."""
+    early = draw(st.booleans())
+    operator = late.plain(draw, draw(st.sampled_from([*late.KINDS])), log, early=early)
+    return Case(late.waiting(operator, draw(st.sampled_from((2, 3)))), log.segments)
+
+
 def _toy(_draw: st.DrawFn, log: EventLog) -> Case:
     return Case(TOY, tuple(map(toy_segment, log.segments)))
 
@@ -193,4 +201,5 @@ FAMILIES: Mapping[str, Family] = {
     "processing_time": _processing_time,
     "toy": _toy,
     "guarded": _guarded,
+    "late": _late,
 }

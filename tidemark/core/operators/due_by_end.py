@@ -18,7 +18,7 @@ from tidemark.core.state.keyed_lines import Mask
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 from tidemark.core.windows.pane import EARLY, END, FINAL, TIMING
-from tidemark.core.windows.trigger import OnFinal, Trigger
+from tidemark.core.windows.trigger import OnFinal, Trigger, late_rows_of
 
 
 class DueByEnd(WindowBody):
@@ -50,8 +50,8 @@ class DueByEnd(WindowBody):
 
     @property
     def can_batch(self) -> bool:
-        """Whether segments can be batched: always."""
-        return True
+        """Whether segments can be batched: not if corrections wait for rows."""
+        return late_rows_of(self.trigger) == 1
 
     @property
     def wait_ms(self) -> int:

@@ -61,16 +61,22 @@ Every = EveryRows | EveryEventTime | EveryProcessingTime
 class OnClose:
     """Publish one pane when the clock reaches the end, then one per segment with rows behind it.
 
-    ``early``: publishes panes before the end, with the rows that are on time.
+    ``early``: publishes panes before the end, with the rows that are on time.  ``late``: publishes
+    a pane after the end only once that many rows are in no pane, or the window is final.
     """
 
     early: Every | None = None
+    late: EveryRows | None = None
 
     def __repr__(self) -> str:
-        return "on_close()" if self.early is None else f"on_close(early={self.early!r})"
+        named = (("early", self.early), ("late", self.late))
+        options = (f"{name}={every!r}" for name, every in named if every is not None)
+        return f"on_close({', '.join(options)})"
 
     def __str__(self) -> str:
-        return "on close" if self.early is None else f"on close, early {self.early}"
+        early = "" if self.early is None else f", early {self.early}"
+        late = "" if self.late is None else f", late {self.late}"
+        return f"on close{early}{late}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +93,27 @@ class OnFinal:
 Trigger = OnClose | OnFinal | Every
 
 
-def on_close(early: Every | None = None) -> OnClose:
+def late_rows_of(trigger: Trigger) -> int:
+    """Return the number of rows behind after which a published window is published again."""
+    late = trigger.late if isinstance(trigger, OnClose) else None
+    return 1 if late is None else late.rows
+
+
+def on_close(early: Every | None = None, late: Every | None = None) -> OnClose:
     """Publish a window when the clock reaches its end, and again if rows arrive after that.
 
-    ``early``: also publish it before its end, for example ``every(rows=100)``.
+    ``early``: also publish it before its end, for example ``every(rows=100)``.  ``late``: with
+    ``every(rows=n)``, publish it again only once n rows are in no pane, and when it is final.
 
     Raises:
-        PipelineError: ``early`` is not an ``every(...)``.
+        PipelineError: ``early`` is not an ``every(...)``, or ``late`` not an ``every(rows=...)``.
     """
+    if late is not None and not isinstance(late, EveryRows):
+        raise PipelineError(f"on_close(late): {as_written(late)} is not every(rows=...)")
     if early is not None and not isinstance(early, Every):
         raise PipelineError(f"on_close(early): {as_written(early)} is not every(...)")
-    return OnClose(early)
+    # After each row is what on_close() does without the option.
+    return OnClose(early, None if late == EveryRows(1) else late)
 
 
 def on_final() -> OnFinal:

@@ -51,7 +51,7 @@ from tidemark.core.windows.pane import (
     pane_frame,
     timing_where,
 )
-from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose
+from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose, late_rows_of
 
 _BEFORE_ROWS = -1
 """In place of a row's number: the pane fired before the first row."""
@@ -146,6 +146,9 @@ class EarlySessionAggregate(WindowBody):
             facts[SHOWN_EARLY] = shown[ends] & self._closes
         else:
             self._set_published(facts, taken.facts, versions, pane[ends])
+            if late_rows_of(self.inner.trigger) > 1:
+                gone = roots(versions.above)[versions.moved & (pane != NONE)]
+                facts[SHOWN_EARLY] |= np.isin(ends, gone)
         self._note(facts, versions.highest_ms[ends], state)
         state.sessions.put(match.lines(facts, held))
 

@@ -29,7 +29,8 @@ FACTS = np.dtype(
   The session needs no new pane while it equals ROWS.  With discarding panes it counts the rows that
   panes have shown, under any start.
 * PUBLISHED_END: end in that pane, Int64 ms.
-* SHOWN_EARLY: whether that pane was early.  Its rows are published again at the close.
+* SHOWN_EARLY: whether that pane was early, or replaces a withdrawn pane.  Its rows are published
+  again at the close.
 * HIGHEST: highest event time, Int64 ms; only with a trigger by event time.
 * RECORDED: processing time of the last row, Int64 ms; only with a trigger by processing time.
 """

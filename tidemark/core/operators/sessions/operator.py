@@ -44,7 +44,7 @@ from tidemark.core.windows.pane import (
     pane_schema,
     timing_where,
 )
-from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, late_rows_of
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 
@@ -229,7 +229,12 @@ class SessionAggregate(DueByEnd):
     def publish(self, state: SessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return withdrawals, then panes: of due sessions, and of published ones with new rows."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
-        due = state.publish(max(NEVER_MS, clock_ms - self.wait_ms), clock_ms)
+        due = state.publish(
+            max(NEVER_MS, clock_ms - self.wait_ms),
+            clock_ms,
+            before_ms,
+            late_rows_of(self.trigger),
+        )
         panes = pl.DataFrame(schema=self.schema()) if due is None else self._panes(due, clock_ms)
         withdrawn = state.take_withdrawn()
         if withdrawn is None:
@@ -285,8 +290,12 @@ def merged_facts(match: SessionMatch, *, discarding: bool) -> Facts:
     if discarding:
         np.add.at(facts[PUBLISHED_ROWS], merged.of_stored[kept], found.facts[PUBLISHED_ROWS][kept])
         return facts
-    kept = kept[found.facts[START][kept] == merged.start_ms[merged.of_stored[kept]]]
+    stays = found.facts[START][kept] == merged.start_ms[merged.of_stored[kept]]
+    gone = kept[~stays & (found.facts[PUBLISHED_ROWS][kept] > 0)]
+    kept = kept[stays]
     kept = kept[np.argsort(found.facts[PUBLISHED_ROWS][kept], kind="stable")]
     for name in (PUBLISHED_ROWS, PUBLISHED_END, SHOWN_EARLY):
         facts[name][merged.of_stored[kept]] = found.facts[name][kept]
+    # A pane that replaces a withdrawn one must not wait for rows.
+    facts[SHOWN_EARLY][merged.of_stored[gone]] = True
     return facts

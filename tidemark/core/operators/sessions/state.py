@@ -65,6 +65,7 @@ class SessionState:
         self.lines = LineTable(self._facts, self._store)
         self._due = DueIndex()  # by end, until the clock has passed it
         self._passed = DueIndex()  # by end, from then on
+        self._held = DueIndex()  # by end: with rows that wait for a late pane
 
     def find(self, keys: pl.DataFrame, hashes: Hashes) -> LineMatches:
         """Return the live sessions of distinct keys; fastest if hashes are sorted."""
@@ -124,22 +125,39 @@ class SessionState:
         withdrawn, self._withdrawn = self._withdrawn, []
         return joined(withdrawn) if withdrawn else None
 
-    def publish(self, end_ms: int, clock_ms: int) -> Lines | None:
+    def publish(
+        self, end_ms: int, clock_ms: int, before_ms: int, late_rows: int = 1
+    ) -> Lines | None:
         """Return the sessions with ends up to ``end_ms`` that need a new pane.
 
-        They count as published from then on.  Those that no row can reach are removed.
+        They count as published from then on.  Those that no row can reach are removed.  A published
+        session that ended by ``before_ms`` waits until ``late_rows`` rows are in no pane, or until
+        it is final.
         """
         slots = self._ended(self._due, end_ms)
+        rest = self._ended(self._held, max(NEVER_MS, clock_ms - self.allowed_lateness_ms))
+        if rest.size:
+            slots = np.union1d(slots, rest[self._lacks(rest)])
         facts = self.lines.facts.take(slots)
-        lacks = (facts[PUBLISHED_ROWS] < facts[ROWS]) | facts[SHOWN_EARLY]
+        lacks = self._lacks(slots)
         final = facts[END] + self.allowed_lateness_ms <= clock_ms
         waits = ~(lacks & final)
         self._passed.put(slots[waits], facts[END][waits])
+        few = (facts[PUBLISHED_ROWS] > 0) & (facts[ROWS] - facts[PUBLISHED_ROWS] < late_rows)
+        held = lacks & ~final & few & ~facts[SHOWN_EARLY] & (facts[END] <= before_ms)
+        self._held.put(slots[held], facts[END][held])
+        lacks &= ~held
         if not lacks.any():
             return None
         due = self.lines.lines(slots[lacks])
         self._leave(due, slots[lacks], final[lacks])
         return due
+
+    def _lacks(self, slots: Numbers) -> Mask:
+        """Mark the sessions whose rows, or whose close, no pane shows."""
+        facts = self.lines.facts.take(slots)
+        lacks: Mask = (facts[PUBLISHED_ROWS] < facts[ROWS]) | facts[SHOWN_EARLY]
+        return lacks
 
     def _ended(self, index: DueIndex, end_ms: int) -> Numbers:
         """Take from an index the live sessions that ended by ``end_ms``; keep those that grew."""
@@ -223,6 +241,7 @@ class SessionState:
         self.lines.validate()
         self._due.validate()
         self._passed.validate()
+        self._held.validate()
         facts = self.lines.facts[self.lines.alive]
         assert bool((facts[PUBLISHED_ROWS] <= facts[ROWS]).all()), (
             "a pane has more rows than its session"
