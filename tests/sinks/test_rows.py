@@ -4,7 +4,8 @@ import polars as pl
 import pytest
 
 from tests.sinks.feeds import PANES
-from tidemark.sinks.rows import decode
+from tidemark.sinks import rows
+from tidemark.sinks.rows import _rows, decode
 from tidemark.sinks.table import Table
 
 COLUMNS = {"key": pl.String(), "n": pl.Int64()}
@@ -43,6 +44,31 @@ def test_what_is_no_utf8_is_bad_and_told_with_the_byte(member):
     ((index, reason),) = decoded.bad
     assert index == 1
     assert "byte 0xff" in reason
+
+
+def test_many_bad_records_are_found_with_few_decodings(monkeypatch):  # B2
+    bad: list[bytes | None] = [b"\0\7", b"[]", b'{"n":1}', b"", b'{"key":1}', None, b'{"key":"x"']
+    values: list[bytes | None] = [b'{"key":"k%d","n":1}' % n for n in range(10_000)]
+    for n in range(1_000):
+        values[5_000 + n] = bad[n % 7] if n % 7 != 4 else b"null"
+    values[9_000] = b'{"key":"b","n":"text"}'
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return _rows(*given)
+
+    monkeypatch.setattr(rows, "_rows", counted)
+    decoded = decode(table(COLUMNS), values)
+    assert [index for index, _ in decoded.bad] == [*range(5_000, 6_000), 9_000]
+    reasons = dict(decoded.bad)
+    assert "malformed" in reasons[5_000]
+    assert "Expected `object`" in reasons[5_001]
+    assert reasons[5_002] == "column key is null"
+    assert reasons[5_005] == "a record without a value"
+    assert list(decoded.good) == [n for n in range(10_000) if n not in reasons]
+    assert decoded.rows["key"].to_list() == [f"k{n}" for n in decoded.good]
+    assert len(calls) < 80
 
 
 def test_no_record_is_no_row():

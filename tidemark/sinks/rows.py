@@ -1,11 +1,13 @@
 """Decodes records of a topic to rows of its table.
 
-A batch is decoded as a whole.  If that fails, its records are decoded one by one.
+A batch is decoded as a whole.  If that fails, records that are no JSON objects are left out first,
+and halving finds the others that do not fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from tidemark.core.operators.ports import ROW
@@ -14,6 +16,7 @@ from tidemark.errors import StateError
 from tidemark.serde.json_records import instance
 from tidemark.sinks.table import INSTANT, Table
 
+_FEW = 32  # records that are decoded one by one rather than by halving
 _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
 
 
@@ -32,23 +35,53 @@ class DecodedRows:
 
 def decode(table: Table, values: Sequence[bytes | None]) -> DecodedRows:
     """Return the rows of records of a table's topic."""
+    bad: dict[int, str] = {}
+    indices: Sequence[int] = range(len(values))
     try:
-        return DecodedRows(_rows(table, values), range(len(values)), ())
+        rows = _rows(table, values)
     except _TEXTS:
-        return _one_by_one(table, values)
+        bad = dict(_no_objects(table, values))
+        parts = list(_parts(table, values, [each for each in indices if each not in bad], bad))
+        rows = pl.concat([_rows(table, ()), *(part for _, part in parts)])
+        indices = [each for found, _ in parts for each in found]
+    for name in table.key:
+        missing = rows[name].is_null()
+        if missing.any():
+            bad |= {indices[row]: f"column {name} is null" for row in missing.arg_true()}
+            indices = [indices[row] for row in (~missing).arg_true()]
+            rows = rows.filter(~missing)
+    return DecodedRows(rows, indices, sorted(bad.items()))
 
 
-def _one_by_one(table: Table, values: Sequence[bytes | None]) -> DecodedRows:
-    rows, good, bad = [_rows(table, ())], [], []
+def _no_objects(table: Table, values: Sequence[bytes | None]) -> Iterator[tuple[int, str]]:
+    """Yield index and reason of records that have no value, or are no JSON objects."""
+    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
     for index, value in enumerate(values):
-        try:
-            if value and not table.avro:
-                value.decode()  # names the byte that is not UTF-8; polars does not
-            rows.append(_rows(table, [value]))
-            good.append(index)
-        except _TEXTS as error:
-            bad.append((index, " ".join(str(error).split())))
-    return DecodedRows(pl.concat(rows), good, bad)
+        if value is None:
+            yield index, "a record without a value"
+        elif table.avro is None:
+            try:
+                value.decode()  # names the byte that is not UTF-8; other decoders do not
+                decoder.decode(value)
+            except (UnicodeDecodeError, msgspec.DecodeError) as error:
+                yield index, str(error)
+
+
+def _parts(
+    table: Table, values: Sequence[bytes | None], indices: Sequence[int], bad: dict[int, str]
+) -> Iterator[tuple[Sequence[int], pl.DataFrame]]:
+    """Yield indices and rows of records that fit; adds the others to ``bad``."""
+    if not indices:
+        return
+    try:
+        yield indices, _rows(table, [values[index] for index in indices])
+    except _TEXTS as error:
+        if len(indices) == 1:
+            bad[indices[0]] = " ".join(str(error).split())
+            return
+        size = 1 if len(indices) <= _FEW else (len(indices) + 1) // 2
+        for first in range(0, len(indices), size):
+            yield from _parts(table, values, indices[first : first + size], bad)
 
 
 def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
@@ -65,9 +98,6 @@ def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
     if records.height != len(values):
         raise StateError(f"{len(values)} records hold {records.height} objects")
     rows = records.select(_column(table, name, dtype) for name, dtype in table.columns.items())
-    for name in table.key:
-        if rows[name].null_count():
-            raise StateError(f"column {name} is null")
     if table.has_panes:
         rows = rows.hstack([records[RETRACTED].fill_null(value=False)])
     return rows
