@@ -29,6 +29,7 @@ from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
+from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
@@ -82,6 +83,7 @@ class SinkTask:
     gathers: bool = True
     _states: dict[Partition, _PartitionState] = field(default_factory=dict)
     _moved_topics: set[str] = field(default_factory=set)
+    _bytes: int = 0  # of records taken since the last write
 
     def __post_init__(self) -> None:
         self._ends = EndOffsets(self.process.admin)
@@ -157,11 +159,13 @@ class SinkTask:
             at = Partition(message.topic() or "", message.partition() or 0)
             if at.topic not in self._moved_topics:
                 self._states[at].held.append(message)
+        self._bytes += sum(map(len, messages))
 
     def tick(self) -> None:
         """Commit early if too many records are held, or if an unavailable sink is due for a try."""
         held = sum(len(state.held) for state in self._states.values())
-        if held > _MOST_HELD or (self._backoff.reason and not self._backoff.left_s):
+        is_full = held > _MOST_HELD or self._bytes > held_bytes(self.process.memory_bytes)
+        if is_full or (self._backoff.reason and not self._backoff.left_s):
             self.process.settle()
         if self._states and self._ends.poll(self._states, now_ms()) is not None:
             self.process.member.refresh_positions()
@@ -194,6 +198,7 @@ class SinkTask:
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write the held records; return the offsets behind them, none if the sink is away."""
+        self._bytes = 0
         try:
             self._deliver_all()
         except UnavailableError as error:

@@ -68,7 +68,7 @@ def process_of(work: Taking, outbox: Committing, member: Reading) -> Any:
     process: Any = Process.__new__(Process)
     process.outbox, process.member = outbox, member
     process._work, process._failed, process._in_hand = work, False, []
-    process._memory_bytes = Config().memory_bytes
+    process.memory_bytes = Config().memory_bytes
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
     process._commit_wait = CommitWait("p.s", Health("s", 60.0), SimpleNamespace(), 30_000)  # type: ignore[arg-type]
     process._commit_interval, process._batch_sizer = (

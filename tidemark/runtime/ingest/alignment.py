@@ -9,7 +9,7 @@ Holding records costs memory, and pausing a partition costs a third of a second,
 1. A short excess is only held.
 2. A source with FULL_BYTES or FULL_RECORDS held is paused.  It is resumed once none of its records
    are held and it is less than half of ``max_drift`` ahead.
-3. Partitions are paused or resumed at most once a second, except if one holds far too much.
+3. Partitions are paused or resumed at most once a second, except if far too much is held.
 
 A process sees only its own partitions: sources of other replicas hold back nothing here.
 See docs/semantics.md, "Alignment".
@@ -65,9 +65,14 @@ class Toggle:
 class Alignment:
     """Decides which records wait for slower sources."""
 
-    def __init__(self, max_drift_ms: Mapping[str, int]) -> None:
-        """Start with nothing held; ``max_drift_ms``: by raw topic, for those that take part."""
+    def __init__(self, max_drift_ms: Mapping[str, int], most_bytes: int | None = None) -> None:
+        """Start with nothing held.
+
+        ``max_drift_ms``: by raw topic, for those that take part.  ``most_bytes``: of records held;
+        beyond it, all sources with held records are paused.
+        """
         self._max_drift_ms = max_drift_ms
+        self._most_bytes = _MOST_BYTES if most_bytes is None else most_bytes
         self._held: dict[Partition, _HeldRecords] = {}
         self._toggled_ms = 0
         self.paused: frozenset[Partition] = frozenset()
@@ -124,9 +129,10 @@ class Alignment:
 
         ``watermarks``: as for ``next``, and of the paused sources.
         """
-        full = {at for at, held in self._held.items() if held.is_full and at not in self.paused}
+        crowded = sum(held.size for held in self._held.values()) >= self._most_bytes
+        full = {at for at, held in self._held.items() if held.is_full or crowded} - self.paused
         if now_ms - self._toggled_ms < _TOGGLE_EVERY_MS:
-            full = {at for at in full if self._held[at].size >= _MOST_BYTES}
+            full = full if crowded else set()
             caught_up: set[Partition] = set()
         else:
             slowest_ms = self._slowest_ms(watermarks)

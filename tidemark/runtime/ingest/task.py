@@ -83,7 +83,8 @@ class IngestTask:
             self.config, self.plan, segment_builder(self.process.admin, self.plan)
         )
         self._alignment = Alignment(
-            {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
+            {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None},
+            held_bytes(self.config.memory_bytes),
         )
 
     def assigned(self, starts: Sequence[Start]) -> None:

@@ -125,7 +125,7 @@ class Process:
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
         self._timeout_ms = config.transaction_timeout_ms
-        self._memory_bytes = config.memory_bytes
+        self.memory_bytes = config.memory_bytes
         self._batch_sizer = BatchSizer(1, self._timeout_ms)
         self._committed: dict[Partition, int] = {}
         self._work: Work | None = None
@@ -185,7 +185,7 @@ class Process:
         begin_s = time.monotonic()
         until_due_s = self._commit_interval.until_due_s(begin_s)
         most = self._batch_sizer.size
-        room = BatchRoom(most, taken_bytes(self._memory_bytes))
+        room = BatchRoom(most, taken_bytes(self.memory_bytes))
         room.add(self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S)))
         self._commit_interval.waited(time.monotonic() - begin_s)
         if not self._in_hand:

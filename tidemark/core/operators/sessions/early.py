@@ -18,8 +18,8 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.firing import BLOCK, ROW
-from tidemark.core.operators.operator import WindowBody
-from tidemark.core.operators.ports import Port
+from tidemark.core.operators.operator import Frames, WindowBody
+from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.operators.sessions.early_state import EarlySessionState
 from tidemark.core.operators.sessions.facts import (
     FACTS,
@@ -302,15 +302,29 @@ class EarlySessionAggregate(WindowBody):
         if RECORDED in names:
             facts[RECORDED] = state.now_ms
 
+    @property
+    def can_portion(self) -> bool:
+        """Whether the rows of a segment can be taken in portions: not by processing time."""
+        return not isinstance(self._every, EveryProcessingTime)
+
+    def flush(self, state: EarlySessionState, clock_ms: int) -> Frames:
+        """Return the panes and withdrawals that rows fired."""
+        return {PANES: self._fired(state, clock_ms)}
+
     def publish(self, state: EarlySessionState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return fired panes in order of their rows, then the panes that the clock makes due."""
         due = self.inner.publish(state.sessions, before_ms, clock_ms)
+        fired = self._fired(state, clock_ms)
+        return due if fired.is_empty() else pl.concat([fired, due], how="vertical_relaxed")
+
+    def _fired(self, state: EarlySessionState, clock_ms: int) -> pl.DataFrame:
+        """Return, once, the panes and withdrawals that rows fired, in order of the rows."""
         fired = state.take_fired()
         if not fired:
-            return due
+            return pl.DataFrame(schema=self.inner.schema())
         columns = [frame.select(*self.inner.schema(), ROW) for frame in fired]
         panes = pl.concat(columns, how="vertical_relaxed")
         panes = panes.sort(ROW, ~pl.col(RETRACTED), maintain_order=True).drop(ROW)
         final = (pl.col(TIMING) == LATE) & ~pl.col(RETRACTED)
         final &= pl.col(END) + self.inner.allowed_lateness_ms <= clock_ms
-        return pl.concat([panes.with_columns(final.alias(FINAL)), due], how="vertical_relaxed")
+        return panes.with_columns(final.alias(FINAL))
