@@ -145,6 +145,18 @@ def test_memory_counts_more_than_the_pace_of_toggles(monkeypatch):
     assert reader.toggle(6_001) == Toggle(pause=frozenset({A}))
 
 
+def test_all_sources_with_held_records_pause_when_their_sum_is_too_large():
+    reader = Reader(partitions=(A, B, C))
+    reader.alignment = Alignment({"t": 100}, most_bytes=500)
+    for partition in (A, B, C):
+        reader.read(partition, 0)
+    reader.read(A, 500, 500, 500, 500)
+    reader.read(B, 500, 500, 500, 500)
+    assert reader.toggle(5_000) == Toggle()
+    reader.read(B, 500)
+    assert reader.toggle(5_000) == Toggle(pause=frozenset({A, B}))
+
+
 def test_a_source_that_others_own_now_is_forgotten():
     reader = Reader()
     reader.read(A, 0, 0, 500, 500, 500, 500)
