@@ -31,6 +31,11 @@ def fetched_bytes(memory_bytes: int) -> int:
     return memory_bytes // 8
 
 
+def fetch_bytes(memory_bytes: int) -> int:
+    """Return the bytes of one fetch; decompressed, they may be thousands of times as many."""
+    return min(2**20, memory_bytes // 2**13)
+
+
 def taken_bytes(memory_bytes: int) -> int:
     """Return the bytes of the messages that a service takes at once."""
     return memory_bytes // 32
@@ -44,3 +49,8 @@ def held_bytes(memory_bytes: int) -> int:
 def queued_bytes(memory_bytes: int) -> int:
     """Return the bytes that a producer may hold until the broker has them."""
     return memory_bytes // 8
+
+
+def portion_bytes(memory_bytes: int) -> int:
+    """Return the approximate size of the results of a step, as columns."""
+    return memory_bytes // 128

@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Changes, Frames, Numbers, Operator
 from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_one
-from tidemark.core.operators.portions import BEGIN, Place, RowLimit, bytes_of
+from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, Place, RowLimit, bytes_of
 from tidemark.core.operators.ports import DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT, LogRows, rows_in_log_order, with_watermarks
@@ -28,9 +28,17 @@ class OperatorTask:
     """One operator on one log partition: clocks, state, and the next offset of the log."""
 
     def __init__(
-        self, operator: Operator, store: BlockStore = IN_MEMORY, tally: Tally | None = None
+        self,
+        operator: Operator,
+        store: BlockStore = IN_MEMORY,
+        tally: Tally | None = None,
+        portion_bytes: int = TARGET_BYTES,
     ) -> None:
-        """Start before the first segment; ``tally``: counts that several tasks share."""
+        """Start before the first segment.
+
+        ``tally``: counts that several tasks share.  ``portion_bytes``: the approximate size of the
+        results of a portion of rows.
+        """
         self.operator = operator
         self.clocks = operator.clocks()
         self.state: Any = operator.body.open(store)
@@ -39,7 +47,7 @@ class OperatorTask:
         self._place = BEGIN
         self._clocks_before: pl.DataFrame | None = None  # while a segment is in progress
         self._published_ms = self.clocks.clock_ms
-        self._limit = RowLimit()
+        self._limit = RowLimit(target_bytes=portion_bytes)
 
     @property
     def clock_ms(self) -> int:

@@ -19,11 +19,10 @@ from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
-
-_MOST_HELD_BYTES = 64 * 2**20
 
 
 @dataclass
@@ -93,7 +92,7 @@ class ArchiveTask:
 
     def tick(self) -> None:
         """Commit early if the held segments take too much memory."""
-        if self._held_bytes > _MOST_HELD_BYTES:
+        if self._held_bytes > held_bytes(self.process.memory_bytes):
             self.process.settle()
         if self._logs and self._ends.poll(self._logs, now_ms()) is not None:
             self.process.member.refresh_positions()

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidemark.runtime.config import Config
-from tidemark.runtime.memory import fetched_bytes, queued_bytes
+from tidemark.runtime.memory import fetch_bytes, fetched_bytes, queued_bytes
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest message of Tidemark's own topics, and of its producers (checked before compression)."""
@@ -90,26 +90,31 @@ _READING_DECIDED = {
     "enable.auto.offset.store": False,
 }
 
-_FETCH_BYTES = 64 * 2**10
-_LEAST_FETCHED_KB = 512
-
 _READING_TUNED = {
     # A full queue makes the fetcher sleep a second by default, which halves the speed.
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
     "queued.min.messages": 50_000,
-    # The client decompresses all that a fetch returns, to thousands of times its size at worst.
-    # So a fetch is small; the broker returns one batch of records at least.
-    "fetch.message.max.bytes": _FETCH_BYTES,
-    "fetch.max.bytes": _FETCH_BYTES,
-    "message.max.bytes": _FETCH_BYTES,  # else the limit of a fetch is raised to it
 }
 
+_LEAST_FETCHED_KB = 512
 
-def _fetched_ahead(config: Config, partitions: int) -> dict[str, int]:
-    """Return the settings that bound what a consumer of some partitions holds ready."""
-    most_bytes = fetched_bytes(config.memory_bytes) // max(1, partitions)
-    return {"queued.max.messages.kbytes": max(_LEAST_FETCHED_KB, most_bytes // 2**10)}
+
+def _reading_tuned(config: Config, partitions: int) -> dict[str, Any]:
+    """Return the settings of a consumer that reads some partitions within the memory budget.
+
+    The client decompresses all that a fetch returns, to thousands of times its size at worst.  So a
+    fetch is small; the broker returns one batch of records at least.
+    """
+    most_bytes = fetch_bytes(config.memory_bytes)
+    ready_kb = fetched_bytes(config.memory_bytes) // max(1, partitions) // 2**10
+    return {
+        **_READING_TUNED,
+        "fetch.message.max.bytes": most_bytes,
+        "fetch.max.bytes": most_bytes,
+        "message.max.bytes": most_bytes,  # else the limit of a fetch is raised to it
+        "queued.max.messages.kbytes": max(_LEAST_FETCHED_KB, ready_kb),
+    }
 
 
 _SESSION_TIMEOUT_MS = 10_000
@@ -144,7 +149,7 @@ def group_consumer(
     }
     if instance_id is not None:
         decided["group.instance.id"] = instance_id
-    tuned = {**_READING_TUNED, **_fetched_ahead(config, partitions)}
+    tuned = _reading_tuned(config, partitions)
     if config.group_protocol == "classic":  # under KIP-848 the broker decides all three
         decided["partition.assignment.strategy"] = "cooperative-sticky"
         tuned |= {"session.timeout.ms": _SESSION_TIMEOUT_MS, "heartbeat.interval.ms": 1_000}
@@ -159,8 +164,7 @@ def plain_consumer(
     ``partitions``: the number that it reads; they share the memory for what is fetched ahead.
     """
     decided = {**_READING_DECIDED, "group.id": group}
-    tuned = {**_READING_TUNED, **_fetched_ahead(config, partitions)}
-    return Consumer(_settings(config, decided, tuned), logger=_log)
+    return Consumer(_settings(config, decided, _reading_tuned(config, partitions)), logger=_log)
 
 
 _WRITING_DECIDED = {

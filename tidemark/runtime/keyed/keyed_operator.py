@@ -39,8 +39,8 @@ _log = logging.getLogger("tidemark")
 _BATCH_ROWS = 2**20
 """Rows of a batch of segments at most ..."""
 
-_BATCH_RESULTS_BYTES = 32 * 2**20
-"""... and the approximate size of its results."""
+_BATCH_PORTIONS = 8
+"""... and the approximate size of its results, in portions."""
 
 
 @dataclass
@@ -68,6 +68,7 @@ class KeyedOperator:
         encoders: Encoders,
         tally: KeyedTally,
         delays_ms: Mapping[str, int],
+        portion_bytes: int = TARGET_BYTES,
     ) -> None:
         """Start before the first segment.
 
@@ -80,16 +81,18 @@ class KeyedOperator:
             encoders: for the ports.
             tally: counts of the operator in this process.
             delays_ms: of the watermarks of the raw topics that it reads.
+            portion_bytes: the approximate size of the results of a step.
         """
         self.plan = plan
         self.tally = tally
-        self.task = OperatorTask(plan.operator, store, tally)
+        self.task = OperatorTask(plan.operator, store, tally, portion_bytes)
         self._partition = partition
         self._encoders = encoders
         self._changelog = Changelog(rule, writer, plan.state_signature)
         self._mirror: Mirror | None = None
         self._unmirrored: list[Record] = []
-        self._limit = RowLimit(_BATCH_ROWS, _BATCH_RESULTS_BYTES)
+        self._portion_bytes = portion_bytes
+        self._limit = RowLimit(_BATCH_ROWS, _BATCH_PORTIONS * portion_bytes)
         self._delays_ms = delays_ms
         self._first_marks = FirstMarks(delays_ms)
         self._generation: Generation | None = None
@@ -227,7 +230,7 @@ class KeyedOperator:
                 continue
             if each.port.kind == PANES:
                 rows = self._whole(rows)
-            for some in _portions(rows):
+            for some in _portions(rows, self._portion_bytes):
                 made = messages(self._encoders, self.plan.name, each, self._partition, some)
                 self.tally.oversized += made.oversized
                 outbox.write(self.plan.dead_letters, 0, *made.dead)
@@ -276,9 +279,9 @@ class KeyedOperator:
             self._mirror.close()
 
 
-def _portions(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _portions(rows: pl.DataFrame, most_bytes: int) -> Iterator[pl.DataFrame]:
     """Yield rows in portions, so that only few are in memory as messages."""
-    portions = int(rows.estimated_size()) // TARGET_BYTES + 1
+    portions = int(rows.estimated_size()) // most_bytes + 1
     return rows.iter_slices(max(1, -(-rows.height // portions)))
 
 

@@ -24,6 +24,7 @@ from tidemark.runtime.keyed.encoders import Encoders
 from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
 from tidemark.runtime.keyed.lost_rows import delays_ms
 from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest
+from tidemark.runtime.memory import portion_bytes
 from tidemark.serde.changelog import Commit
 
 
@@ -59,6 +60,7 @@ class KeyedOperators:
                 self.encoders,
                 self.tallies[plan.name],
                 delays_ms(self.plan, plan),
+                portion_bytes(self.config.memory_bytes),
             )
             for plan in self.plans
             if plan.log == at.topic
