@@ -6,7 +6,7 @@ read exists as bytes, as columns and as bytes again.  See docs/operations.md, "M
 
 import re
 
-LEAST_BYTES = 256 * 2**20
+LEAST_BYTES = 384 * 2**20
 
 _UNITS = {"": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _SIZE = re.compile(r"(\d+) ?(|KiB|MiB|GiB)", re.IGNORECASE)
