@@ -63,3 +63,12 @@ def test_a_message_larger_than_a_batch_is_a_batch():
     room = BatchRoom(20_000, most_bytes=2**20)
     room.add(messages(1, 2**21))
     assert room.messages == 0
+
+
+def test_keys_count_too():
+    room = BatchRoom(20_000, most_bytes=2**20)
+    large = Message(topic="t", partition=0, offset=0, key=b"k" * 200_000, value=b"x")
+    room.add([large])
+    assert room.messages == 4
+    room.add([large] * 4)
+    assert room.messages == 0

@@ -46,11 +46,18 @@ class BatchRoom:
         self._read = self._largest_bytes = 0
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Note messages that were read."""
+        """Note messages that were read.
+
+        To ask each message for its key would cost much, so the first and the last key stand for
+        all.
+        """
         sizes_bytes = list(map(len, messages))
+        key_bytes = max(
+            (len(each.key() or b"") for each in (*messages[:1], *messages[-1:])), default=0
+        )
         self._read += len(messages)
-        self._left_bytes -= sum(sizes_bytes)
-        self._largest_bytes = max(sizes_bytes, default=0)
+        self._left_bytes -= sum(sizes_bytes) + key_bytes * len(messages)
+        self._largest_bytes = max(sizes_bytes, default=0) + key_bytes
 
     @property
     def messages(self) -> int:
