@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
+from tests.support.operators.pairs import pairs
 from tests.support.operators.published import Published, in_order_of_results, published
 from tidemark.core.operators import portions
 from tidemark.core.operators.aligned import gap_filled
@@ -87,6 +88,20 @@ def test_portions_publish_what_the_segment_publishes(family: str, data: Any, log
     }
     for port, wanted_rows in left.items():
         assert results(whole, port, [portioned.task.finish()]) == wanted_rows
+
+
+@given(data=st.data(), log=event_logs())
+def test_rows_of_several_inputs_are_taken_in_log_order(data: Any, log: EventLog) -> None:
+    operator = pairs(("t", "u"))
+    whole = OperatorTask(operator)
+    with small_portions(data.draw(st.integers(1, 3))):
+        portioned = Restarted(OperatorTask(operator), data.draw)
+    for segment in log.segments:
+        wanted = published(whole, "pairs", whole.step(segment))
+        with small_portions(1):
+            found = portioned.take(segment)
+        assert [row for output in found for row in published(whole, "pairs", output)] == wanted
+    assert portioned.task.tally == whole.tally
 
 
 def results(task: OperatorTask, port: str, outputs: list[Output]) -> list[Published]:

@@ -19,7 +19,13 @@ from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_
 from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, Place, RowLimit, bytes_of
 from tidemark.core.operators.ports import DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.time.row_watermarks import SEGMENT, LogRows, rows_in_log_order, with_watermarks
+from tidemark.core.time.row_watermarks import (
+    ORDER,
+    SEGMENT,
+    LogRows,
+    rows_in_log_order,
+    with_watermarks,
+)
 from tidemark.core.time.segment import Segment
 from tidemark.core.windows.pane import END_OF_INPUT
 
@@ -196,18 +202,18 @@ class OperatorTask:
     ) -> Generator[Steps, None, Frames]:
         """Process the rows of a segment but for the last portion, which is returned."""
         body = self.operator.body
-        height = _height(sides)
-        while body.can_portion and height - taken > self._limit.rows:
-            some = {name: frame[taken : taken + self._limit.rows] for name, frame in sides.items()}
+        span = _span(sides)
+        while body.can_portion and span - taken > self._limit.rows:
             rows = self._limit.rows
+            some = _rows_between(sides, taken, taken + rows)
             processed = body.process(some, self.state)
             output = self._output(some, _joined(processed, body.flush(self.state, clock_ms)))
             self._limit.took(rows, bytes_of(output.frames))
             taken += rows
             self._place = Place(taken)
             yield self._portion(output, number, can_pause=body.can_pause(self.state))
-        self._place = Place(height)
-        return {name: frame[taken:] for name, frame in sides.items()}
+        self._place = Place(span)
+        return _rows_between(sides, taken, span)
 
     def _time_in_portions(self, sides: Frames, number: int, clock_ms: int) -> Iterator[Steps]:
         """Process the last rows of a segment, and publish what is due until the clock."""
@@ -267,6 +273,30 @@ class OperatorTask:
 
 def _height(sides: Frames) -> int:
     return sum(frame.height for frame in sides.values())
+
+
+def _span(sides: Frames) -> int:
+    """Return the number of places in log order, from the first row to the last, of all inputs."""
+    if len(sides) == 1:
+        return _height(sides)
+    orders = [frame[ORDER].to_numpy() for frame in sides.values() if frame.height]
+    return int(max(order[-1] for order in orders) - _first(orders)) + 1 if orders else 0
+
+
+def _first(orders: Sequence[Numbers]) -> int:
+    return int(min(order[0] for order in orders if order.size))
+
+
+def _rows_between(sides: Frames, low: int, high: int) -> Frames:
+    """Return the rows at places low to high - 1 in log order, counted over all inputs."""
+    if len(sides) == 1:
+        return {name: frame[low:high] for name, frame in sides.items()}
+    orders = {name: frame[ORDER].to_numpy() for name, frame in sides.items()}
+    if not _height(sides):
+        return sides
+    bounds = np.array([low, high]) + _first([*orders.values()])
+    found = {name: np.searchsorted(order, bounds).tolist() for name, order in orders.items()}
+    return {name: frame[found[name][0] : found[name][1]] for name, frame in sides.items()}
 
 
 def _joined(processed: Frames, advanced: Frames) -> Frames:
