@@ -21,7 +21,8 @@ def published(task: OperatorTask, port: str, output: Output) -> list[Published]:
         rows = frame.select(*declared.key, REASON, SOURCE, OFFSET, SUB_ROW)
         return [("", row) for row in rows.rows()]
     rows = declared.published(frame)
-    identities = rows.select(declared.identity).rows()
+    names = declared.identity
+    identities = rows.select(names).rows() if names else [()] * rows.height
     return list(zip(map(repr, identities), rows.rows(), strict=True))
 
 
