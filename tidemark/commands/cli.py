@@ -24,7 +24,7 @@ from tidemark.commands.tail import follow
 from tidemark.conformance.case import read_cases
 from tidemark.conformance.judge import Outcome, judge
 from tidemark.conformance.report import lines as report_lines
-from tidemark.errors import TidemarkError
+from tidemark.errors import InfrastructureError, TidemarkError
 from tidemark.language.load import load_pipeline
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
@@ -77,6 +77,8 @@ def main() -> None:
         _fail(error, explained(error)[0])
     except TidemarkError as error:
         _fail(error, str(error))
+    except InfrastructureError as error:
+        _fail(error, str(error), FAILED)
     except BrokenPipeError:  # the reader has closed: tidemark try ... | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -87,7 +87,12 @@ def main(name: str) -> None:
     ``--debug`` in the arguments shows tracebacks of errors.
     """
     take_debug(sys.argv)
-    end_on_stop_signals()
+    if name == "spark":  # its driver gives back what a killed one had, even if it must stop at once
+        from tidemark.spark.services.stop_signal import note_early_signals
+
+        note_early_signals()
+    else:
+        end_on_stop_signals()
     keep_freed_memory()
     serve(name.partition("-")[0], _JOBS[name])
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -61,8 +62,16 @@ def spark_session(master: str, memory: str) -> Iterator[SparkSession]:
         try:
             yield spark
         finally:
-            spark.stop()
+            _stop(spark)
             _end_jvm(gateway)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop a session; its JVM may have ended before."""
+    try:
+        spark.stop()
+    except (Py4JError, ConnectionError):
+        logging.getLogger("tidemark").debug("the JVM of Spark had ended", exc_info=True)
 
 
 def _submitted() -> SparkSession:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tidemark.errors import PipelineError, StateError
+from tidemark.errors import InfrastructureError, PipelineError, StateError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, read_outcome
@@ -32,6 +33,15 @@ from tidemark.spark.work import (
     OperatorRunner,
     ReplayTarget,
     SegmentSlicer,
+)
+
+_ENDS_OF_WORKERS = (
+    "Python worker exited unexpectedly",
+    "Python worker process terminated",
+    "Failed to connect to Python worker",
+    "ExecutorLostFailure",
+    "java.net.SocketException: Connection reset",
+    "java.net.SocketException: Broken pipe",
 )
 
 
@@ -141,6 +151,7 @@ def one_line_errors() -> Iterator[None]:
 
     Raises:
         StateError: a task, or Spark itself, has failed.
+        InfrastructureError: the JVM or a Python process of Spark has ended.
     """
     try:
         yield
@@ -149,7 +160,17 @@ def one_line_errors() -> Iterator[None]:
         messages = re.findall(r"^tidemark\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if messages:
             raise StateError(messages[-1]) from None
+        if any(words in text for words in _ENDS_OF_WORKERS):
+            raise InfrastructureError(
+                "Spark: a Python process ended in the middle of its task: it was killed, for "
+                "example because the machine has no memory left, or it crashed"
+            ) from None
         raise StateError(f"Spark: {_cause(text)}") from error
+    except (Py4JError, ConnectionError):
+        raise InfrastructureError(
+            "Spark: its JVM has ended: it was killed, for example because the machine has no "
+            "memory left, or it crashed"
+        ) from None
 
 
 def _cause(text: str) -> str:

@@ -4,28 +4,28 @@
 2. In a loop it gives Spark the next ranges of the logs; tasks process them (batch.py).  If Spark
    runs ingest too, each micro-batch first takes the next ranges of the raw topics
    (ingest_driver.py).
-3. After a signal it completes the micro-batch and gives the offsets back.
+3. After a signal it completes the micro-batch and gives the offsets back.  It gives them back too
+   after an error that a restart does not change.
 
 After a crash the offsets stay Spark's, until the next driver or ``--release`` gives them back.
 """
 
 import logging
-import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import FrameType
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from tidemark.errors import StateError
+from tidemark.errors import StateError, TidemarkError
 from tidemark.language.load import pipeline_module
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client import clients
+from tidemark.runtime.client.broker_probe import await_broker, require_broker
 from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, require_empty
 from tidemark.runtime.client.producer import Record
@@ -36,6 +36,7 @@ from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import live_keys
 from tidemark.runtime.keyed.log_partition import past_of
+from tidemark.runtime.service.stopping import StopAskedError
 from tidemark.spark.progress import event_time
 from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Ranges, log_partitions, resolve
@@ -46,6 +47,7 @@ from tidemark.spark.replay.replay import one_line_errors
 from tidemark.spark.services.batch import BATCH_COUNTS, KeyedBatch, marked
 from tidemark.spark.services.ingest_batch import task_id
 from tidemark.spark.services.ingest_driver import IngestDriver
+from tidemark.spark.services.stop_signal import StopSignal
 
 _log = logging.getLogger("tidemark")
 
@@ -96,6 +98,11 @@ class MicroBatchDriver:
     def release(self) -> None:
         """Give the offsets back to the services."""
         self._mark(on_spark=False)
+
+    def take_back(self) -> None:
+        """Give the offsets back although tasks may still run: they commit nothing any more."""
+        self._fence()
+        self.release()
 
     def _fence(self) -> None:
         """Fence the tasks of a killed driver: they must not commit after the offsets are read."""
@@ -185,43 +192,52 @@ class MicroBatchDriver:
 
 def run(config: Config, plan: Plan) -> None:
     """Run the keyed services of a pipeline on Spark until a signal; ingest too, if configured."""
-    admin = clients.admin(config)
-    with_ingest = config.spark_from == "raw"
-    driver = MicroBatchDriver(config, admin, plan, with_ingest)
+    stop = StopSignal()
+    command = f"'tidemark run --on spark {config.pipeline} --release'"
+    try:
+        admin = await_broker(config, lambda _reason: stop.check())
+    except StopAskedError:
+        _log.warning("stopped; partitions of a killed driver stay Spark's until %s", command)
+        return
+    driver = MicroBatchDriver(config, admin, plan, config.spark_from == "raw")
     driver.claim()
-    module = pipeline_module(config.pipeline)
-    with session_for(module, config.spark_master, config.spark_memory) as spark:
-        stop = _Stop()
-        what = "with ingest" if with_ingest else "without ingest"
-        _log.info("%s runs on Spark, %s: %s", plan.pipeline, config.spark_master, what)
-        while not stop.asked:
-            if not driver.batch(spark):
-                time.sleep(_IDLE_S)
+    try:
+        _work(driver, stop)
+    except StopAskedError:
+        pass
+    except TidemarkError:
+        driver.take_back()
+        raise
+    except BaseException:
+        _log.warning("partitions stay Spark's until the next driver ends, or until %s", command)
+        raise
     driver.release()
     _log.info("%s was given back to its services", plan.pipeline)
 
 
+def _work(driver: MicroBatchDriver, stop: StopSignal) -> None:
+    """Start Spark and process micro-batches until a signal.
+
+    Raises:
+        StopAskedError: the signal came before Spark was there.
+    """
+    config = driver.config
+    module = pipeline_module(config.pipeline)
+    with ExitStack() as opened:
+        with stop.interrupting():
+            session = session_for(module, config.spark_master, config.spark_memory)
+            spark = opened.enter_context(session)
+        what = "with ingest" if driver.with_ingest else "without ingest"
+        _log.info("%s runs on Spark, %s: %s", driver.plan.pipeline, config.spark_master, what)
+        while not stop.asked:
+            if not driver.batch(spark):
+                time.sleep(_IDLE_S)
+
+
 def release(config: Config, plan: Plan) -> None:
     """Give a pipeline back to its services after its driver was killed."""
-    admin = clients.admin(config)
+    admin = require_broker(config)
     ingest = IngestDriver(config, admin, plan, "")
     with_ingest = any(each.on_spark for each in ingest.sources().values())
-    MicroBatchDriver(config, admin, plan, with_ingest).release()
+    MicroBatchDriver(config, admin, plan, with_ingest).take_back()
     _log.info("%s was given back to its services", plan.pipeline)
-
-
-class _Stop:
-    """Records a stop signal; a second signal ends the process at once.
-
-    A micro-batch may last longer than the time in which a service must stop
-    (runtime/service/stopping.py).
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        signal.signal(number, signal.SIG_DFL)
