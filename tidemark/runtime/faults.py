@@ -27,7 +27,8 @@ def as_typed(line: str, pipeline: str, service: str, brokers: str) -> str:
 
     def typed(found: re.Match[str]) -> str:
         command = found[0].replace("PIPELINE", pipeline).replace("SERVICE", service)
-        return f"{command[:-1]} --bootstrap-server {brokers}'"
+        named = "--bootstrap-server" in command
+        return command if named else f"{command[:-1]} --bootstrap-server {brokers}'"
 
     return _COMMAND.sub(typed, line)
 

@@ -34,6 +34,7 @@ from tidemark.runtime.client.progress import encode
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import as_typed
 from tidemark.runtime.keyed.catch_up import CatchUp
 from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.last_moved import LastMoved
@@ -209,10 +210,15 @@ class KeyedTask:
         Raises:
             StateError: no operator of this process works.
         """
-        lines = trouble_lines(self._logs.values())
+        lines = self._trouble_lines()
         if lines and not self._restores and all(log.is_stopped for log in self._logs.values()):
             raise StateError("; ".join(lines))
         self._trouble_log.report(lines, time.monotonic())
+
+    def _trouble_lines(self) -> list[str]:
+        service = self.process.name.rpartition(".")[2]
+        where = self.config.pipeline, service, self.config.bootstrap_servers
+        return [as_typed(line, *where) for line in trouble_lines(self._logs.values())]
 
     @property
     def restoring(self) -> Sequence[ChangelogProgress]:
@@ -244,7 +250,7 @@ class KeyedTask:
             f"restoring {each}" + (", waiting for an open transaction" * (each.at in open_at))
             for each in self.restoring
         ]
-        return [*restoring, *trouble_lines(self._logs.values())]
+        return [*restoring, *self._trouble_lines()]
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start and the lowest clock per operator, and the lag."""
