@@ -20,7 +20,7 @@ def test_every_word_of_the_language_exists_and_every_exported_one_is_told():
     table = README.split("The words of the language")[1].split("The command `tidemark`")[0]
     words = set(re.findall(r"`([a-z_]+)[`(]", table))
     source = set(Pipeline.source.__annotations__)
-    known = {*tidemark.__all__, *source, *dir(Stream), "early"}
+    known = {*tidemark.__all__, *source, *dir(Stream), "early", "late"}
     assert words <= known
     elsewhere = {"lit", "when", "col", "load_pipeline"}
     told = {word for word in tidemark.__all__ if word.islower()} - elsewhere
