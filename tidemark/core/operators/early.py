@@ -11,6 +11,7 @@ windows keep the partials and publish the panes that are due.  ``EarlyAggregate`
 State is that of the windows, and a tally of each key and window (tallies.py).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -20,7 +21,7 @@ import polars as pl
 from tidemark.core.operators.early_state import EarlyState
 from tidemark.core.operators.early_windows import EarlyWindows
 from tidemark.core.operators.firing import BEHIND, BLOCK, COUNTS, FIRES, PAIR, ROW, with_blocks
-from tidemark.core.operators.operator import Frames, WindowBody
+from tidemark.core.operators.operator import Frames, TimePortion, WindowBody
 from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.operators.tallies import HIGHEST, SHOWN, TOTAL, Tallies
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
@@ -117,6 +118,18 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
         if not self._closes:
             state.windows.settle()
         return {PANES: self.inner.panes(state.take_fired(), clock_ms)}
+
+    def advance_in_portions(
+        self, state: EarlyState, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield the panes of some windows at a time."""
+        stops = [clock_ms]
+        if self._closes:
+            stops = self.inner.stops(state.windows, before_ms, clock_ms)
+        for stop_ms in stops:
+            panes = self.publish(state, before_ms, stop_ms)
+            yield TimePortion({PANES: self.inner.with_final(panes, stop_ms, clock_ms)}, stop_ms)
+            before_ms = stop_ms
 
     def can_pause(self, _state: EarlyState) -> bool:
         """Whether no row waits for a correction, which ``publish`` makes."""

@@ -76,3 +76,9 @@ class EarlyWindows(Protocol):
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         """Return partials as panes, in the order of a topic (columns: ``pane_schema``)."""
+
+    def stops(self, state: Any, before_ms: int, clock_ms: int, /) -> list[int]:
+        """Return the times at which the clock may stop on its way, ``clock_ms`` last."""
+
+    def with_final(self, panes: pl.DataFrame, stop_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return the panes of a stop as final as the clock after the segment makes them."""

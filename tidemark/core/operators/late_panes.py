@@ -133,6 +133,14 @@ class LateAggregate(WindowBody, Generic[Inner]):
         tallies = Tallies(self.key, self.allowed_lateness_ms, self.grid_ms, store)
         return LateState(self.inner.open(store), tallies)
 
+    def stops(self, _state: LateState, _before_ms: int, clock_ms: int) -> list[int]:
+        """Return the clock alone: corrections wait until the clock has made windows final."""
+        return [clock_ms]
+
+    def with_final(self, panes: pl.DataFrame, stop_ms: int, clock_ms: int) -> pl.DataFrame:
+        """Return the panes of a stop as final as the clock after the segment makes them."""
+        return self.inner.with_final(panes, stop_ms, clock_ms)
+
     def fold(self, rows: pl.DataFrame, state: LateState) -> pl.DataFrame:
         """Add rows to their windows; return late rows."""
         return self.inner.fold(rows, state.windows)
