@@ -181,3 +181,23 @@ def last_start(stack: Stack, operator: str) -> int:
 def newest(stack: Stack, operator: str, partition: int = 0) -> Generation:
     found = newest_generations(stack.config, stack.admin, stack.plan.generations)
     return found[operator, partition]
+
+
+def test_a_new_or_changed_key_is_built_from_the_raw_topic(broker):  # A2, A3
+    other = {"size": "7s", "key": ["score"]}
+    with deployed(broker, "keys", TWO, first=True) as stack:
+        play(stack, 0, 100, "a", "b")
+    with deployed(broker, "keys", {**TWO, "c": other}) as stack:
+        play(stack, 100, 200, "a", "b", "c")
+    with deployed(broker, "keys", {"a": {}, "b": other, "c": other}) as stack:
+        play(stack, 200, 300, "a", "c")
+        stack.start("windowing")
+        await_log(stack, "operator b has stopped")
+        assert "key 'player: String' is now 'score: Int64'" in stack.log("windowing")
+        stack.kill()
+        reset(stack, operator="b", delete_results=True)  # the advised command
+        play(stack, 300, 400, "a", "b", "c")
+        for output in ("b", "c"):
+            found = [json.loads(v) for each in published(stack, output).values() for v in each]
+            assert sorted(pane["score"] for pane in found) == list(range(len(found)))
+            assert len(found) > 380

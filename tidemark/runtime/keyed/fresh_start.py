@@ -112,8 +112,19 @@ def number_of(key: bytes) -> int:
 class FreshStart:
     """The reset of one keyed service: offsets to commit, and the changelog records for them."""
 
-    def __init__(self, config: Config, admin: AdminClient, scope: Scope, service: str) -> None:
-        """Read the keys of the changelogs; write nothing."""
+    def __init__(
+        self,
+        config: Config,
+        admin: AdminClient,
+        scope: Scope,
+        service: str,
+        begun: Mapping[Partition, int] | None = None,
+    ) -> None:
+        """Read the keys of the changelogs; write nothing.
+
+        ``begun``: where states begin in the logs, if that is not where the services read on.
+        """
+        self._begun = begun or {}
         self.records: dict[Partition, list[Record]] = {}
         self._config, self._admin, self._scope = config, admin, scope
         self._group = scope.plan.group(service)
@@ -135,7 +146,9 @@ class FreshStart:
     def offsets(self) -> list[TopicPartition]:
         """Return the offsets to commit; fill ``records`` with the records to write with them."""
         begun = self._ends if self._scope.to == "latest" else self._begins
-        self.records[Partition(self._scope.plan.generations, 0)] = self._generations(begun)
+        self.records[Partition(self._scope.plan.generations, 0)] = self._generations(
+            {at: self._begun.get(at, offset) for at, offset in begun.items()}
+        )
         if self._scope.operator is not None:
             return list(self._of_operator(begun))
         return [

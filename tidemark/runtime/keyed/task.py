@@ -271,7 +271,16 @@ class KeyedTask:
                 if each.plan.name == name
             ]
             shown[f"{prefix}clock"] = instant_text(min(clocks, default=NEVER_MS))
-        return {**shown, "lag": self._ends.lag(self.process.member.positions)}
+        positions = {**self.process.member.positions, **self._behind()}
+        return {**shown, "lag": self._ends.lag(positions)}
+
+    def _behind(self) -> dict[Partition, int]:
+        """Return the lowest next offset of operators that catch up, by log partition."""
+        return {
+            at: min(each.task.next_offset for each in log.lagging)
+            for at, log in self._logs.items()
+            if log.lagging
+        }
 
     def account(self, now_ms: int) -> Account:
         """Return counts since the start, clocks and state of each operator, and restores."""
@@ -280,6 +289,7 @@ class KeyedTask:
             rows_in=sum(tally.rows for tally in tallies),
             rows_out=sum(tally.results for tally in tallies),
             ends=self._ends.known,
+            behind=self._behind(),
             late=sum(tally.late for tally in tallies),
             dead_letters=sum(tally.dead + tally.failed + tally.oversized for tally in tallies),
             operators=[self._operator_stats(plan, now_ms) for plan in self.operators.plans],

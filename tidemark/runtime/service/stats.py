@@ -123,11 +123,16 @@ class Stats(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Account:
-    """The part of the stats that comes from the work; ``ends``: known ends of its partitions."""
+    """The part of the stats that comes from the work.
+
+    ``ends``: known ends of its partitions.  ``behind``: the next offset of a part of the work that
+    is behind the committed offset, by partition.
+    """
 
     rows_in: int
     rows_out: int
     ends: Mapping[Partition, int]
+    behind: Mapping[Partition, int] = field(default_factory=dict)
     filtered: int = 0
     late: int = 0
     dead_letters: int = 0

@@ -73,7 +73,7 @@ class Telemetry:
 
     def _stats(self, account: Account, committed: Mapping[Partition, int], at_ms: int) -> Stats:
         ready, body = self._health.ready()
-        partitions = partition_stats(account.ends, committed)
+        partitions = partition_stats(account.ends, {**committed, **account.behind})
         return Stats(
             version=VERSION,
             pipeline=self._pipeline,

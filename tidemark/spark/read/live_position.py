@@ -23,6 +23,7 @@ from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client import offline_group
 from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.generations import newest_generations
 from tidemark.runtime.client.progress import LogProgress, decode
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
@@ -38,8 +39,9 @@ _PATIENCE_S = 60.0  # added to a transaction's timeout: the broker checks for it
 class LivePosition:
     """The position of the live services, by service and log partition, and their results.
 
-    ``state_begins``: the first offset whose segment is in the state.  ``before``, ``after``: the
-    committed offsets before and after ``results`` were read.
+    ``state_begins``: by operator, the first offset whose segment is in the state.  ``before``,
+    ``after``: the committed offsets before and after ``results`` were read.  ``results``: those of
+    the present generations.
     """
 
     state_begins: dict[str, Offsets]
@@ -49,10 +51,10 @@ class LivePosition:
 
     @property
     def earliest(self) -> Offsets:
-        """The lowest offset in ``state_begins`` of each log partition, over all services."""
+        """The lowest offset in ``state_begins`` of each log partition, over all operators."""
         first: dict[Partition, int] = {}
-        for of_service in self.state_begins.values():
-            for at, offset in of_service.items():
+        for of_operator in self.state_begins.values():
+            for at, offset in of_operator.items():
                 first[at] = min(offset, first.get(at, offset))
         return first
 
@@ -66,10 +68,12 @@ def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePo
     """Return the current position of the services of a plan.
 
     Raises:
-        ConfigurationError: a topic does not exist, or no service has committed an offset.
+        ConfigurationError: a topic does not exist, no service has committed an offset, or an
+            operator has stopped or catches up.
         StateError: a transaction on a result topic stays open.
     """
     counts = require(admin, result_topics(plan.operators))
+    require(admin, [plan.generations])
     results = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
     before, _ = _committed(admin, config, plan)
     if not any(any(offsets_.values()) for offsets_ in before.values()):
@@ -78,8 +82,23 @@ def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePo
         )
     ends = offsets(admin, results, LATEST)
     _await_transactions(admin, ends, config.transaction_timeout_ms / 1000 + _PATIENCE_S)
-    after, begins = _committed(admin, config, plan)
-    return LivePosition(begins, before, after, Ranges(offsets(admin, results, EARLIEST), ends))
+    after, begun = _committed(admin, config, plan)
+    known = newest_generations(config, admin, plan.generations)
+    firsts = offsets(admin, results, EARLIEST)
+    for each in known.values():
+        for topic, first in each.begins.items():
+            at = Partition(topic, each.partition)
+            if at in firsts:
+                firsts[at] = max(firsts[at], first)
+    state_begins: dict[str, Offsets] = {
+        each.name: {
+            at: known[each.name, at.number].begun if (each.name, at.number) in known else offset
+            for at, offset in begun[each.service].items()
+            if at.topic == each.log
+        }
+        for each in plan.operators
+    }
+    return LivePosition(state_begins, before, after, Ranges(firsts, ends))
 
 
 def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) -> None:
@@ -107,16 +126,30 @@ def _committed(
         wanted = [at for at in log_partitions(admin, plan) if at.topic in logs]
         found = committed_positions(config, plan.group(service), wanted)
         offsets_[service] = _by_partition(found)
-        begins[service] = {Partition(tp.topic, tp.partition): _state_begin(tp) for tp in found}
+        names = [each.name for each in plan.of_service(service)]
+        begins[service] = {
+            Partition(tp.topic, tp.partition): _state_begin(tp, names) for tp in found
+        }
     return offsets_, begins
 
 
-def _state_begin(committed: TopicPartition) -> int:
-    """Return the offset at which the state of a commit begins, 0 without metadata."""
+def _state_begin(committed: TopicPartition, operators: Iterable[str]) -> int:
+    """Return the offset at which the state of a commit begins, 0 without metadata.
+
+    Raises:
+        ConfigurationError: one of the operators is not at the commit.
+    """
     if committed.offset < 0 or not committed.metadata:
         return 0
     at = Partition(committed.topic, committed.partition)
-    return decode(committed.metadata, LogProgress, str(at)).begun
+    past = decode(committed.metadata, LogProgress, str(at))
+    for name in operators:
+        if name in past.apart or name in past.behind:
+            raise ConfigurationError(
+                f"{at}: operator {name} has stopped, or has not caught up with its log: see the "
+                "log of its service. --operator compares others"
+            )
+    return past.begun
 
 
 def committed_offsets(config: Config, group: str, wanted: Sequence[Partition]) -> Offsets:

@@ -11,10 +11,10 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tidemark.plan.physical import Plan
+from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.config import Config
 from tidemark.spark.read.live_position import LivePosition, result_topics
-from tidemark.spark.read.ranges import Ranges
+from tidemark.spark.read.ranges import Offsets, Ranges
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.source import kafka_records
 from tidemark.spark.replay.matching import (
@@ -61,7 +61,7 @@ class Comparison:
 
     def _messages(self, spark: SparkSession, config: Config) -> DataFrame:
         """Return the messages of both sides, with the columns of matching.py."""
-        replays = [self._replay(spark, config, name) for name in self.plan.keyed_services()]
+        replays = [self._replay(spark, config, each) for each in self._together()]
         live = kafka_records(spark, config, self._results()).select(
             "topic", "partition", f.lit(LEFT).alias("side"), f.col("offset").alias("place"),
             f.lit(True).alias("sure"), f.col("offset").alias("at"), "key", "value",
@@ -74,13 +74,36 @@ class Comparison:
         kept = [at for at in ends if at.topic in wanted]
         return Ranges({at: begins[at] for at in kept}, {at: ends[at] for at in kept})
 
-    def _replay(self, spark: SparkSession, config: Config, service: str) -> DataFrame:
-        """Replay the operators of a service, from the begin of its state to its commit."""
-        operators = self.plan.of_service(service)
-        logs = {each.log for each in operators}
+    def _together(self) -> list[tuple[OperatorPlan, ...]]:
+        """Return operators that are replayed together: of a service, with equal begins."""
+        found: list[tuple[OperatorPlan, ...]] = []
+        for each in self.plan.operators:
+            for index, others in enumerate(found):
+                if all(self._agree(each, other) for other in others):
+                    found[index] = (*others, each)
+                    break
+            else:
+                found.append((each,))
+        return found
+
+    def _agree(self, left: OperatorPlan, right: OperatorPlan) -> bool:
+        same_log = left.log == right.log
+        return left.service == right.service and (
+            not same_log or self._begins(left) == self._begins(right)
+        )
+
+    def _begins(self, operator: OperatorPlan) -> Offsets:
+        return self.live.state_begins[operator.name]
+
+    def _replay(
+        self, spark: SparkSession, config: Config, operators: tuple[OperatorPlan, ...]
+    ) -> DataFrame:
+        """Replay operators of a service, from the begin of their state to its commit."""
+        service = operators[0].service
+        begins = {at: first for each in operators for at, first in self._begins(each).items()}
         after = self.live.after[service]
-        read = [at for at in self.ranges.partitions if at.topic in logs]
-        ranges = self.ranges.to({at: after[at] for at in read}, self.live.state_begins[service])
+        read = [at for at in self.ranges.partitions if at in begins]
+        ranges = self.ranges.to({at: after[at] for at in read}, begins)
         plan = replace(self.plan, operators=operators)
         job = Replay(plan, ranges, self.slices, raw=self.raw)
         messages = job.results(spark, config, Messages(self.live.before[service], config))

@@ -173,7 +173,9 @@ class HandOver:
         writes: dict[Partition, list[Record]] = {}
         commits = {}
         for service, group in self.groups.items():
-            fresh = FreshStart(self.config, self.admin, Scope(self.plan), service)
+            fresh = FreshStart(
+                self.config, self.admin, Scope(self.plan), service, self.ranges.begins
+            )
             commits[group] = [_marked(each, mark) for each in fresh.offsets()]
             for at, records in fresh.records.items():
                 writes.setdefault(at, []).extend(records)
