@@ -13,7 +13,7 @@ An operator's changelog contains the offset of the log from which the operator c
 operator can start afresh alone: it catches up with the others, whose offset stays (catch_up.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
@@ -29,7 +29,8 @@ from tidemark.runtime.client.recorded_program import program_record
 from tidemark.runtime.client.topics import ensure, own_topics, require, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
-from tidemark.runtime.keyed.reset_checks import require_resettable
+from tidemark.runtime.keyed.reset_checks import oldest_ms, require_resettable
+from tidemark.runtime.service.stats import instant_text
 from tidemark.runtime.wall_clock import now_ms
 
 
@@ -78,14 +79,15 @@ class Reset:
         """Yield the plan, a line for each change."""
         scope = self.scope
         where = {"earliest": "the first", "latest": "the end of the"}[scope.to]
+        oldest = self._oldest()
         if scope.is_whole:
             for source in scope.plan.sources:
-                yield f"read raw topic {source.topic} from {where} record on"
+                yield f"read raw topic {source.topic} from {where} record on{oldest(source.topic)}"
             for log in self._logs():
                 yield f"delete the records of log {log}: {self._count([log])}"
         else:
             for log in dict.fromkeys(each.log for each in scope.operators):
-                yield f"read log {log} from {where} segment on"
+                yield f"read log {log} from {where} segment on{oldest(log)}"
         for each in scope.operators:
             yield f"drop the state of operator {each.operator.name} in {each.changelog}"
         for topic in self._results():
@@ -93,6 +95,19 @@ class Reset:
             yield f"{what} the records of {topic}: {self._count([topic])}"
         if not scope.delete_results:
             yield "new results follow the kept ones; --delete-results deletes them instead"
+
+    def _oldest(self) -> Callable[[str], str]:
+        """Return a function that says of what time the first record of a topic is."""
+        if self.scope.to == "latest":
+            return lambda _: ""
+        topics = (
+            [source.topic for source in self.scope.plan.sources]
+            if self.scope.is_whole
+            else [each.log for each in self.scope.operators]
+        )
+        partitions = partitions_of(self.admin, dict.fromkeys(topics))
+        found = oldest_ms(self.config, self.admin, partitions)
+        return lambda name: f", which is of {instant_text(found[name])}" if name in found else ""
 
     def _count(self, topics: Sequence[str]) -> str:
         partitions = partitions_of(self.admin, topics)

@@ -58,6 +58,20 @@ def require_resettable(
                     _require_whole(plan, each, at, firsts[at])
 
 
+def oldest_ms(config: Config, admin: AdminClient, logs: Iterable[Partition]) -> dict[str, int]:
+    """Return the broker's time of the first record of topics, in ms UTC, for those with records.
+
+    ``logs``: the partitions of the topics.
+    """
+    begins, ends = offsets(admin, logs, EARLIEST), offsets(admin, logs, LATEST)
+    ranges = {at: (begin, min(begin + _LAST, ends[at])) for at, begin in begins.items()}
+    found: dict[str, int] = {}
+    for message in read(config, ranges):
+        topic, at_ms = message.topic() or "", int(message.timestamp()[1])
+        found[topic] = min(at_ms, found.get(topic, at_ms))
+    return found
+
+
 def _segments(config: Config, ranges: Mapping[Partition, tuple[int, int]]) -> _Segments:
     found: dict[Partition, list[tuple[int, Segment]]] = {at: [] for at in ranges}
     for message in read(config, ranges):
