@@ -12,6 +12,7 @@ from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.commit_wait import CommitWait
 from tidemark.runtime.service.health import Health
 from tidemark.runtime.service.process import Process
+from tidemark.runtime.service.reading_stall import ReadingStall
 from tidemark.runtime.service.telemetry import Telemetry
 
 FIRST, SECOND = (Message(topic="t", partition=0, offset=offset, value=b"x") for offset in (7, 8))
@@ -70,6 +71,7 @@ def process_of(work: Taking, outbox: Committing, member: Reading) -> Any:
     process._work, process._failed, process._in_hand = work, False, []
     process.memory_bytes = Config().memory_bytes
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
+    process._stall = ReadingStall(None, "p.s", 0.0)  # type: ignore[arg-type]
     process._commit_wait = CommitWait("p.s", Health("s", 60.0), SimpleNamespace(), 30_000)  # type: ignore[arg-type]
     process._commit_interval, process._batch_sizer = (
         CommitInterval(100, 500, 0.0),

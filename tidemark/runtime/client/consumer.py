@@ -78,6 +78,7 @@ class Member:
         self._admin = admin
         self._listener = listener
         self._positions: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
         self._callbacks = Callbacks()
         self._leaving = False
         self.joined = False
@@ -121,13 +122,22 @@ class Member:
         if self._positions:
             self._note_positions()
 
+    @property
+    def reading(self) -> dict[Partition, int]:
+        """Return the next offset to read, for each partition owned and not paused."""
+        return {at: next_ for at, next_ in self._positions.items() if at not in self._paused}
+
     def pause(self, partitions: Iterable[Partition]) -> None:
         """Stop reading partitions; the first read after ``resume`` takes a third of a second."""
-        self.consumer.pause([TopicPartition(*partition) for partition in partitions])
+        wanted = list(partitions)
+        self.consumer.pause([TopicPartition(*partition) for partition in wanted])
+        self._paused.update(wanted)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
         """Read paused partitions again."""
-        self.consumer.resume([TopicPartition(*partition) for partition in partitions])
+        wanted = list(partitions)
+        self.consumer.resume([TopicPartition(*partition) for partition in wanted])
+        self._paused.difference_update(wanted)
 
     def move(self, starts: Iterable[Start]) -> None:
         """Read own partitions from other offsets; messages read before do not come any more."""
@@ -191,6 +201,7 @@ class Member:
         self._listener.dropped(gone)
         for partition in gone:
             self._positions.pop(partition, None)
+            self._paused.discard(partition)
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -243,12 +254,15 @@ def offsets(
 
 
 def ask_offsets(
-    admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
+    admin: AdminClient,
+    partitions: Iterable[Partition],
+    which: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> "dict[Partition, Future[Any]]":
     """Return futures of the first offset or the end of each partition."""
     futures = admin.list_offsets(
         {TopicPartition(*partition): which for partition in partitions},
-        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        isolation_level=isolation,
         request_timeout=_STEP_S,
     )
     return {Partition(tp.topic, tp.partition): future for tp, future in futures.items()}

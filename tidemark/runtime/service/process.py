@@ -25,6 +25,7 @@ from tidemark.runtime.service.batch_sizer import BatchRoom, BatchSizer
 from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.commit_wait import CommitWait
 from tidemark.runtime.service.health import Health, serve
+from tidemark.runtime.service.reading_stall import ReadingStall
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.service.stopping import Stop, StopAskedError
 from tidemark.runtime.service.telemetry import Telemetry
@@ -106,6 +107,7 @@ class Process:
                 config, self.admin, name, self.transactional_id, now_ms(), self.waiting
             )
         self._broker_probe = BrokerProbe(self.admin, time.monotonic())
+        self._stall = ReadingStall(self.admin, name, time.monotonic())
         watched = watchdog(name, self._broker_probe.answers).call
         self._commit_wait = CommitWait(
             name, self.health, self._broker_probe, config.transaction_timeout_ms
@@ -203,6 +205,8 @@ class Process:
         """Read more messages; ``consume`` may empty ``_in_hand``, so it runs before the ``+=``."""
         messages = self.member.consume(count, timeout_s)
         self._in_hand += messages
+        if messages:
+            self._stall.read(time.monotonic())
         return messages
 
     def _take(self) -> None:
@@ -265,8 +269,9 @@ class Process:
 
     def _note_health(self, work: Work, now_s: float) -> None:
         gone = self._broker_probe.poll(now_s)
+        stalled = self._stall.poll(now_s, self.member.reading)
         joining = () if self.member.joined else ("waiting for the group to assign partitions",)
-        self.health.waiting(*([gone] if gone else []), *joining, *work.waits())
+        self.health.waiting(*filter(None, (gone, stalled)), *joining, *work.waits())
         self.health.owns(sorted(self.member.positions))
 
     def _fail(self) -> None:
