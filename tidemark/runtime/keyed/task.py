@@ -261,6 +261,9 @@ class KeyedTask:
             shown[f"{prefix}rows"] = tally.rows
             shown[f"{prefix}accepted"] = tally.accepted
             shown[f"{prefix}late"] = tally.late
+            if tally.dead or tally.failed:
+                shown[f"{prefix}dead"] = tally.dead
+                shown[f"{prefix}failed"] = tally.failed
             shown[f"{prefix}panes"] = tally.results
             if tally.incomplete:
                 shown[f"{prefix}incomplete"] = tally.incomplete
