@@ -1,7 +1,10 @@
 """Services on Spark, in micro-batches: killed, given back, and no result differs."""
 
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +120,26 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
         panes = [last_panes(each.results("pops"), "score") for each in stacks]
         assert panes[0] == panes[1]
         assert len(panes[0]) > 20
+
+
+def holds_back(pid: int, number: int) -> bool:
+    """Whether a process handles a signal: before that the signal would kill it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_driver_that_is_stopped_while_it_starts_gives_back_what_a_killed_one_had(broker):  # B9
+    with Stack(broker, "given-back") as stack:
+        MicroBatchDriver(stack.config, stack.admin, stack.plan).claim()  # and it is killed
+        stack.start("spark", **SPARK)
+        process = stack.process("spark")
+        wait_until(lambda: holds_back(process.pid, signal.SIGTERM), "the handler")
+        end_spark(stack)
+        assert "was given back to its services" in stack.log("spark")
+        stack.start("windowing")
+        wait_until(lambda: "was given given-back.by-player" in stack.log("windowing"), "partitions")
 
 
 @pytest.mark.long

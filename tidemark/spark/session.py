@@ -16,6 +16,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -55,7 +56,10 @@ def spark_session(master: str, memory: str) -> Iterator[SparkSession]:
         yield _submitted()
         return
     java()
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs every connection that it closes
+    for name in ("py4j", "py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # they log every connection that closes
+    # A JVM that is killed closes the connection; the error of the batch says so in one line.
+    AccumulatorTCPServer.handle_error = _no_error  # type: ignore[assignment, method-assign]
     with tempfile.TemporaryDirectory(prefix="tidemark-spark-") as folder:
         spark = _started(master, memory, Path(folder))
         gateway = spark.sparkContext._gateway
@@ -64,6 +68,10 @@ def spark_session(master: str, memory: str) -> Iterator[SparkSession]:
         finally:
             _stop(spark)
             _end_jvm(gateway)
+
+
+def _no_error(*_: object) -> None:
+    """Print no stack trace when a connection closes."""
 
 
 def _stop(spark: SparkSession) -> None:

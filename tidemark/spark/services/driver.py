@@ -230,7 +230,9 @@ def _work(driver: MicroBatchDriver, stop: StopSignal) -> None:
         what = "with ingest" if driver.with_ingest else "without ingest"
         _log.info("%s runs on Spark, %s: %s", driver.plan.pipeline, config.spark_master, what)
         while not stop.asked:
-            if not driver.batch(spark):
+            with one_line_errors():
+                count = driver.batch(spark)
+            if not count:
                 time.sleep(_IDLE_S)
 
 
