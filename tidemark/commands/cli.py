@@ -46,6 +46,7 @@ from tidemark.runtime.faults import (
     explained,
     take_debug,
 )
+from tidemark.runtime.ingest.source_reset import SourceReset
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
 from tidemark.runtime.service.command import (
@@ -259,6 +260,12 @@ def reset(
     operator: Annotated[
         str | None, typer.Option(help="Reset only the operator of this output, from its log.")
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC", help="Start only this raw topic afresh, after it was created again."
+        ),
+    ] = None,
     to: Annotated[Literal["earliest", "latest"], typer.Option(help="Where to start reading.")] = (
         "earliest"
     ),
@@ -272,11 +279,19 @@ def reset(
 
     The services concerned must be stopped.  Prints what it will do, and asks for confirmation.
     """
-    if service is not None and operator is not None:
-        raise typer.BadParameter("give --service or --operator, not both")
-    scope = Scope(_plan(pipeline), service, operator, to, delete_results=delete_results)
+    if sum(each is not None for each in (service, operator, source)) > 1:
+        raise typer.BadParameter("give one of --service, --operator and --source")
+    if source is not None and delete_results:
+        raise typer.BadParameter("--source keeps all results")
+    compiled = _plan(pipeline)
     config = broker_config(bootstrap_server)
-    planned = Reset(config, require_broker(config), scope)
+    admin = require_broker(config)
+    planned: Reset | SourceReset
+    if source is not None:
+        planned = SourceReset(config, admin, compiled, source, to)
+    else:
+        scope = Scope(compiled, service, operator, to, delete_results=delete_results)
+        planned = Reset(config, admin, scope)
     for line in planned.lines():
         typer.echo(line)
     if not yes:

@@ -40,7 +40,7 @@ class UnitCheck:
             return None
         del self._unseen[batch.topic]
         first = min(rows, key=lambda frame: int(frame.item(0, OFFSET)))
-        index = int(np.searchsorted(batch.offsets, first.item(0, OFFSET)))
+        index = int(np.searchsorted(batch.log_offsets, first.item(0, OFFSET)))
         stamp_ms = int(batch.timestamps[index])
         record_ms = batch.received_at_ms if stamp_ms < 0 else stamp_ms
         return _warning(batch.topic, time, int(first.item(0, EVENT_TIME)), record_ms)

@@ -8,6 +8,7 @@ result.  What a Python function of ``apply`` or ``flat_map`` does is not compare
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 import polars as pl
@@ -24,10 +25,16 @@ VERSION = 1
 
 
 class SourceProgram(msgspec.Struct, frozen=True):
-    """How a raw topic is read: the types of its columns, and its settings of time, as text."""
+    """How a raw topic is read: the types of its columns, and its settings of time, as text.
+
+    ``topic_id`` and ``shifts`` say which topic it is: the broker's id, and by partition what the
+    log adds to its offsets.  They are no part of the pipeline.
+    """
 
     columns: dict[str, str]
     time: dict[str, str]
+    topic_id: str = ""
+    shifts: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class StreamProgram(msgspec.Struct, frozen=True):
@@ -81,6 +88,14 @@ def program_of(plan: Plan) -> Program:
     return Program(VERSION, pl.__version__, sources, logs)
 
 
+def with_topic(
+    program: Program, topic: str, topic_id: str, shifts: Mapping[str, int] = MappingProxyType({})
+) -> Program:
+    """Return a program whose source ``topic`` is the raw topic of an id."""
+    source = msgspec.structs.replace(program.sources[topic], topic_id=topic_id, shifts=dict(shifts))
+    return msgspec.structs.replace(program, sources={**program.sources, topic: source})
+
+
 def encode_program(program: Program) -> bytes:
     """Return a program as bytes."""
     return msgspec.json.encode(program)
@@ -107,13 +122,19 @@ def decode_program(data: bytes) -> Program:
 def joined(before: Program, after: Program) -> Program:
     """Return ``after`` with the sources and streams that only ``before`` has.
 
-    They stay in the record, because their rows stay in the logs.
+    They stay in the record, because their rows stay in the logs.  A raw topic stays the one that
+    ``before`` knows.
     """
     logs = {**before.logs, **after.logs}
     for topic in before.logs.keys() & after.logs.keys():
         old, new = before.logs[topic], after.logs[topic]
         logs[topic] = msgspec.structs.replace(new, streams={**old.streams, **new.streams})
     sources = {**before.sources, **after.sources}
+    for topic, known in before.sources.items():
+        if known.topic_id:
+            sources[topic] = msgspec.structs.replace(
+                sources[topic], topic_id=known.topic_id, shifts=known.shifts
+            )
     return msgspec.structs.replace(after, sources=sources, logs=logs)
 
 

@@ -142,12 +142,16 @@ class Service:
         self._cluster = cluster
         self._output: list[tuple[Partition, bytes | None, bytes]] = []
         self._positions: dict[Partition, int] = {}
+        self.paused: list[Partition] = []
         process: Any = SimpleNamespace(
             admin=None,
             outbox=SimpleNamespace(write=self._write),
             settle=self.commit,
             member=SimpleNamespace(
-                positions=self._positions, refresh_positions=lambda: None, pause=None, resume=None
+                positions=self._positions,
+                refresh_positions=lambda: None,
+                pause=self.paused.extend,
+                resume=None,
             ),
         )
         self.task = task.IngestTask(Config(), plan, process)

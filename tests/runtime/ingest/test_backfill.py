@@ -7,33 +7,12 @@ from confluent_kafka import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.runtime.ingest.by_keys import BOTH_NEW, CITY, NEW, OLD, A, B, built
 from tests.runtime.ingest.in_memory import Cluster, Service, published, record
-from tidemark import INGEST_TIME, Pipeline, bounded, col, count, tumbling
-from tidemark import sum as total
+from tidemark import INGEST_TIME, col
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.partition import Partition
 from tidemark.runtime.client.progress import SourceProgress, decode
-
-A, B = Partition("raw", 0), Partition("raw", 1)
-CITY = "p.by-city.log"
-
-
-def built(*keys, event_time="at", shape=lambda s: s):
-    pipeline = Pipeline("p", partitions=2)
-    source = pipeline.source(
-        "raw",
-        schema={"at": int, "k": str, "city": str, "v": int},
-        event_time=event_time,
-        watermark=bounded("10ms"),
-        idle_after="1h",
-    )
-    for key in keys:
-        windows = shape(source).key_by(key).window(tumbling("50ms"))
-        windows.aggregate(n=count(), total=total("v")).to(f"of-{key}")
-    return pipeline.plan()
-
-
-OLD, NEW, BOTH_NEW = built("k"), built("k", "city"), built("k", "city", "v")
 
 RECORDS = st.lists(
     st.builds(

@@ -113,8 +113,15 @@ def decode(text: str, kind: type[AnyProgress], where: str) -> AnyProgress:
     return progress
 
 
-def check_topic(progress: SourceProgress | LogProgress, topic_id: str, where: str) -> None:
+def check_topic(
+    progress: SourceProgress | LogProgress,
+    topic_id: str,
+    where: str,
+    remedy: str = "start the pipeline afresh with 'tidemark reset PIPELINE'",
+) -> None:
     """Check that the topic is still the one that the offset was committed for.
+
+    ``where``: topic/partition, and ``remedy``: what to do, for the error.
 
     Raises:
         StateError: the topic was deleted and created again under the same name.
@@ -122,6 +129,5 @@ def check_topic(progress: SourceProgress | LogProgress, topic_id: str, where: st
     if progress.topic_id != topic_id:
         raise StateError(
             f"{where}: the topic was deleted and created again (its id was {progress.topic_id} and "
-            f"is now {topic_id}), so the committed offset means other records; start the pipeline "
-            "afresh with 'tidemark reset PIPELINE'"
+            f"is now {topic_id}), so the committed offset means other records; {remedy}"
         )

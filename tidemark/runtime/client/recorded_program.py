@@ -21,11 +21,12 @@ from tidemark.plan.program import (
     joined,
     new_streams,
     program_of,
+    with_topic,
 )
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
-from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.client.topics import partition_counts, topic_ids
 from tidemark.runtime.config import Config
 
 _KEY = b"ingest"  # of the record in the topic of generations
@@ -39,25 +40,38 @@ def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | 
     Raises:
         StateError: the logs hold rows of another program, and no result of both would be right.
     """
-    program = program_of(plan)
-    recorded = _recorded(config, admin, plan.generations)
+    program = _identified(admin, plan)
+    recorded = recorded_program(config, admin, plan.generations)
     if recorded is None:
         _log.info("the program of ingest is recorded with the next commit")
-        return program_record(plan)
+        return record_of_program(program)
     found = changes(recorded, program)
     if found:
         raise StateError(_refused(found, config.pipeline or "PIPELINE"))
     _warn(recorded, program)
     whole = joined(recorded, program)
-    return None if whole == recorded else (_KEY, encode_program(whole))
+    return None if whole == recorded else record_of_program(whole)
 
 
-def program_record(plan: Plan) -> Record:
+def program_record(admin: AdminClient, plan: Plan) -> Record:
     """Return the record of a plan whose logs begin now, without what earlier plans wrote."""
-    return _KEY, encode_program(program_of(plan))
+    return record_of_program(_identified(admin, plan))
 
 
-def _recorded(config: Config, admin: AdminClient, topic: str) -> Program | None:
+def record_of_program(program: Program) -> Record:
+    """Return a program as a record of the topic of generations."""
+    return _KEY, encode_program(program)
+
+
+def _identified(admin: AdminClient, plan: Plan) -> Program:
+    """Return the program of a plan, with the ids of its raw topics, which must exist."""
+    program = program_of(plan)
+    for topic, topic_id in topic_ids(admin, program.sources).items():
+        program = with_topic(program, topic, topic_id)
+    return program
+
+
+def recorded_program(config: Config, admin: AdminClient, topic: str) -> Program | None:
     """Return the newest recorded program, None if there is none."""
     if topic not in partition_counts(admin):
         return None

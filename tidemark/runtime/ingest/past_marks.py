@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from confluent_kafka.admin import AdminClient
 
-from tidemark.core.time.segment import SourceMark
+from tidemark.core.time.segment import Segment, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
@@ -69,7 +69,7 @@ class PastMarks:
             raise StateError(
                 f"{source}: nothing is committed, but the log has records of {mark.source} up to "
                 f"offset {mark.next_offset}; the topic was created again, or its offsets expired. "
-                "'tidemark reset PIPELINE' starts the pipeline afresh"
+                f"'tidemark reset PIPELINE --source {source.topic}' starts this source afresh"
             )
 
     def _is_committed(self, topic: str) -> bool:
@@ -91,12 +91,21 @@ class PastMarks:
                 return next((m for m in marks if m.topic == topic and wanted(m)), None)
         return None
 
+    def partitions(self, log: LogPlan, topic: str) -> int:
+        """Return the number of partitions of a raw topic by the last segment of a log."""
+        segment = next(self._segments_backwards(Partition(log.topic, 0)), None)
+        return 0 if segment is None else segment.partitions.get(topic, 0)
+
     def _marks_backwards(self, log: Partition) -> Iterator[SourceMark]:
+        for segment in self._segments_backwards(log):
+            yield from segment.sources
+
+    def _segments_backwards(self, log: Partition) -> Iterator[Segment]:
         low = offsets(self._admin, [log], EARLIEST)[log]
         end = offsets(self._admin, [log], LATEST)[log]
         while end > low:
             begin = max(low, end - _STEP)
             values = [message.value() for message in read(self._config, {log: (begin, end)})]
             for value in reversed(values):
-                yield from decode_segment(value or b"", streams=()).sources
+                yield decode_segment(value or b"", streams=())
             end = begin

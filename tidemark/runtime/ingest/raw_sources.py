@@ -82,7 +82,8 @@ class OwnedSource:
         if not start.metadata:
             return cls(topic_id, past.progress(start), start.offset, at_ms, log_ids=log_ids)
         committed = decode(start.metadata, SourceProgress, str(start.partition))
-        check_topic(committed, topic_id, str(start.partition))
+        remedy = f"'tidemark reset PIPELINE --source {start.partition.topic}' starts it afresh"
+        check_topic(committed, topic_id, str(start.partition), remedy)
         _require_free(committed, str(start.partition), by_spark=by_spark)
         backfills = new_logs.backfills(start.partition, committed)
         if by_spark and backfills:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message, TopicPartition
 
+from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest
 from tidemark.ingest.silence import to_mark
 from tidemark.ingest.unit_check import UnitCheck
@@ -46,6 +47,7 @@ from tidemark.runtime.ingest.backfill import Backfill
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
+from tidemark.runtime.ingest.troubles import Troubles
 from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account, SourceStats, instant
@@ -67,6 +69,7 @@ class IngestTask:
     gathers: bool = True
     program: Record | None = None  # the next commit writes it
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
+    _troubles: Troubles = field(default_factory=Troubles)
     _moved: set[Partition] = field(default_factory=set)
     _asked_ms: dict[Partition, int] = field(default_factory=dict)  # when a source was found silent
     _counts: Counts = field(default_factory=Counts)
@@ -87,18 +90,40 @@ class IngestTask:
             held_bytes(self.config.memory_bytes),
         )
 
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Return where raw partitions start; one whose next records are gone is not read."""
+        return self._troubles.kept(self.process.admin, starts)
+
     def assigned(self, starts: Sequence[Start]) -> None:
-        """Start raw partitions where their last owners stopped."""
+        """Start raw partitions where their last owners stopped.
+
+        A source in trouble is not read, and the others go on.
+
+        Raises:
+            StateError: no source of this process can be read.
+        """
         names = [source.topic for source in self.plan.sources]
         self._partitions = require(self.process.admin, names)
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
-            topic_id = ids[start.partition.topic]
-            source = OwnedSource.from_commit(start, topic_id, self._past, self._new_logs)
-            self._sources[start.partition] = source
-            if source.committed < 0:
-                self._moved.add(start.partition)
+            if start.partition not in self._troubles.texts:
+                self._begin(start, ids[start.partition.topic])
+        if troubles := self._troubles.texts:
+            if not self._sources:
+                raise StateError(next(iter(troubles.values())))
+            self.process.member.pause(troubles)
         self.process.settle()
+
+    def _begin(self, start: Start, topic_id: str) -> None:
+        """Own a raw partition, or note its trouble."""
+        try:
+            source = OwnedSource.from_commit(start, topic_id, self._past, self._new_logs)
+        except StateError as error:
+            self._troubles.add(start.partition, str(error))
+            return
+        self._sources[start.partition] = source
+        if source.committed < 0:
+            self._moved.add(start.partition)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget raw partitions that were revoked."""
@@ -106,6 +131,7 @@ class IngestTask:
         if paused:
             self.process.member.resume(paused)
         self._backfill.drop(partitions)
+        self._troubles.drop(partitions)
         for partition in partitions:
             self._alignment.drop(partition)
             self._sources.pop(partition, None)
@@ -158,6 +184,7 @@ class IngestTask:
         """Commit early if much is held; pause and resume sources; find silent sources."""
         if self._builder.size_bytes > held_bytes(self.config.memory_bytes):
             self.process.settle()
+        self._troubles.report(now_ms())
         if not self._sources:
             return
         self._release()
@@ -244,8 +271,8 @@ class IngestTask:
         return self.process.member.positions[partition]
 
     def waits(self) -> Sequence[str]:
-        """Return nothing: all state comes with the committed offsets, so there is no restore."""
-        return ()
+        """Return the troubles of sources; all state comes with the committed offsets."""
+        return tuple(self._troubles.texts.values())
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag in records."""
@@ -290,8 +317,8 @@ def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until a stop signal."""
     raw = [source.topic for source in plan.sources]
     process = Process(config, plan.pipeline, "ingest", raw)
-    program = checked_program(config, process.admin, plan)
     require(process.admin, raw, config.user)
+    program = checked_program(config, process.admin, plan)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)
     process.run(IngestTask(config, plan, process, program=program))

@@ -121,7 +121,9 @@ class Reset:
         commits: dict[str, list[TopicPartition]] = {}
         if self.scope.is_whole:
             commits[self.scope.plan.group("ingest")] = self._raw_offsets()
-            writes[Partition(self.scope.plan.generations, 0)] = [program_record(self.scope.plan)]
+            writes[Partition(self.scope.plan.generations, 0)] = [
+                program_record(self.admin, self.scope.plan)
+            ]
         for service in self.scope.services:
             if service != "ingest":
                 fresh = FreshStart(self.config, self.admin, self.scope, service)

@@ -220,7 +220,7 @@ class HandOver:
         writes = {}
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.moved(outcomes)
-            writes[Partition(self.plan.generations, 0)] = [program_record(self.plan)]
+            writes[Partition(self.plan.generations, 0)] = [program_record(self.admin, self.plan)]
         commit_for_group(self.config, self.admin, self._name, writes, commits)
 
     def _await_empty(self) -> None:
