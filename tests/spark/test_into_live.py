@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kafka.support.stack import Stack, move, wait_until
+from tests.kafka.support.tables import Table
 from tests.spark.pipelines import reparsed as program
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
@@ -70,6 +71,27 @@ def test_results_of_every_window_kind_are_those_of_live_from_the_start(kinds, se
     assert [name for name in before if after[name] != before[name]] == []
     assert len(result.outcomes) == 6
     assert 100 < by_spark < sum(map(len, before.values())) - 100
+
+
+@pytest.mark.long
+def test_a_table_follows_a_hand_over(broker, sessions, tmp_path):
+    """The rows of before go, and those that Spark has published come."""
+    path = tmp_path / "results.db"
+    table = Table(path, "pops", "pops")
+    with Stack(broker, "followed", 2, TIDEMARK_SINK=f"sqlite:{path}") as stack:
+        stack.start(*stack.plan.services(), "sink")
+        stack.produce(pops(0, 120))
+        caught_up(stack)
+        table.await_topic(stack, "at first")
+        assert set(stack.stop(*stack.plan.services()).values()) == {0}
+        table.run("UPDATE pops SET revision = 1000, pops = -1")  # as if it were of other results
+        into_live(stack.config, stack.plan, ReplayInput(), sessions, 2, delete_results=True)
+        table.await_topic(stack, "after the hand-over")
+        stack.start(*stack.plan.services())
+        stack.produce(pops(120, 150))
+        caught_up(stack)
+        table.await_topic(stack, "of both")
+        assert set(stack.stop().values()) == {0}
 
 
 def moves(begin: int, end: int) -> Iterator[tuple[int, None, bytes]]:

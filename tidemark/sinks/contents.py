@@ -38,6 +38,7 @@ class Contents:
         self._tables = {table.topic: table for table in tables}
         self._topics = TopicCollection(list(self._tables))
         self._reader = GenerationReader(config, admin, generations)
+        self._numbers = self._newest_numbers()
         self._asked: dict[str, Future[Any]] = {}
         self._asked_ms = 0
 
@@ -70,12 +71,14 @@ class Contents:
 
     def poll(self, known: Iterable[tuple[str, Position]], now_ms: int) -> set[str]:
         """Return the topics that have other records than those of ``known``; asks once a second."""
-        self._reader.poll()
+        if self._reader.poll():
+            self._numbers = self._newest_numbers()
         ids = self._ids(now_ms)
         return {
             topic
             for topic, was in known
-            if self._number(topic) > was.generation or ids.get(topic, was.topic_id) != was.topic_id
+            if self._numbers.get(self._tables[topic].operator, 0) > was.generation
+            or ids.get(topic, was.topic_id) != was.topic_id
         }
 
     def _ids(self, now_ms: int) -> dict[str, str]:
@@ -93,12 +96,12 @@ class Contents:
             if future.exception() is None
         }
 
-    def _number(self, topic: str) -> int:
-        operator = self._tables[topic].operator
-        numbers = [
-            each.number for (name, _), each in self._reader.newest.items() if name == operator
-        ]
-        return max(numbers, default=0)
+    def _newest_numbers(self) -> dict[str, int]:
+        """Return the highest number of a generation by operator."""
+        numbers: dict[str, int] = {}
+        for (operator, _), generation in self._reader.newest.items():
+            numbers[operator] = max(numbers.get(operator, 0), generation.number)
+        return numbers
 
     def close(self) -> None:
         """Close the reader of generations."""

@@ -8,6 +8,7 @@ changes nothing and raises ``OvertakenError``.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import polars as pl
 
@@ -208,7 +209,7 @@ def _bare(query: str) -> str:
 
 def unfit(dialect: Dialect, table: Table, rows: pl.DataFrame) -> dict[int, str]:
     """Return index and reason of each row with a value that the database cannot hold."""
-    texts = json_texts(rows)
+    texts = rows if dialect.nul else json_texts(rows)
     found: dict[int, str] = {}
     for name in table.columns:
         for reason, bad in _unfit(dialect, pl.col(name), rows.schema[name]):
@@ -219,8 +220,11 @@ def unfit(dialect: Dialect, table: Table, rows: pl.DataFrame) -> dict[int, str]:
 
 def _unfit(dialect: Dialect, column: pl.Expr, dtype: pl.DataType) -> Iterator[tuple[str, pl.Expr]]:
     """Yield each reason, and which rows have it."""
-    if dtype == INSTANT or dtype == pl.Date:
-        yield "not a time of the years 1 to 9999", ~column.dt.year().is_between(1, 9999)
+    if dtype == INSTANT:
+        yield "not a time of the years 1 to 9999", ~_in_years(column)
+    if dtype == pl.Date:
+        days = column.cast(pl.Int32)
+        yield "not a day of the years 1 to 9999", (days < _FIRST_DAY) | (days > _LAST_DAY)
     if dialect.nul:
         return
     if dtype == pl.String:
@@ -229,6 +233,13 @@ def _unfit(dialect: Dialect, column: pl.Expr, dtype: pl.DataType) -> Iterator[tu
         yield "a text with the character NUL", column.str.contains(_NUL_IN_JSON)
 
 
+def _in_years(instant: pl.Expr) -> pl.Expr:
+    ms = instant.cast(pl.Int64)
+    return ms.is_between(_FIRST_DAY * _DAY_MS, (_LAST_DAY + 1) * _DAY_MS - 1)
+
+
+_DAY_MS = 86_400_000
+_FIRST_DAY, _LAST_DAY = ((day - date(1970, 1, 1)).days for day in (date.min, date.max))
 _NUL_IN_JSON = r"(^|[^\\])(\\\\)*\\u0000"
 
 
@@ -241,7 +252,7 @@ def fitted(dialect: Dialect, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     if not table.raw_keys:
         return rows
     time = pl.col("record_time")
-    rows = rows.with_columns(pl.when(time.dt.year().is_between(1, 9999)).then(time))
+    rows = rows.with_columns(pl.when(_in_years(time)).then(time))
     if dialect.nul:
         return rows
     for part in ("key", "value"):

@@ -1,95 +1,26 @@
 """A table says what its topic says, after resets, changed windows and deleted topics (A1).
 
-The reference reads topics and generations by itself, and counts the records of the newest
-generation.
+``Table.await_topic`` compares with a reference that reads topics and generations by itself.
 """
 
-import json
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kafka.pipelines.pops import build
-from tests.kafka.support.stack import Stack, last_panes, move, wait_until
-from tidemark.partition import Partition
+from tests.kafka.support.stack import Stack, move, wait_until
+from tests.kafka.support.tables import Table
 from tidemark.runtime.client import topics
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
 from tidemark.sinks.sql import POSITIONS
 
 T = 1_700_000_000_000
-PARTITIONS = 2
-Panes = dict[tuple[str, str], int]
 
 
 def moves(begin: int, end: int):
     for n in range(begin, end):
         yield 0, None, move(f"p{n % 7}", T + n * 200, n)
-
-
-def records(stack: Stack, topic: str) -> list[tuple[int, int, bytes | None, Any]]:
-    """Return partition, offset, key and value of all records of a topic."""
-    count = topics.partition_counts(stack.admin)[topic]
-    at = [Partition(topic, number) for number in range(count)]
-    begin, end = (offsets(stack.admin, at, which) for which in (EARLIEST, LATEST))
-    return [
-        (m.partition() or 0, m.offset() or 0, m.key(), json.loads(m.value() or b""))
-        for m in read(stack.config, {each: (begin[each], end[each]) for each in at})
-    ]
-
-
-def wanted(stack: Stack, operator: str, column: str) -> Panes:
-    """Return what the topic of an operator says, by its newest generation."""
-    topic = f"{stack.name}.{operator}"
-    begins = {}
-    for _, _, key, value in records(stack, f"{stack.name}.generations"):
-        for number in range(PARTITIONS):
-            if key == f"{operator}/{number}".encode():
-                begins[number] = value["begins"].get(topic, 0)
-    panes = [
-        value
-        for number, offset, _, value in records(stack, topic)
-        if offset >= begins.get(number, 0)
-    ]
-    return {(player, iso(start)): n for (player, start), n in last_panes(panes, column).items()}
-
-
-def iso(ms: int) -> str:
-    with closing(sqlite3.connect(":memory:")) as db:
-        asked = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', ? / 1000.0, 'unixepoch')"
-        return str(db.execute(asked, (ms,)).fetchone()[0])
-
-
-class Table:
-    """A table of a SQLite file that a sink fills."""
-
-    def __init__(self, path: Path, name: str, column: str) -> None:
-        self._path, self.name, self.column = path, name, column
-
-    def run(self, statement: str) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self._path)) as db, db:
-            return db.execute(statement).fetchall()
-
-    def rows(self) -> Panes:
-        try:
-            found = self.run(f"SELECT player, window_start, {self.column} FROM {self.name}")
-        except sqlite3.OperationalError:
-            return {}
-        return {(player, start): n for player, start, n in found}
-
-    def await_topic(self, stack: Stack, what: str, *, filled: bool = True) -> None:
-        """Wait until the table says what the topic says, and the sink has no lag."""
-
-        def same() -> bool:
-            topic = wanted(stack, self.name, self.column)
-            return bool(topic) is filled and self.rows() == topic
-
-        wait_until(same, f"{self.name} {what}", 60.0)
 
 
 def reset(stack: Stack, **scope: object) -> None:
