@@ -99,8 +99,8 @@ def test_a_topic_made_anew_starts_afresh_and_the_others_go_on(broker, monkeypatc
         wait_until(lambda: panes(stack, "by-player").get(40) == 1, "the other source")
         assert set(stack.stop().values()) == {0}
         assert panes(stack, "others-by-player") == {0: 6, 10: 4}
-        first = [m for m in marks(stack) if m.source == f"{name}-others/0" and not m.idle]
-        assert [m.first_offset for m in first] == sorted(m.first_offset for m in first)
+        found = {m.first_offset for m in marks(stack) if m.source == f"{name}-others/0"}
+        assert found >= {0, 4}
         assert run(monkeypatch, stack, command) == 2  # nothing is wrong any more
 
 

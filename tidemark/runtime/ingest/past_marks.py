@@ -92,9 +92,11 @@ class PastMarks:
         return None
 
     def partitions(self, log: LogPlan, topic: str) -> int:
-        """Return the number of partitions of a raw topic by the last segment of a log."""
-        segment = next(self._segments_backwards(Partition(log.topic, 0)), None)
-        return 0 if segment is None else segment.partitions.get(topic, 0)
+        """Return the number of partitions of a raw topic when a log last had a mark of it."""
+        for segment in self._segments_backwards(Partition(log.topic, 0)):
+            if any(mark.topic == topic for mark in segment.sources):
+                return segment.partitions[topic]
+        return 0
 
     def _marks_backwards(self, log: Partition) -> Iterator[SourceMark]:
         for segment in self._segments_backwards(log):
