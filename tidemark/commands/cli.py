@@ -31,6 +31,7 @@ from tidemark.local.view import open_inputs, summary, write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
+from tidemark.runtime.client.recorded_program import deployment_lines
 from tidemark.runtime.client.topics import (
     ensure,
     ensure_raw,
@@ -117,10 +118,18 @@ def _plan(pipeline: str) -> Plan:
 def plan(
     pipeline: PipelineArgument,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid diagram.")] = False,
+    bootstrap_server: Bootstrap = None,
 ) -> None:
-    """Print the logical graph and the physical plan: services, topics, partitions, tasks."""
+    """Print the logical graph and the physical plan: services, topics, partitions, tasks.
+
+    With --bootstrap-server, also what the next start of ingest would do with the logs there.
+    """
     compiled = _plan(pipeline)
     typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
+    if bootstrap_server is not None:
+        config = broker_config(bootstrap_server)
+        for line in deployment_lines(config, require_broker(config), compiled):
+            typer.echo(f"  {line}")
 
 
 @app.command("try")

@@ -114,7 +114,9 @@ def test_another_program_is_refused_before_it_writes(broker, monkeypatch, change
             assert set(changed.stop().values()) == {0}
 
 
-def test_a_new_key_is_built_from_raw_records_while_the_others_go_on(broker):  # A3
+def test_a_new_key_is_built_from_raw_records_while_the_others_go_on(
+    broker, monkeypatch, capsys
+):  # A3
     count, partitions = 3_000, 2
     with deployed(broker, "keyed", partitions) as stack:
         fill(stack, count, partitions)
@@ -122,6 +124,8 @@ def test_a_new_key_is_built_from_raw_records_while_the_others_go_on(broker):  # 
         wait_until(lambda: len(pops(stack, "by-player")) > 500, "the first panes")
         assert set(stack.stop().values()) == {0}
         with deployed(broker, "keyed", 0, keys=("player", "team")) as changed:
+            run(monkeypatch, changed, f"tidemark plan P --bootstrap-server {broker}")
+            assert "log keyed.by-team.log is new: ingest builds it" in capsys.readouterr().out
             changed.start("ingest")
             wait_until(lambda: "lacks earlier rows" in changed.log("ingest"), "the backfill")
             changed.kill("ingest")

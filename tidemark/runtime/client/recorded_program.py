@@ -5,7 +5,7 @@ transaction as the segments.  See docs/operations.md, "Changing a pipeline".
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from confluent_kafka.admin import AdminClient
 
@@ -48,7 +48,8 @@ def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | 
     found = changes(recorded, program)
     if found:
         raise StateError(_refused(found, config.pipeline or "PIPELINE"))
-    _warn(recorded, program)
+    for line in _news(recorded, program, config.pipeline or "PIPELINE"):
+        _log.warning(line)
     whole = joined(recorded, program)
     return None if whole == recorded else record_of_program(whole)
 
@@ -94,18 +95,32 @@ def _refused(found: Sequence[Change], pipeline: str) -> str:
     )
 
 
-def _warn(recorded: Program, program: Program) -> None:
+def deployment_lines(config: Config, admin: AdminClient, plan: Plan) -> list[str]:
+    """Return what the next start of ingest would do with the logs, for ``tidemark plan``."""
+    program = program_of(plan)
+    recorded = recorded_program(config, admin, plan.generations)
+    if recorded is None:
+        return ["no program is recorded: the first start of ingest records it"]
+    found = changes(recorded, program)
+    if found:
+        return [_refused(found, config.pipeline or "PIPELINE")]
+    news = list(_news(recorded, program, config.pipeline or "PIPELINE"))
+    return news or ["ingest goes on with the logs that are there"]
+
+
+def _news(recorded: Program, program: Program, pipeline: str) -> Iterator[str]:
+    """Yield what is new in the logs and worth a word."""
+    for topic in program.logs:
+        if topic not in recorded.logs:
+            yield f"log {topic} is new: ingest builds it from the raw topics, the others go on"
     for topic, names in new_streams(recorded, program).items():
-        _log.warning(
-            "log %s gets new streams: %s. Its segments so far have no rows of them, so their "
-            "first windows lack the rows before this start; 'tidemark replay PIPELINE --into-live "
-            "--from raw' builds them from the raw topics",
-            topic,
-            ", ".join(names),
+        yield (
+            f"log {topic} gets new streams: {', '.join(names)}. Its segments so far have no rows "
+            "of them, so their first windows lack the rows before the start; "
+            f"'tidemark reset {pipeline}' builds everything from the raw topics"
         )
     if recorded.polars != program.polars:
-        _log.warning(
-            "polars %s wrote the logs and polars %s goes on: expressions are not compared",
-            recorded.polars,
-            program.polars,
+        yield (
+            f"polars {recorded.polars} wrote the logs and polars {program.polars} goes on: "
+            "expressions are not compared"
         )
