@@ -1,7 +1,9 @@
 """Pipelines that change, on a real broker: docs/operations.md, "Changing a pipeline"."""
 
 import json
+import random
 import time
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,21 @@ def test_results_that_were_deleted_stop_their_operator_until_it_is_reset(broker)
         play(stack, 200, 300, "a", "b")
 
 
+def test_results_that_are_deleted_while_a_service_runs_end_it(broker):  # A7
+    with deployed(broker, "taken", TWO, first=True) as stack:
+        stack.start()
+        moves(stack, 0, 100)
+        await_expected(stack, "a", "b")
+        stack.admin.delete_topics(["taken.a"])["taken.a"].result()
+        moves(stack, 100, 200)
+        assert stack.process("windowing").wait(90) in (1, 2)
+        stack.kill("windowing")
+        stack.start("windowing")
+        await_log(stack, "topic taken.a was deleted")
+        await_expected(stack, "b")
+        assert set(stack.stop().values()) == {0}
+
+
 def test_a_service_of_which_no_operator_works_ends_with_status_2(broker):
     with deployed(broker, "none", {"a": {}}, first=True) as stack:
         play(stack, 0, 100, "a")
@@ -201,3 +218,39 @@ def test_a_new_or_changed_key_is_built_from_the_raw_topic(broker):  # A2, A3
             found = [json.loads(v) for each in published(stack, output).values() for v in each]
             assert sorted(pane["score"] for pane in found) == list(range(len(found)))
             assert len(found) > 380
+
+
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a": ({}, {"size": "20s"}),
+    "b": ({"size": "5s"}, {"size": "5s", "sums": ["score"]}),
+    "c": ({"gap": "3s"}, {"gap": "1s"}),
+}
+"""Of each output, two versions whose states do not fit each other; one is of another service."""
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_any_changes_end_in_the_results_of_the_last_program(broker, seed):
+    """Deployments that add, remove and change outputs, with kills and resets in between."""
+    draw, name = random.Random(seed), f"any{seed}"
+    moved = 0
+    for step in range(6):
+        last = step == 5
+        names = list(VARIANTS) if last else draw.sample(list(VARIANTS), draw.randint(1, 3))
+        outputs = {each: draw.choice(VARIANTS[each]) for each in sorted(names)}
+        with deployed(broker, name, outputs, first=step == 0) as stack:
+            for operator in outputs:
+                if last or draw.random() < 0.4:
+                    reset(stack, operator=operator, delete_results=draw.random() < 0.5)
+            keyed = stack.plan.keyed_services()
+            stack.start()
+            for _ in range(3):
+                moves(stack, moved, moved + 20)
+                moved += 20
+                time.sleep(draw.random())
+                stack.kill(*keyed)
+                stack.start(*keyed)
+            if last:
+                moves(stack, moved, moved + 20)
+                await_expected(stack, *outputs)
+            else:
+                time.sleep(2 * draw.random())
