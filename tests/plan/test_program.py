@@ -146,6 +146,11 @@ def test_a_stream_that_is_gone_stays_in_the_record_and_may_not_come_back_otherwi
     assert changes(record, other) != []
 
 
+def test_only_another_number_of_partitions_needs_other_topics():
+    assert [each.topics for each in changes(built(), built(partitions=8))] == [True]
+    assert [each.topics for each in changes(built(), built(max_future="1h"))] == [False]
+
+
 def test_a_program_of_a_newer_version_or_damaged_is_refused():
     newer = encode_program(msgspec.structs.replace(built(), version=99))
     for data, word in ((newer, "newer Tidemark"), (b"{}", "cannot be read")):

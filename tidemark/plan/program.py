@@ -68,12 +68,17 @@ class Program(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference between two programs that no log may have; ``expressions``: it is in a text."""
+    """A difference between two programs that no log may have.
+
+    ``expressions``: it is in the text of an expression.  ``topics``: no reset helps, because the
+    topics of the pipeline would have to be others.
+    """
 
     what: str
     before: str
     after: str
     expressions: bool = False
+    topics: bool = False
 
     def __str__(self) -> str:
         """Return what changed, from what to what."""
@@ -173,7 +178,7 @@ def _source_changes(topic: str, before: SourceProgram, after: SourceProgram) -> 
 def _log_changes(topic: str, before: LogProgram, after: LogProgram) -> Iterator[Change]:
     if before.partitions != after.partitions:
         old, new = str(before.partitions), str(after.partitions)
-        yield Change(f"the number of partitions of log {topic}", old, new)
+        yield Change(f"the number of partitions of log {topic}", old, new, topics=True)
     if before.key != after.key:
         yield Change(f"the key of log {topic}", _typed(before.key), _typed(after.key))
     for name, stream in after.streams.items():

@@ -88,10 +88,13 @@ def recorded_program(config: Config, admin: AdminClient, topic: str) -> Program 
 def _refused(found: Sequence[Change], pipeline: str) -> str:
     shown = "; ".join(map(str, found[:3]))
     more = f"; and {len(found) - 3} more changes" if len(found) > 3 else ""
+    remedy = f"'tidemark reset {pipeline}' starts the pipeline afresh from its raw topics"
+    if any(each.topics for each in found):
+        remedy = "set partitions= back, or give the pipeline another name, which has its own topics"
     return (
         f"the pipeline has changed: {shown}{more}. Nothing was written, so the earlier pipeline "
         "can go on. The logs hold rows of the earlier pipeline, which fit no result of this one: "
-        f"'tidemark reset {pipeline}' starts the pipeline afresh from its raw topics"
+        f"{remedy}"
     )
 
 
