@@ -140,6 +140,21 @@ def test_results_that_are_deleted_while_a_service_runs_end_it(broker):  # A7
         assert set(stack.stop().values()) == {0}
 
 
+@pytest.mark.long
+def test_a_deleted_changelog_stops_its_operator_alone(broker):
+    with deployed(broker, "unlogged", TWO, first=True) as stack:
+        play(stack, 0, 100, "a", "b")
+        topic = "unlogged.a.changelog"
+        stack.admin.delete_topics([topic])[topic].result()
+        wait_until(lambda: topic not in partition_counts(stack.admin), "the deletion")
+        play(stack, 100, 200, "b")
+        stack.start("windowing")
+        await_log(stack, "the changelog of operator 'a' is empty")
+        stack.kill()
+        reset(stack, operator="a")
+        play(stack, 200, 300, "a", "b")
+
+
 def test_a_service_of_which_no_operator_works_ends_with_status_2(broker):
     with deployed(broker, "none", {"a": {}}, first=True) as stack:
         play(stack, 0, 100, "a")
