@@ -278,7 +278,7 @@ class Restore:
         except StateError as error:
             if not self.mirrors.are_empty:
                 raise LocalStoreError(
-                    f"a local mirror does not fit its changelog: {error}"
+                    f"the local copy of {at} may not fit its changelog"
                 ) from error
             self.troubles[at] = error
             del self._readers[at]
