@@ -91,8 +91,9 @@ integration: SPREAD = -n $$((2 * $(JOBS))) --dist loadscope
 integration: setup  ## test against a real Kafka
 	$(PYTEST) $(SPREAD) tests/kafka
 
-chaos: setup  ## kill and freeze services and brokers, RUNS times
+chaos: setup  ## kill and freeze services and brokers, RUNS times; deploy changes between kills
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
+	$(BIN)/python -m tests.chaos.changes --seed $(SEED) --steps 4
 
 replay: setup  ## test replays on Spark against live results
 	$(PYTEST) -n $(JOBS) --dist loadscope tests/spark
