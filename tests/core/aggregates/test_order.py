@@ -272,7 +272,10 @@ def test_hashes_of_texts_are_those_of_each_alone(texts):
         (aggregates.quantile("bool", 0.5), r'x=quantile\("bool", 0.5\): .* needs numbers'),
         (aggregates.top_k("list", 3), r'x=top_k\("list", 3\): .* needs numbers, strings'),
         (aggregates.top_k("int", 3, by="list"), r'column "list" is .* but top_k needs numbers'),
-        (aggregates.top_k("int", 3, by="nope"), r'x=top_k\("int", 3, by="nope"\): no column'),
+        (
+            aggregates.top_k("int", 3, by="nope"),
+            r'x=top_k\("int", 3, by="nope"\): the stream has no column',
+        ),
         (
             aggregates.count_distinct("list", approximate=True),
             r'x=count_distinct\("list", approximate=True\): .* needs numbers',

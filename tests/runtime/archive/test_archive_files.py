@@ -129,10 +129,8 @@ def test_an_archive_without_a_place_is_refused():
         Archive("nowhere://x")
 
 
-def test_a_password_in_the_place_is_not_shown():
+def test_no_password_and_no_option_of_the_place_is_shown():
     with pytest.raises(ConfigurationError, match=r"URI: nowhere://key:[*]{3}@x") as raised:
         Archive("nowhere://key:hidden@x")
     assert "hidden" not in str(raised.value)
-    assert str(Archive("s3://key:hidden@x/y?region=eu-west-1")) == (
-        "s3://key:***@x/y?region=eu-west-1"
-    )
+    assert str(Archive("s3://key:hidden@x/y?region=eu-west-1")) == "s3://key:***@x/y?region=***"
