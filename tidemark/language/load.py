@@ -28,18 +28,24 @@ def pipeline_module(path: str) -> ModuleType:
         PipelineError: the module does not exist, or fails; names the file and line of the mistake.
     """
     path, _, _ = path.partition(":")
-    name = _module_name(path)
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    name = _module_name(path)
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise PipelineError(f"pipeline {path!r}: no module {name!r} in {folder}") from error
         raise PipelineError(mistake(error)) from error
     except Exception as error:  # a module of a user may raise anything
         raise PipelineError(mistake(error)) from error
+    if path.endswith(".py") and Path(module.__file__ or name).resolve() != Path(path).resolve():
+        raise PipelineError(
+            f"pipeline {path!r}: the name {name!r} is that of {module.__file__ or name}; "
+            "give the file another name"
+        )
+    return module
 
 
 def _module_name(path: str) -> str:

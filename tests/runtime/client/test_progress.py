@@ -23,6 +23,17 @@ def test_progress_survives_as_text_within_its_limit():
     assert len(encode(SOURCE)) < MAX_BYTES / 4
 
 
+def test_the_first_operators_apart_are_left_out_if_not_all_fit():
+    apart = {f"clicks-per-country-{number}": (4000, "c" * 12) for number in range(200)}
+    log = LogProgress(VERSION, "8NA5iMkpR7KrFQmnNwAuRQ", 5000, apart=apart, behind=[*apart][-1:])
+
+    found = decode(encode(log), LogProgress, "game.log/0")
+
+    assert 60 < len(found.apart) < 200
+    assert list(found.apart.items()) == list(apart.items())[-len(found.apart) :]
+    assert found.behind == log.behind
+
+
 @pytest.mark.parametrize("text", ["", "x", "{}", '{"version":99,"topicId":"a"}'])
 def test_foreign_metadata_stops_with_the_partition(text):
     with pytest.raises(StateError, match="moves/0"):

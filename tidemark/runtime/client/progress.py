@@ -65,7 +65,8 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     ``handing_over``: the hand-over from Spark in progress; no process may continue until it ends.
     ``on_spark``: Spark works on the partition instead of the service.
     ``apart``: sequence number and writer of the last commit of each operator whose state is not at
-    this commit: it is new, has stopped, was reset, or is not in the pipeline now.
+    this commit: it is new, has stopped, was reset, or is not in the pipeline now.  The first of
+    them are left out if the metadata would be too long.
     ``behind``: the operators that have not processed all segments below the offset.
     """
 
@@ -87,10 +88,19 @@ AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
 
 
 def encode(progress: SourceProgress | LogProgress) -> str:
-    """Return the metadata text of an offset, at most MAX_BYTES long."""
+    """Return the metadata text of an offset, at most MAX_BYTES long.
+
+    If it would be longer, ``snapshots`` and the first entries of ``apart`` are left out.  A restore
+    finds out which operators these are: those that are new begin, the others need a reset.
+    """
     text = msgspec.json.encode(progress).decode()
     if len(text) > MAX_BYTES and isinstance(progress, LogProgress):
-        text = msgspec.json.encode(msgspec.structs.replace(progress, snapshots={})).decode()
+        apart = list(progress.apart.items())
+        for first in range(len(apart) + 1):
+            short = msgspec.structs.replace(progress, snapshots={}, apart=dict(apart[first:]))
+            text = msgspec.json.encode(short).decode()
+            if len(text) <= MAX_BYTES:
+                break
     assert len(text) <= MAX_BYTES, f"offset metadata of {len(text)} bytes: {text}"
     return text
 

@@ -96,13 +96,21 @@ def _begin(operator: KeyedOperator, log: LogPartition, first: int) -> int:
 
 
 def _note_absent(log: LogPartition, generations: Mapping[Key, Generation]) -> None:
-    """Remember the last commit of operators that are not in the pipeline now."""
+    """Remember the last commit of operators that are not in the pipeline now.
+
+    They go first: if not all fit the metadata of an offset, those of the pipeline stay.
+    """
     present = {each.plan.name for each in log.operators}
     services = {each.plan.service for each in log.operators}
-    for (name, number), each in generations.items():
-        is_here = (each.log, number) == log.at and each.service in services
-        if is_here and name not in present and log.past.sequence:
-            log.apart.setdefault(name, log.commit)
+    absent = {
+        name: log.commit
+        for (name, number), each in generations.items()
+        if (each.log, number) == log.at and each.service in services and name not in present
+    }
+    if log.past.sequence:
+        log.apart = {
+            name: each for name, each in absent.items() if name not in log.apart
+        } | log.apart
 
 
 def _first_generation(
