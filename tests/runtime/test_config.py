@@ -58,6 +58,14 @@ def test_a_bad_value_is_named(monkeypatch, name, value):
         Config.from_env()
 
 
+@pytest.mark.parametrize("place", ["secret#@h:1", "secret/1@h:1", "secret?@h:1", "secret@[::1"])
+def test_an_address_that_cannot_be_read_is_refused_without_its_password(monkeypatch, place):  # D4
+    monkeypatch.setenv("TIDEMARK_SCHEMA_REGISTRY", f"http://u:{place}")
+    with pytest.raises(ConfigurationError, match="the address cannot be read") as caught:
+        Config.from_env()
+    assert "secret" not in str(caught.value)
+
+
 SECRET = "hunter2"
 VARIABLES = sorted(
     {str(field.validation_alias) for field in Config.model_fields.values()} - {"None"}

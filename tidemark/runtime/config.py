@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -63,6 +64,14 @@ def _http_address(address: str) -> str:
         raise ValueError(
             "the address does not begin with http:// or https://; write http://HOST:PORT"
         )
+    try:
+        for each in address.split(","):
+            urlsplit(each).port  # noqa: B018  # raises
+    except ValueError:  # its text may have a part of a password
+        raise ValueError(
+            "the address cannot be read; write http://HOST:PORT, and '/', '?' and '#' in a "
+            "password as %2F, %3F and %23"
+        ) from None
     return address
 
 
