@@ -68,8 +68,9 @@ STEPS: list[tuple[str, Lines]] = [
         "08:00  all four play; then Alice's phone loses its connection",
         moves("alice", "08:00:05", "08:00:12")
         + moves("frank", "08:00:10", "08:00:48")
-        + moves("bob", "08:00:08", "08:00:20", "08:00:31")
-        + moves("carol", "08:00:15"),
+        + moves("bob", "08:00:08")
+        + moves("carol", "08:00:15")
+        + moves("bob", "08:00:20", "08:00:31"),
     ),
     (
         "08:01  the others play on: time moves, the first minute is over",

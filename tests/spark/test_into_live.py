@@ -19,15 +19,18 @@ from tidemark.spark.read.raw import Raw
 from tidemark.spark.replay.handover import HandOver
 from tidemark.spark.replay.jobs import ReplayInput, diff, into_live
 
-Published = dict[tuple[str, str], list[bytes | None]]
+Published = dict[tuple[str, bytes | None], list[bytes | None]]
 
 
 def published(stack: Stack) -> Published:
-    """Return all results and late rows by topic and key of the operator, in order."""
+    """Return all results and late rows by topic and message key, in order.
+
+    The order between windows is that of portions of a segment, and they differ.
+    """
     found: Published = defaultdict(list)
     for topic, messages in stack.all_committed(result_topics(stack.plan.operators)).items():
         for key, value in messages:
-            found[topic, json.dumps(json.loads(key or b"[]")[0])].append(value)
+            found[topic, key].append(value)
     return found
 
 

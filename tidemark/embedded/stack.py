@@ -30,7 +30,8 @@ from tidemark.runtime.service.command import service_command, service_environmen
 
 BROKER, SINK = "broker", "sink"
 READY = "ready"
-_READY_S, _UNCHANGED_S = 60.0, 10.0
+_SILENT = "no answer"
+_READY_S, _UNCHANGED_S = 60.0, 20.0
 _POLL_S = 0.1
 _ANSWER_S = 2.0
 
@@ -131,7 +132,7 @@ def _readiness(port: int) -> str:
     except HTTPError as error:
         body = json.load(error)
     except OSError:
-        return "no answer"
+        return _SILENT
     return READY if body["ready"] else "; ".join(body["reasons"])
 
 
@@ -192,8 +193,8 @@ def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> Non
 def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str], dict[str, str]]:
     """Wait until each service is ready; return those that ended, and why others are not ready.
 
-    The wait for a service ends when its reasons stay the same for ten seconds, and after a minute
-    in any case.
+    The wait ends when all reasons stay the same for 20 seconds, and after a minute in any case.  A
+    service that does not answer yet is loading its libraries, which takes long on a busy machine.
     """
     deadline_s = time.monotonic() + _READY_S
     ended, reasons, since_s = list[str](), dict.fromkeys(stack.health, ""), dict[str, float]()
@@ -207,7 +208,7 @@ def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str]
             now = _readiness(stack.health[name])
             if now == READY:
                 del reasons[name]
-            elif now != before:
+            elif now != before or now == _SILENT:
                 reasons[name], since_s[name] = now, time.monotonic()
         now_s = time.monotonic()
         if now_s > deadline_s or all(now_s - since_s[name] > _UNCHANGED_S for name in reasons):

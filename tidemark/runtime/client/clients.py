@@ -167,6 +167,15 @@ def plain_consumer(
     return Consumer(_settings(config, decided, _reading_tuned(config, partitions)), logger=_log)
 
 
+def hinders_reading(error: KafkaError) -> bool:
+    """Return whether an error that a ``plain_consumer`` reports concerns what it reads.
+
+    The end of a partition is no failure.  librdkafka asks for the coordinator of the group even
+    where nothing is committed, so a right to the group may be missing.
+    """
+    return error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
 _WRITING_DECIDED = {
     "message.max.bytes": MAX_MESSAGE_BYTES,
     "partitioner": "murmur2_random",

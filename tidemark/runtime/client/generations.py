@@ -8,13 +8,13 @@ afresh: at the first start, at a reset, and at a hand-over from a replay.
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
-from tidemark.runtime.client.clients import plain_consumer
+from tidemark.runtime.client.clients import hinders_reading, plain_consumer
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
@@ -161,7 +161,7 @@ class GenerationReader:
             error = message.error()
             if error is None:
                 found |= dict(_generations([message]))
-            elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+            elif hinders_reading(error) and not error.retriable():
                 raise KafkaException(error)
         self.newest |= found
         return bool(found)

@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
-from tidemark.runtime.client.clients import plain_consumer
+from tidemark.runtime.client.clients import hinders_reading, plain_consumer
 from tidemark.runtime.config import Config
 
 _log = logging.getLogger("tidemark")
@@ -67,7 +67,7 @@ class RangeReader:
             error = message.error()
             if error is None:
                 messages.append(message)
-            elif error.code() != KafkaError._PARTITION_EOF:
+            elif hinders_reading(error):
                 raise KafkaException(error)
         self._note_positions()
         return [message for message in messages if self._is_wanted(message)]

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
@@ -24,7 +24,7 @@ from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.client.batches import by_partition, record_batch
-from tidemark.runtime.client.clients import plain_consumer
+from tidemark.runtime.client.clients import hinders_reading, plain_consumer
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.progress import Backfilled
 from tidemark.runtime.config import Config
@@ -239,6 +239,6 @@ def _failed(message: Message) -> bool:
     error = message.error()
     if error is None:
         return False
-    if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+    if hinders_reading(error) and not error.retriable():
         raise KafkaException(error)
     return True
