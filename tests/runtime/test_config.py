@@ -94,7 +94,7 @@ def error_of(name):
     try:
         config = Config.from_env()
         if name == "TIDEMARK_SINK":
-            open_sink(config.sink.get_secret_value())
+            open_sink(config.sink.get_secret_value()).close()
         if name == "TIDEMARK_ARCHIVE":
             Archive(config.archive)
         if name.startswith("KAFKA_"):
