@@ -8,14 +8,21 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import polars as pl
+
+from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks import sql
+from tidemark.sinks.identifiers import OWN_PREFIX
 from tidemark.sinks.sink import Batch, OvertakenError, Position, RefusedError, Reload
 from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import Table
 
 _log = logging.getLogger("tidemark")
+
+INDEX = f"{OWN_PREFIX}index"
+"""A column with the number of a row in its batch."""
 
 
 class Column(NamedTuple):
@@ -47,7 +54,7 @@ class Database(Protocol):
         """Return the columns of a table's primary key, in order."""
 
     def view(self, name: str) -> str | None:
-        """Return the definition of a view; empty for another object, None if there is none."""
+        """Return the definition of a view; empty for another object, None if it is missing."""
 
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
@@ -70,6 +77,14 @@ def require_fit(dialect: Dialect, batches: Sequence[Batch]) -> None:
     if rows:
         reason = next(iter(next(iter(rows.values())).values()))
         raise RefusedError(f"{dialect.identifiers.place}: {reason}", rows)
+
+
+def numbered(dialect: Dialect, batch: Batch) -> pl.DataFrame:
+    """Return the rows that a batch puts, each with its number in the batch in column INDEX."""
+    rows = sql.fitted(dialect, batch.table, batch.rows).with_row_index(INDEX)
+    if batch.table.has_panes:
+        rows = rows.filter(~pl.col(RETRACTED))
+    return rows.select(INDEX, *batch.table.columns)
 
 
 def write(database: Database, batches: Sequence[Batch]) -> None:

@@ -86,7 +86,7 @@ class DuckSink:
         return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, table)}
 
     def view(self, name: str) -> str | None:
-        """Return the definition of a view; empty for another object, None if there is none."""
+        """Return the definition of a view; empty for another object, None if it is missing."""
         found = self.run(_VIEW, name)
         return found[0][0] if found else None
 

@@ -15,11 +15,11 @@ import psycopg
 from psycopg import sql as text
 from psycopg.conninfo import conninfo_to_dict
 
-from tidemark.core.windows.pane import RETRACTED, REVISION
+from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks import database, sql
-from tidemark.sinks.database import Column
+from tidemark.sinks.database import INDEX, Column
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
@@ -55,7 +55,6 @@ _WRONG = (
 )
 _RESOLVES = "could not translate host name"
 _TRIED, _FOUND = f"{OWN_PREFIX}tried", f"{OWN_PREFIX}refused"
-_INDEX = f"{OWN_PREFIX}index"
 
 DIALECT = Dialect(
     Identifiers(
@@ -140,7 +139,7 @@ class PostgresSink:
         return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, quoted(table))}
 
     def view(self, name: str) -> str | None:
-        """Return the definition of a view; empty for another object, None if there is none."""
+        """Return the definition of a view; empty for another object, None if it is missing."""
         found = self.run(_VIEW, quoted(name))
         return found[0][0] if found else None
 
@@ -200,10 +199,7 @@ class PostgresSink:
 
     def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that PostgreSQL refuses; none if it cannot tell."""
-        rows = _fitted(batch).with_row_index(_INDEX)
-        if batch.table.has_panes:
-            rows = rows.filter(~pl.col(RETRACTED))
-        rows = rows.select(_INDEX, *batch.table.columns)
+        rows = database.numbered(DIALECT, batch)
         values = ", ".join(f"tried.{quoted(name)}" for name in batch.table.columns)
         block = f"""
             DECLARE tried record;
@@ -212,14 +208,14 @@ class PostgresSink:
                     BEGIN
                         {sql.upsert(batch.table, f"VALUES ({values})")};
                     EXCEPTION WHEN {_REFUSED_NAMES} THEN
-                        INSERT INTO {_FOUND} VALUES (tried.{_INDEX}, SQLERRM);
+                        INSERT INTO {_FOUND} VALUES (tried.{INDEX}, SQLERRM);
                     END;
                 END LOOP;
             END
         """
         try:
             with self._db.transaction(force_rollback=True):
-                columns = f"{_INDEX} integer, {_columns(batch.table)}"
+                columns = f"{INDEX} integer, {_columns(batch.table)}"
                 self.run(f"CREATE TEMP TABLE {_TRIED} ({columns})")
                 self.run(f"CREATE TEMP TABLE {_FOUND} (number integer, reason text)")
                 self._copy(_TRIED, rows)
@@ -306,10 +302,6 @@ def _columns(table: Table) -> str:
     return ", ".join(
         f"{quoted(name)} {DIALECT.type_of(name, dtype)}" for name, dtype in table.columns.items()
     )
-
-
-def _fitted(batch: Batch) -> pl.DataFrame:
-    return sql.fitted(DIALECT, batch.table, batch.rows)
 
 
 def _classified(error: psycopg.Error) -> Exception:

@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.windows.pane import RETRACTED, REVISION
+from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks import database, sql
-from tidemark.sinks.database import Column
+from tidemark.sinks.database import INDEX, Column
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
 from tidemark.sinks.sql import Dialect, quoted
@@ -27,7 +27,6 @@ _CACHE_KB = 65_536
 _ROWS_A_STATEMENT = 16  # stays below the limit of values per statement
 _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-_INDEX = f"{OWN_PREFIX}index"
 _GENERATED = (2, 3)  # of PRAGMA table_xinfo
 _REMAKES = ("no such table", "no such column")  # the next prepare does
 _KIND = 0xFF  # the low byte of a result code
@@ -109,7 +108,7 @@ class SqliteSink:
         return self.run(f"PRAGMA table_xinfo({quoted(table)})")
 
     def view(self, name: str) -> str | None:
-        """Return the definition of a view; empty for another object, None if there is none."""
+        """Return the definition of a view; empty for another object, None if it is missing."""
         found = self.run("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
         return next((text if kind == "view" else "" for kind, text in found), None)
 
@@ -155,15 +154,13 @@ class SqliteSink:
 
     def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that SQLite refuses; each is tried by itself."""
-        rows = _fitted(batch).with_row_index(_INDEX)
-        if batch.table.has_panes:
-            rows = rows.filter(~pl.col(RETRACTED))
+        rows = database.numbered(DIALECT, batch)
         columns = list(batch.table.columns)
         statement = sql.upsert(batch.table, f"VALUES ({', '.join('?' * len(columns))})")
         reasons: dict[int, str] = {}
         with self._transaction("ROLLBACK"):
             values = zip(*_values(rows.select(columns)), strict=True)
-            for index, row in zip(rows[_INDEX], values, strict=True):
+            for index, row in zip(rows[INDEX], values, strict=True):
                 try:
                     self._db.execute(statement, row)
                 except (sqlite3.DataError, sqlite3.IntegrityError, OverflowError) as error:
@@ -224,10 +221,6 @@ def _values(rows: pl.DataFrame) -> list[list[object]]:
 def _grouped(columns: Sequence[Sequence[object]], rows: int) -> Iterable[tuple[object, ...]]:
     """Return the values of ``rows`` rows at a time, row by row."""
     return zip(*(column[row::rows] for row in range(rows) for column in columns), strict=True)
-
-
-def _fitted(batch: Batch) -> pl.DataFrame:
-    return sql.fitted(DIALECT, batch.table, batch.rows)
 
 
 def _classified(error: sqlite3.Error | OverflowError) -> Exception:

@@ -3,24 +3,18 @@
 See docs/semantics.md, "Early panes"; tallies.py explains tallies.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
 
 import polars as pl
 
-from tidemark.core.operators.operator import Changes
-from tidemark.core.operators.tallies import Tallies
+from tidemark.core.operators.tallies import TalliedState
 from tidemark.core.time.segment import NEVER_MS
 
 
 @dataclass
-class EarlyState:
+class EarlyState(TalliedState):
     """State of windows, tallies, and the panes that this segment's rows fired."""
 
-    windows: Any
-    tallies: Tallies
     fired: list[pl.DataFrame] = field(default_factory=list)
     now_ms: int = NEVER_MS  # processing time of the segment
     _looked_ms: int | None = None
@@ -35,36 +29,7 @@ class EarlyState:
         fired, self.fired = self.fired, []
         return fired
 
-    def changes(self) -> Changes:
-        """Return the changes since the last call."""
-        return {**self.windows.changes(), **self.tallies.changes()}
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state in pieces."""
-        return chain(self.windows.snapshot(), self.tallies.snapshot())
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        held: int = self.windows.size_bytes() + self.tallies.size_bytes()
-        return held
-
-    def open_windows(self) -> int:
-        """Return the number of open windows."""
-        held: int = self.windows.open_windows()
-        return held
-
-    def apply(self, changes: Changes) -> None:
-        """Apply changes to the windows and the tallies."""
-        self.windows.apply(changes)
-        self.tallies.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach."""
-        self.windows.purge(clock_ms)
-        self.tallies.purge(clock_ms)
-
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert not self.fired, "panes that fired were not published"
-        self.windows.validate()
-        self.tallies.validate()
+        super().validate()

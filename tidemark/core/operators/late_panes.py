@@ -11,7 +11,7 @@ With discarding panes a tally also holds the partials of the rows that no pane h
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import polars as pl
 
@@ -19,7 +19,7 @@ from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.early_windows import EarlyWindows
 from tidemark.core.operators.operator import Changes, WindowBody
 from tidemark.core.operators.ports import Port
-from tidemark.core.operators.tallies import HIGHEST, SHOWN, TALLIES, TOTAL, Tallies
+from tidemark.core.operators.tallies import HIGHEST, SHOWN, TALLIES, TOTAL, TalliedState, Tallies
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.windows.pane import END, LATE, REVISION, TIMING
@@ -34,11 +34,11 @@ Inner = TypeVar("Inner", bound=EarlyWindows)
 
 
 @dataclass
-class LateState:
-    """State of windows, and tallies of the rows that their panes have shown."""
+class LateState(TalliedState):
+    """State of windows, and tallies of the rows that their panes have shown.
 
-    windows: Any
-    tallies: Tallies
+    The windows may have tallies too, so changes have these under another name.
+    """
 
     def settle(self) -> None:
         """End a publication."""
@@ -52,31 +52,11 @@ class LateState:
         """Return all live state in pieces."""
         return chain(self.windows.snapshot(), map(_renamed, self.tallies.snapshot()))
 
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        held: int = self.windows.size_bytes() + self.tallies.size_bytes()
-        return held
-
-    def open_windows(self) -> int:
-        """Return the number of open windows."""
-        held: int = self.windows.open_windows()
-        return held
-
     def apply(self, changes: Changes) -> None:
         """Apply changes to the windows and the tallies."""
         self.windows.apply(changes)
         if HELD in changes:
             self.tallies.apply({TALLIES: changes[HELD]})
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach."""
-        self.windows.purge(clock_ms)
-        self.tallies.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        self.windows.validate()
-        self.tallies.validate()
 
 
 def _renamed(changes: Changes) -> Changes:

@@ -7,7 +7,10 @@ partial aggregates of the rows that no pane has shown.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from typing import Any
 
 import polars as pl
 
@@ -129,3 +132,44 @@ class Tallies:
             for block in frames_of(blocks):
                 assert (block[END] // self.grid_ms == place).all(), f"{place}: a line elsewhere"
                 assert (block[SHOWN] <= block[TOTAL]).all(), f"{place}: more shown than came"
+
+
+@dataclass
+class TalliedState:
+    """Keyed state of windows, and a tally for each window."""
+
+    windows: Any
+    tallies: Tallies
+
+    def changes(self) -> Changes:
+        """Return the changes since the last call."""
+        return {**self.windows.changes(), **self.tallies.changes()}
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all live state in pieces."""
+        return chain(self.windows.snapshot(), self.tallies.snapshot())
+
+    def size_bytes(self) -> int:
+        """Return the approximate size of a snapshot, bytes."""
+        held: int = self.windows.size_bytes() + self.tallies.size_bytes()
+        return held
+
+    def open_windows(self) -> int:
+        """Return the number of open windows."""
+        held: int = self.windows.open_windows()
+        return held
+
+    def apply(self, changes: Changes) -> None:
+        """Apply changes to the windows and the tallies."""
+        self.windows.apply(changes)
+        self.tallies.apply(changes)
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop the windows that no row can reach."""
+        self.windows.purge(clock_ms)
+        self.tallies.purge(clock_ms)
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        self.windows.validate()
+        self.tallies.validate()

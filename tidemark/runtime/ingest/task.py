@@ -18,6 +18,7 @@ the records taken.
 """
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -184,7 +185,7 @@ class IngestTask:
         """Commit early if much is held; pause and resume sources; find silent sources."""
         if self._builder.size_bytes > held_bytes(self.config.memory_bytes):
             self.process.settle()
-        self._troubles.report(now_ms())
+        self._troubles.report(time.monotonic())
         if not self._sources:
             return
         self._release()

@@ -4,7 +4,6 @@ Such a source is assigned and paused.  Nothing is committed for it, and `/health
 See docs/operations.md, "Reset".
 """
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -12,10 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
-
-_REPORT_EVERY_MS = 60_000
-
-_log = logging.getLogger("tidemark")
+from tidemark.runtime.service.trouble_log import TroubleLog
 
 
 class Troubles:
@@ -24,24 +20,22 @@ class Troubles:
     def __init__(self) -> None:
         """Start without any."""
         self.texts: dict[Partition, str] = {}
-        self._reported_ms = 0
+        self._log = TroubleLog()
 
     def add(self, at: Partition, text: str) -> None:
         """Note the trouble of a source; the next report names it."""
         self.texts[at] = text
-        self._reported_ms = 0
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that were revoked."""
         for at in partitions:
             self.texts.pop(at, None)
 
-    def report(self, now_ms: int) -> None:
-        """Log the troubles, at most once a minute; ``now_ms``: wall clock."""
-        if self.texts and now_ms - self._reported_ms >= _REPORT_EVERY_MS:
-            self._reported_ms = now_ms
-            for text in self.texts.values():
-                _log.error("%s. The other sources go on", text)
+    def report(self, now_s: float) -> None:
+        """Log the troubles when they change, and once a minute; ``now_s``: monotonic."""
+        self._log.report(
+            [f"{text}. The other sources go on" for text in self.texts.values()], now_s
+        )
 
     def kept(self, admin: AdminClient, starts: Sequence[Start]) -> list[Start]:
         """Return starts that the topics have; note the sources whose next records are gone."""

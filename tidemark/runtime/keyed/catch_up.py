@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.range_reader import RangeReader
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.log_partition import LogPartition
-from tidemark.serde.segments import in_batches, segment_at
+from tidemark.runtime.keyed.log_partition import LogPartition, segments_of
 
 _log = logging.getLogger("tidemark")
 
@@ -44,10 +43,7 @@ class CatchUp:
         self._reader.extend(self.log.at, position)
         while self._reader.left and self.log.lagging and time.monotonic() < until_s:
             messages = self._reader.read(_READ_S, self._batch)
-            for values in in_batches((m.offset() or 0, m.value() or b"") for m in messages):
-                segments = [
-                    (offset, segment_at(self.log.at, offset, value)) for offset, value in values
-                ]
+            for segments in segments_of(self.log.at, messages):
                 for each in self.log.lagging:
                     yield from each.take(segments, outbox)
         if not self._reader.left:

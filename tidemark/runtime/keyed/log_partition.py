@@ -6,8 +6,10 @@ Both commit in the same way.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from confluent_kafka import Message
 
 from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
@@ -26,6 +28,7 @@ from tidemark.runtime.keyed.lost_rows import delays_ms
 from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest
 from tidemark.runtime.memory import portion_bytes
 from tidemark.serde.changelog import Commit
+from tidemark.serde.segments import in_batches, segment_at
 
 
 @dataclass
@@ -264,3 +267,13 @@ def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgre
             "killed, release the partition with --release"
         )
     return past
+
+
+def segments_of(at: Partition, messages: Iterable[Message]) -> Iterator[list[tuple[int, Segment]]]:
+    """Yield the segments in messages of a log partition, with their offsets, in batches.
+
+    Raises:
+        StateError: a message is no segment that this version reads.
+    """
+    for values in in_batches((m.offset() or 0, m.value() or b"") for m in messages):
+        yield [(offset, segment_at(at, offset, value)) for offset, value in values]

@@ -38,11 +38,11 @@ from tidemark.runtime.faults import as_typed
 from tidemark.runtime.keyed.catch_up import CatchUp
 from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.last_moved import LastMoved
-from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
+from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition, segments_of
 from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
-from tidemark.runtime.keyed.troubles import TroubleLog, trouble_lines
+from tidemark.runtime.keyed.troubles import trouble_lines
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import (
     Account,
@@ -51,8 +51,8 @@ from tidemark.runtime.service.stats import (
     clock_sources,
     instant_text,
 )
+from tidemark.runtime.service.trouble_log import TroubleLog
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.serde.segments import in_batches, segment_at
 
 _log = logging.getLogger("tidemark")
 
@@ -128,8 +128,7 @@ class KeyedTask:
         found = by_partition(messages, topics)
         self._next = {at: each[0].offset() or 0 for at, each in found.items()}
         for at, each in found.items():
-            for values in in_batches((m.offset() or 0, m.value() or b"") for m in each):
-                segments = [(offset, segment_at(at, offset, value)) for offset, value in values]
+            for segments in segments_of(at, each):
                 for position in self._logs[at].take(segments, self.process.outbox):
                     self._next[at] = position
                     self._moved.add(at)

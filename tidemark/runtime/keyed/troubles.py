@@ -3,14 +3,9 @@
 See docs/operations.md, "Operators that stop".
 """
 
-import logging
 from collections.abc import Iterable
 
 from tidemark.runtime.keyed.log_partition import LogPartition
-
-_log = logging.getLogger("tidemark")
-
-_REPEAT_S = 60.0
 
 
 def trouble_lines(logs: Iterable[LogPartition]) -> list[str]:
@@ -25,18 +20,3 @@ def trouble_lines(logs: Iterable[LogPartition]) -> list[str]:
         else f"operator {name} has stopped: {texts[0]}"
         for name, texts in found.items()
     ]
-
-
-class TroubleLog:
-    """Logs the lines when they change, and once a minute."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._logged_s = 0.0
-
-    def report(self, lines: list[str], now_s: float) -> None:
-        """Log lines, if it is time; ``now_s``: monotonic."""
-        if lines != self._lines or now_s - self._logged_s > _REPEAT_S:
-            self._lines, self._logged_s = lines, now_s
-            for line in lines:
-                _log.error("%s", line)
