@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,12 +27,9 @@ from tests.chaos.changes.program import (
     T,
     draw_records,
 )
+from tests.kafka.support.changes import present
 from tidemark.embedded.broker import Broker, free_port
-from tidemark.partition import Partition
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.generations import newest_generations
-from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
 
 PARTITIONS = 2
@@ -145,18 +143,9 @@ class Run:
 
     def _topic(self, output: Output) -> Panes:
         """Return the newest panes of the newest generation in the topic of an output."""
-        topic = f"{NAME}.{output.name}"
-        partitions = [Partition(topic, number) for number in range(PARTITIONS)]
-        generations = newest_generations(self._config, self._admin, f"{NAME}.generations")
-        begins, ends = (offsets(self._admin, partitions, at) for at in (EARLIEST, LATEST))
-        for at in partitions:
-            generation = generations.get((output.name, at.number))
-            if generation is not None:
-                begins[at] = max(begins[at], generation.begins.get(topic, 0))
+        values = present(self._config, self._admin, NAME, output.name).values()
         panes: dict[tuple[str, int], dict[str, Any]] = {}
-        spans = {at: (begins[at], ends[at]) for at in partitions if begins[at] < ends[at]}
-        for message in read(self._config, spans):
-            pane = json.loads(message.value() or b"")
+        for pane in map(json.loads, chain.from_iterable(values)):
             window = pane.get(output.key), pane["start"]
             if window not in panes or pane["revision"] >= panes[window]["revision"]:
                 panes[window] = pane

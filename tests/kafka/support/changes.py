@@ -4,13 +4,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
 from tests.kafka.pipelines import changing
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.core.operators.task import OperatorTask
 from tidemark.partition import Partition
+from tidemark.plan.names import generations_topic
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.generations import newest_generations
 from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders, messages
 from tidemark.serde.segments import segment_at
 
@@ -28,14 +32,19 @@ def deployed(
 
 def published(stack: Stack, operator: str) -> Values:
     """Return the results of an operator's present generation, by partition."""
-    found = newest_generations(stack.config, stack.admin, stack.plan.generations)
-    topic = f"{stack.name}.{operator}"
+    return present(stack.config, stack.admin, stack.name, operator)
+
+
+def present(config: Config, admin: AdminClient, pipeline: str, operator: str) -> Values:
+    """Return the results of an operator's present generation in a pipeline, by partition."""
+    found = newest_generations(config, admin, generations_topic(pipeline))
+    topic = f"{pipeline}.{operator}"
     begins = {
         Partition(topic, n): each.begins.get(topic, 0)
         for (name, n), each in found.items()
         if name == operator
     }
-    return _values(stack, begins)
+    return _values(config, admin, begins)
 
 
 def expected(stack: Stack, operator: str) -> Values:
@@ -44,7 +53,7 @@ def expected(stack: Stack, operator: str) -> Values:
     encoding = encoders(stack.config, [plan])
     logs = offsets(stack.admin, [Partition(plan.log, n) for n in (0, 1)], EARLIEST)
     found: Values = {}
-    for number, values in _values(stack, logs).items():
+    for number, values in _values(stack.config, stack.admin, logs).items():
         task, out = OperatorTask(plan.operator), found.setdefault(number, [])
         for offset, value in enumerate(values):
             output = task.step(segment_at(Partition(plan.log, number), offset, value))
@@ -55,10 +64,10 @@ def expected(stack: Stack, operator: str) -> Values:
     return found
 
 
-def _values(stack: Stack, begins: Mapping[Partition, int]) -> Values:
-    ends = offsets(stack.admin, begins, LATEST)
+def _values(config: Config, admin: AdminClient, begins: Mapping[Partition, int]) -> Values:
+    ends = offsets(admin, begins, LATEST)
     found: Values = {at.number: [] for at in begins}
-    for message in read(stack.config, {at: (begins[at], ends[at]) for at in begins}):
+    for message in read(config, {at: (begins[at], ends[at]) for at in begins}):
         found[message.partition() or 0].append(message.value() or b"")
     return found
 
