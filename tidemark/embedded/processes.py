@@ -33,7 +33,7 @@ def die_with_parent() -> None:
 
 
 def size_of(log: Path) -> int:
-    """Return the size of a log in bytes, 0 if there is none."""
+    """Return the size of a log in bytes, 0 if it does not exist."""
     return log.stat().st_size if log.exists() else 0
 
 

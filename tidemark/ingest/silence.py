@@ -15,7 +15,7 @@ from tidemark.core.time.watermark import Bounded
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan, SourcePlan
 
-_SHARE = 10  # a mark is due when the silence has grown by one part in so many
+_SHARE = 10  # a mark is due when the silence has grown by a tenth
 
 
 @dataclass(frozen=True, slots=True)

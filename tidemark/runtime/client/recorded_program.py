@@ -73,7 +73,7 @@ def _identified(admin: AdminClient, plan: Plan) -> Program:
 
 
 def recorded_program(config: Config, admin: AdminClient, topic: str) -> Program | None:
-    """Return the newest recorded program, None if there is none."""
+    """Return the newest recorded program, None if no program is recorded."""
     if topic not in partition_counts(admin):
         return None
     at = Partition(topic, 0)

@@ -80,7 +80,7 @@ class PastMarks:
         return any(each.offset >= 0 for each in found)
 
     def last_mark(self, log: LogPlan, source: str) -> SourceMark | None:
-        """Return the last mark of a source in a log, None if there is none."""
+        """Return the last mark of a source in a log, None if the log has no mark of it."""
         marks = self._marks_backwards(Partition(log.topic, 0))
         return next((mark for mark in marks if mark.source == source), None)
 

@@ -5,7 +5,7 @@ See docs/semantics.md, "A segment acts", and docs/operations.md, "Changelogs".
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -41,6 +41,8 @@ _BATCH_ROWS = 2**20
 
 _BATCH_PORTIONS = 8
 """... and the approximate size of its results, in portions."""
+
+_NOT_OF_TIME = ", but windows in order of arrival are"
 
 
 @dataclass
@@ -167,13 +169,13 @@ class KeyedOperator:
             "published%s",
             self.where,
             instant_text(lost_ms),
-            ", but windows in order of arrival are" if self.plan.operator.by_arrival else "",
+            "" if _are_of_time(self.plan.results.port.columns) else _NOT_OF_TIME,
         )
 
     def _whole(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the panes of windows that lack no rows from before the beginning of the log."""
         lost_ms = None if self._generation is None else self._generation.lost_until_ms
-        if lost_ms is None or START not in rows.columns or WINDOW in rows.columns:
+        if lost_ms is None or not _are_of_time(rows.columns):
             return rows
         if self.plan.service == "sessions":  # lost rows may have been part of a later session
             lost_ms += self.plan.operator.horizon_ms
@@ -277,6 +279,11 @@ class KeyedOperator:
         """Close the mirror and keep it for the next owner."""
         if self._mirror is not None:
             self._mirror.close()
+
+
+def _are_of_time(columns: Collection[str]) -> bool:
+    """Return whether panes with these columns are of windows that event time decides."""
+    return START in columns and WINDOW not in columns
 
 
 def _portions(rows: pl.DataFrame, most_bytes: int) -> Iterator[pl.DataFrame]:
