@@ -191,7 +191,7 @@ def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> Non
 
 
 def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str], dict[str, str]]:
-    """Wait until each service is ready; return those that ended, and why others are not ready.
+    """Wait until each service runs and is ready; return those that ended, and why others are not.
 
     The wait ends when all reasons stay the same for 20 seconds, and after a minute in any case.  A
     service that does not answer yet is loading its libraries, which takes long on a busy machine.
@@ -206,7 +206,7 @@ def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str]
             del reasons[name]
         for name, before in list(reasons.items()):
             now = _readiness(stack.health[name])
-            if now == READY:
+            if now == READY and states[name] == "RUNNING":
                 del reasons[name]
             elif now != before or now == _SILENT:
                 reasons[name], since_s[name] = now, time.monotonic()

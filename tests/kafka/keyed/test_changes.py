@@ -41,9 +41,9 @@ def await_log(stack: Stack, text: str) -> None:
 
 
 def test_a_new_output_reads_its_log_while_the_others_go_on(broker):  # A4
-    with deployed(broker, "anew", {"a": {}}, first=True) as stack:
+    with deployed(broker, "started-anew", {"a": {}}, first=True) as stack:
         play(stack, 0, 100, "a")
-    with deployed(broker, "anew", TWO) as stack:
+    with deployed(broker, "started-anew", TWO) as stack:
         for _ in range(3):
             stack.start("windowing")
             await_log(stack, "was given")

@@ -24,6 +24,8 @@ from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
 
 ROOT = Path(__file__).parents[3]
+_TAKEN: dict[tuple[str, str], str] = {}
+"""The test that uses the topics of a pipeline, by broker and pipeline."""
 
 
 class Replica(NamedTuple):
@@ -53,6 +55,9 @@ class Stack:
         ``raw_partitions``: of each raw topic; 0: they exist.  ``options``: what its ``build``
         takes besides the name; the services read them from TEST_OPTIONS.
         """
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" (")[0]
+        owner = _TAKEN.setdefault((broker, name), test)
+        assert owner == test, f"{owner} has a pipeline {name!r} on this broker: take another name"
         self.name = name
         self.config = Config(bootstrap_servers=broker)
         self.admin = clients.admin(self.config)
