@@ -4,8 +4,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -179,33 +178,36 @@ def _text(error: KafkaError | None) -> str:
 
 
 class BrokerProbe:
-    """Asks in the background whether brokers answer while the service runs."""
+    """Asks in the background whether brokers answer while the service runs.
+
+    It asks in a thread of its own.  The admin interface could ask without one (DescribeCluster),
+    but librdkafka 2.16 aborts the process when the answer lists no broker ("Assertion `rko_result'
+    failed").  A lone broker answers so while it starts.
+    """
 
     def __init__(self, admin: AdminClient, now_s: float) -> None:
-        """``admin`` must live as long as the probe."""
         self._admin = admin
-        self._asked: Future[Any] | None = None
+        self._thread = ThreadPoolExecutor(1, "broker-probe")
+        self._asked: Future[bool] | None = None
         self._asked_s = self._answered_s = now_s
         self._missed_s: float | None = None
 
     def poll(self, now_s: float) -> str | None:
         """Ask every two seconds; return a reason if no broker has answered for ten."""
         if self._asked is None and now_s - self._asked_s >= _ASK_S:
-            self._asked = self._admin.describe_cluster(request_timeout=_ANSWER_S)
+            self._asked = self._thread.submit(self.answers, _ANSWER_S)
             self._asked_s = now_s
         if self._asked is not None and self._asked.done():
-            if self._asked.exception() is None:
+            if self._asked.result():
                 self._answered_s = now_s
-            else:
-                self._missed_s = now_s
             self._asked = None
         quiet_s = now_s - self._answered_s
         return f"no broker has answered for {quiet_s:.0f} s" if quiet_s > _GONE_S else None
 
-    def answers(self) -> bool:
+    def answers(self, within_s: float = _STEP_S) -> bool:
         """Return whether a broker answers now; may be called from another thread."""
         try:
-            self._admin.list_topics("", timeout=_STEP_S)
+            self._admin.list_topics("", timeout=within_s)
         except KafkaException:
             self._missed_s = time.monotonic()
             return False
