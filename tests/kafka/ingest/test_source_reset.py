@@ -144,5 +144,5 @@ def test_the_end_of_a_topic_made_anew_can_be_its_begin(broker, monkeypatch):
 
 @pytest.mark.parametrize("arguments", ["--source nothing", "--source a --service windowing"])
 def test_a_reset_without_sense_is_refused(broker, monkeypatch, arguments):
-    with Stack(broker, "senseless", 1, evolving) as stack:
+    with Stack(broker, f"senseless-{len(arguments)}", 1, evolving) as stack:
         assert run(monkeypatch, stack, f"tidemark reset P {arguments}") == 2

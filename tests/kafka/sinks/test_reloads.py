@@ -40,7 +40,7 @@ def test_a_table_is_its_topic_after_resets_and_changed_windows(
     broker, tmp_path, monkeypatch, kills
 ):
     path = tmp_path / "results.db"
-    name = "renewed" if not kills else "killed"
+    name = "renewed" if not kills else "renewed-by-kills"
     pops, sessions = Table(path, "pops", "pops"), Table(path, "sessions", "moves")
 
     with Stack(broker, name, TIDEMARK_SINK=f"sqlite:{path}") as stack:
