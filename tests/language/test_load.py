@@ -107,3 +107,16 @@ def test_a_mistake_in_an_installed_pipeline_is_named_too(folder, monkeypatch):
     write(folder / "job.py", "Pipeline('a b')")
     with pytest.raises(PipelineError, match=r"job.py:2: Pipeline\(name\): 'a b' is not a legal"):
         load_pipeline("job")
+
+
+def test_a_source_knows_file_and_line_of_its_call(folder):
+    source = (
+        "from tidemark import bounded, count, tumbling\n"
+        "job = Pipeline('job')\n"
+        "rows = job.source(\n"
+        "    'in', schema={'k': str, 'at': int}, event_time='at', watermark=bounded('0s'))\n"
+        "rows.key_by('k').window(tumbling('1s')).aggregate(n=count()).to('out')"
+    )
+    write(folder / "declared.py", source)
+    (plan,) = load_pipeline("declared.py").plan().sources
+    assert plan.declared_at == "declared.py:4"

@@ -1,7 +1,9 @@
 """Where in the user's code a mistake is: ``game.py:12: tumbling(size): '5x' is not a duration``."""
 
+import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tidemark.errors import TidemarkError
@@ -26,20 +28,36 @@ def _text(error: Exception) -> str:
     return " ".join("".join(lines).split())
 
 
+def caller() -> str:
+    """Return file and line of the user's call that runs now, empty without one."""
+    return _innermost(list(_stack())[::-1]) or ""
+
+
+def _stack() -> Iterator[tuple[str, int]]:
+    """Yield file and line of the calls that run now, the innermost first."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        yield frame.f_code.co_filename, frame.f_lineno
+
+
 def _place(error: Exception) -> str | None:
-    """Return file and line of the innermost call that is the user's own code.
+    """Return file and line of the innermost call that is the user's own code."""
+    return _innermost(
+        [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    )
+
+
+def _innermost(frames: Sequence[tuple[str, int]]) -> str | None:
+    """Return the last place that is the user's own code; ``frames``: file and line, in order.
 
     An installed package counts only if no other frame is the user's: a pipeline may be installed.
     """
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<")
-    ]
+    shown = [frame for frame in frames if not frame[0].startswith("<")]
     for installed in (False, True):
-        for frame in reversed(frames):
-            if _is_users(Path(frame.filename), installed=installed):
-                return f"{_shown(frame.filename)}:{frame.lineno}"
+        for filename, line in reversed(shown):
+            if _is_users(Path(filename), installed=installed):
+                return f"{_shown(filename)}:{line}"
     return None
 
 

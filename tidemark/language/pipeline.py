@@ -15,6 +15,7 @@ from tidemark.core.time.assigners import IngestTime, RecordTime
 from tidemark.core.time.duration import Duration
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
+from tidemark.language.mistake import caller
 from tidemark.language.source_options import (
     WhenSilent,
     assigner,
@@ -106,6 +107,7 @@ class Pipeline:
             None if min_time is None else instant_ms(min_time, f"{what}: min_time"),
             clock_waits(when_silent, what),
             None if max_drift is None else positive_ms(max_drift, f"{what}: max_drift"),
+            declared_at=caller(),
         )
         node = Node(columns, source=source)
         self._dataflow.add_source(node)

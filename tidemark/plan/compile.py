@@ -141,6 +141,7 @@ def _source(
         spec.max_drift_ms,
         recorded=not recorded.isdisjoint(graph.streams),
         longest_window_ms=longest_window_ms,
+        declared_at=spec.declared_at,
     )
 
 

@@ -14,7 +14,7 @@ from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.names import generations_topic, stats_topic
+from tidemark.plan.names import generations_topic, retried_topic, stats_topic
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
@@ -26,7 +26,8 @@ Window = Hopping | Calendar | Sliding | Session
 class Source:
     """A raw topic, and how its records get event time and watermarks.
 
-    ``waits``: time stands still while all partitions are silent.
+    ``waits``: time stands still while all partitions are silent.  ``declared_at``: file and line of
+    the user's call.
     """
 
     topic: str
@@ -37,6 +38,7 @@ class Source:
     min_time_ms: int | None = None
     waits: bool = False
     max_drift_ms: int | None = None
+    declared_at: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,8 @@ class Dataflow:
     def topics(self) -> set[str]:
         """Return all topics so far: raw topics, topics of outputs and of the whole pipeline."""
         topics = {topic for node in self.sources for topic in node.topics()}
-        topics |= {self.dead_letters, self.stats, generations_topic(self.name)}
+        topics |= {self.dead_letters, self.stats}
+        topics |= {generations_topic(self.name), retried_topic(self.name)}
         for output in self.outputs:
             topics.update(output_topics(self.name, output.name))
         return topics

@@ -56,6 +56,11 @@ def stats_topic(pipeline: str) -> str:
     return f"{pipeline}.stats"
 
 
+def retried_topic(pipeline: str) -> str:
+    """Return the topic that says which dead letters were sent again."""
+    return f"{pipeline}.dead-letters.retried"
+
+
 def generations_topic(pipeline: str) -> str:
     """Return the topic that says which results belong to the present state of each operator."""
     return f"{pipeline}.generations"

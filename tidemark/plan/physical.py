@@ -5,7 +5,7 @@ docs/semantics.md specifies the results; docs/architecture.md shows the services
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -16,7 +16,7 @@ from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.segment import operator_source
 from tidemark.core.time.watermark import Watermark, delay_ms
-from tidemark.plan.names import generations_topic, stats_topic
+from tidemark.plan.names import generations_topic, retried_topic, stats_topic
 
 SERVICES = ("ingest", "windowing", "sessions")
 """All services that a plan may need, in the order in which records pass them."""
@@ -29,7 +29,8 @@ class SourcePlan:
     ``waits``: whether the clock stops while all sources are silent.  ``max_drift_ms``: how far, in
     event time, a partition may read ahead of the slowest one.  ``recorded``: whether an operator on
     the topic uses processing time.  ``longest_window_ms``: the length of the longest window of
-    event time that rows of the topic may be in.  See ``Pipeline.source`` for the others.
+    event time that rows of the topic may be in.  ``declared_at``: file and line of the call that
+    declares the source, no part of what the plan means.  See ``Pipeline.source`` for the others.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class SourcePlan:
     max_drift_ms: int | None = None
     recorded: bool = False
     longest_window_ms: int = 0
+    declared_at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,11 @@ class Plan:
     def generations(self) -> str:
         """The compacted topic of the generations of operators."""
         return generations_topic(self.pipeline)
+
+    @property
+    def retried(self) -> str:
+        """The compacted topic that says which dead letters were sent again."""
+        return retried_topic(self.pipeline)
 
     def services(self) -> tuple[str, ...]:
         """Return the services the pipeline needs, in the order in which records pass them."""
