@@ -21,8 +21,8 @@ from tests.sinks.feeds import PANES, batch, held, pane
 from tests.sinks.letters import Letters
 from tests.sinks.places import Place
 from tidemark.errors import ConfigurationError
+from tidemark.sinks.databases.postgres import PostgresSink
 from tidemark.sinks.delivery import Delivery
-from tidemark.sinks.postgres import PostgresSink
 from tidemark.sinks.sink import RefusedError, UnavailableError
 
 T = 1_700_000_000_000
@@ -130,7 +130,7 @@ class TestPostgres(SinkContract, PositionContract, ReloadContract, DatabaseContr
         sink.close()
 
     def test_a_locked_table_is_a_reason_to_try_again(self, place, monkeypatch):
-        monkeypatch.setattr("tidemark.sinks.postgres._TIMEOUTS", "-c lock_timeout=200ms")
+        monkeypatch.setattr("tidemark.sinks.databases.postgres._TIMEOUTS", "-c lock_timeout=200ms")
         sink = opened(place)
         with psycopg.connect(sink._url) as other:
             other.execute("LOCK TABLE pops IN ACCESS EXCLUSIVE MODE")

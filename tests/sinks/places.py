@@ -17,12 +17,12 @@ import msgspec
 import polars as pl
 
 from tests.sinks.receiver import Receiver
-from tidemark.sinks.duck import DuckSink
+from tidemark.sinks.databases.duck import DuckSink
+from tidemark.sinks.databases.sqlite import SqliteSink
 from tidemark.sinks.lines import LinesSink
 from tidemark.sinks.parquet import ParquetSink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Sink
-from tidemark.sinks.sqlite import SqliteSink
 from tidemark.sinks.table import INSTANT, Table
 from tidemark.sinks.webhook import WebhookSink
 

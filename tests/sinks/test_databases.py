@@ -10,8 +10,8 @@ from tests.sinks.contract import AT, opened
 from tests.sinks.feeds import PANES, TOPIC_ID, batch, held, pane
 from tests.sinks.places import duck_place, sqlite_place
 from tidemark.errors import ConfigurationError
+from tidemark.sinks.databases.sqlite import SqliteSink
 from tidemark.sinks.sink import Position, UnavailableError
-from tidemark.sinks.sqlite import SqliteSink
 
 MANY = [pane(f"player{n}", 0, 1) for n in range(2_000)]
 

@@ -9,7 +9,7 @@ from tests.sinks.contract import opened
 from tests.sinks.feeds import PANES
 from tests.sinks.places import duck_place, lines_place, parquet_place, sqlite_place
 from tidemark.errors import ConfigurationError
-from tidemark.sinks.postgres import DIALECT as POSTGRES
+from tidemark.sinks.databases.postgres import DIALECT as POSTGRES
 
 
 def with_columns(*names):

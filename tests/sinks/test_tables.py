@@ -14,10 +14,10 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.plan.physical import PortPlan
 from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.sinks.databases.sql import views
+from tidemark.sinks.databases.sqlite import SqliteSink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move
-from tidemark.sinks.sql import views
-from tidemark.sinks.sqlite import SqliteSink
 from tidemark.sinks.table import Table, chosen, tables_of
 from tidemark.sinks.webhook import _body
 

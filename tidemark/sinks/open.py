@@ -54,7 +54,7 @@ def _open(scheme: str, rest: str, address: str) -> Sink:
     # Lazy imports: only the client in use has to be installed.
     match scheme:
         case "postgresql" | "postgres":
-            from tidemark.sinks.postgres import PostgresSink
+            from tidemark.sinks.databases.postgres import PostgresSink
 
             return PostgresSink(address)
         case "http" | "https":
@@ -66,11 +66,11 @@ def _open(scheme: str, rest: str, address: str) -> Sink:
 
             return OtherClusterSink(address) if rest.startswith("//") else TopicSink(rest)
         case "sqlite":
-            from tidemark.sinks.sqlite import SqliteSink
+            from tidemark.sinks.databases.sqlite import SqliteSink
 
             return SqliteSink(_path(rest))
         case "duckdb":
-            from tidemark.sinks.duck import DuckSink
+            from tidemark.sinks.databases.duck import DuckSink
 
             return DuckSink(_path(rest))
         case "parquet":

@@ -24,7 +24,7 @@ from testcontainers.community.postgres import PostgresContainer
 
 from tests.sinks.places import Place, database_rows
 from tidemark.embedded.broker import free_port
-from tidemark.sinks.postgres import PostgresSink
+from tidemark.sinks.databases.postgres import PostgresSink
 
 _START_S = 60.0
 _IMAGE = os.environ.get("POSTGRES_IMAGE", "postgres:17-bookworm")

@@ -13,7 +13,7 @@ from tests.kafka.support.tables import Table
 from tidemark.runtime.client import topics
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
-from tidemark.sinks.sql import POSITIONS
+from tidemark.sinks.databases.sql import POSITIONS
 
 T = 1_700_000_000_000
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kafka.pipelines import counted
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
-from tidemark.sinks.sql import POSITIONS
+from tidemark.sinks.databases.sql import POSITIONS
 
 T = 1_700_000_000_000
 PLAYERS = 7

@@ -42,6 +42,8 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         topic_ids: by topic, the id of each topic of results.
         lost_until_ms: the largest event time of rows that the log lacks at its beginning; windows
             that start at or before it are not published.  None if it lacks none.
+        signature: the state signature of the operator that publishes the results; empty if an
+            earlier version of Tidemark wrote the record.
     """
 
     operator: str
@@ -53,6 +55,7 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     begins: dict[str, int] = msgspec.field(default_factory=dict)
     topic_ids: dict[str, str] = msgspec.field(default_factory=dict)
     lost_until_ms: int | None = None
+    signature: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def key(self) -> Key:
@@ -138,6 +141,7 @@ def begun_generations(
             begun[at],
             {each.topic: ends[each] for each in results},
             {each.topic: ids[each.topic] for each in results},
+            signature=dict(plan.state_signature),
         )
         for plan, at, results in wanted
     }

@@ -18,11 +18,11 @@ from psycopg.conninfo import conninfo_to_dict
 from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
-from tidemark.sinks import database, sql
-from tidemark.sinks.database import INDEX, Column
+from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases.database import INDEX, Column
+from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
-from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
 _TIMEOUTS = "-c lock_timeout=5s -c statement_timeout=60s -c timezone=UTC"

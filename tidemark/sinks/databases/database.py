@@ -13,10 +13,10 @@ import polars as pl
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks import sql
+from tidemark.sinks.databases import sql
+from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX
 from tidemark.sinks.sink import Batch, OvertakenError, Position, RefusedError, Reload
-from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import Table
 
 _log = logging.getLogger("tidemark")

@@ -14,11 +14,11 @@ import polars as pl
 from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks import database, sql
-from tidemark.sinks.database import Column
+from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases.database import Column
+from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
-from tidemark.sinks.sql import Dialect, quoted
 from tidemark.sinks.table import INSTANT, Table
 
 DIALECT = Dialect(
