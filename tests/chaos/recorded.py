@@ -48,7 +48,7 @@ class Recorded:
 def record(config: Config, admin: AdminClient, plan: Plan) -> Recorded:
     """Read all topics of a pipeline but its changelogs."""
     counts = topics.partition_counts(admin)
-    raw = _partitions(counts, [source.topic for source in plan.sources])
+    raw = _partitions(counts, plan.named_topics)
     outputs = [name for each in plan.operators for name in each.topics]
     own = _partitions(counts, [log.topic for log in plan.logs] + [plan.dead_letters, *outputs])
     begin, end = (offsets(admin, [*raw, *own], which) for which in (EARLIEST, LATEST))

@@ -58,6 +58,6 @@ def test_a_service_that_ends_in_its_container_is_told_of_with_its_last_words(
 ):
     settings = {"TIDEMARK_GUARANTEE": "perhaps-once"}
     with InContainers(pipeline, kafka, image, settings=settings) as run:
-        run.send(run.plan.sources[0].topic, move("a", 1_000))
+        run.send(run.plan.named_topics[0], move("a", 1_000))
         with pytest.raises(InfrastructureError, match=r"has ended: .*TIDEMARK_GUARANTEE"):
             run.expect_panes("pops")

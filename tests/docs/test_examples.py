@@ -16,7 +16,7 @@ from tidemark.local.view import write_results
 
 def written(plan, lines, seed):
     run = LocalRun(plan, Cuts(seed))
-    for _ in run.run({plan.sources[0].topic: lines}):
+    for _ in run.run({plan.named_topics[0]: lines}):
         pass
     out = io.BytesIO()
     write_results(run, out, every_pane=False)

@@ -26,7 +26,7 @@ def test_scenarios_hold_on_a_broker(broker, scenario, partitions, idle_after, tm
 def test_a_mismatch_is_told_and_topics_of_another_test_are_refused(broker, tmp_path):
     pipeline = written(tmp_path, "1h")
     with OnBroker(pipeline, broker) as run:
-        moves = run.plan.sources[0].topic
+        moves = run.plan.named_topics[0]
         run.send(moves, move("a", 1_000))
         run.advance(moves, 12_000)
         with pytest.raises(MismatchError, match="found: 1"):

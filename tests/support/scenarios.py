@@ -32,7 +32,7 @@ def move(player: str, at: int, score: int = 1) -> dict[str, Any]:
 
 def windows_close_as_time_goes_on(run: Scenario) -> None:
     #  a  --1-----9------16 (late for [0, 10) by nothing: 14 + 5)
-    moves = run.plan.sources[0].topic
+    moves = run.plan.named_topics[0]
     run.send(moves, move("a", 1_000), move("a", 9_000, score=4), move("b", 3_000))
     run.expect_panes("pops")
     run.advance(moves, 11_999)
@@ -52,7 +52,7 @@ def windows_close_as_time_goes_on(run: Scenario) -> None:
 
 
 def services_come_back_with_what_they_had(run: Scenario) -> None:
-    moves = run.plan.sources[0].topic
+    moves = run.plan.named_topics[0]
     run.send(moves, move("a", 1_000))
     run.crash("windowing")
     run.send(moves, move("a", 2_000))
@@ -72,7 +72,7 @@ def services_come_back_with_what_they_had(run: Scenario) -> None:
 def a_silent_partition_lets_windows_close_once_it_is_idle(run: Scenario) -> None:
     #  moves/0  --1---------------------- 60
     #  moves/1  --1   (silent)
-    moves = run.plan.sources[0].topic
+    moves = run.plan.named_topics[0]
     run.send(moves, move("a", 1_000), partition=1)
     run.send(moves, move("a", 1_500), partition=0)
     run.idle(moves, partition=1)

@@ -164,7 +164,7 @@ def try_(
     at the end of the input, late rows and dead letters.  Counts go to stderr.
     """
     compiled = _plan(pipeline)
-    sources = [source.topic for source in compiled.sources]
+    sources = [topic for source in compiled.sources for topic in source.topics]
     run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
     console = Console(stderr=True, highlight=False)
     with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:

@@ -55,8 +55,9 @@ class Ingest:
     """Ingest of all sources of a pipeline."""
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare the decoder of each raw topic."""
-        self._sources = {source.topic: _Source(source) for source in plan.sources}
+        """Prepare the decoder of each source."""
+        self._plan = plan
+        self._sources = {source.name: _Source(source) for source in plan.sources}
 
     def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         """Return the rows, dead letters and time of the next batch of a raw partition.
@@ -67,7 +68,8 @@ class Ingest:
             StateError: the batch does not follow ``progress``.
         """
         _require_order(batch, progress)
-        return self._sources[batch.topic].take(batch, progress)
+        source = self._plan.source_of(batch.topic)
+        return self._sources[source.name].take(batch, progress)
 
 
 def _require_order(batch: RecordBatch, progress: Progress) -> None:
@@ -107,7 +109,7 @@ class _DeadLetterCollector:
 
 
 class _Source:
-    """Ingest of one raw topic: its decoder, its time and its stateless operators."""
+    """Ingest of one source: its decoder, its time and its stateless operators."""
 
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan

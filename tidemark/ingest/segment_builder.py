@@ -61,8 +61,8 @@ class SegmentBuilder:
     ) -> list[list[Segment]]:
         """Return the segments of each partition of a log, in the order to write them.
 
-        ``partitions``: the number of partitions of each raw topic, as known now.  ``marks``: marks
-        of sources in addition to those of batches, about idleness or presence.  ``without``:
+        ``partitions``: the number of partitions of each raw topic that is there now.  ``marks``:
+        marks of sources in addition to those of batches, about idleness or presence.  ``without``:
         sources to leave out.  Without any mark each list is empty.
         """
         sources = [mark for mark in self._marks(log, marks) if mark.source not in without]
@@ -72,7 +72,9 @@ class SegmentBuilder:
             epoch=self._epoch,
             part=0,
             sources=tuple(sources),
-            partitions={topic: partitions[topic] for topic in sorted(log.topics)},
+            partitions={
+                topic: count for topic, count in sorted(partitions.items()) if log.reads(topic)
+            },
             ingested_at_ms=now_ms,
             streams={},
         )
@@ -92,7 +94,7 @@ class SegmentBuilder:
             of_source[mark.source] = (
                 mark if read is None else replace(read, idle=mark.idle, silence_ms=mark.silence_ms)
             )
-        mine = [mark for mark in of_source.values() if mark.topic in log.topics]
+        mine = [mark for mark in of_source.values() if log.reads(mark.topic)]
         return sorted(mine, key=lambda mark: (mark.topic, int(mark.source.rpartition("/")[2])))
 
     def _split(

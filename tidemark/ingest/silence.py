@@ -49,11 +49,10 @@ def to_mark(
     ``is_written``: whether a segment will be written anyway.  If not, the result is empty until the
     mark of some source is due.
     """
-    plans = {source.topic: source for source in plan.sources}
     horizon_ms = plan.horizon_ms
     found, is_due = [], is_written
     for partition, silence in silences.items():
-        at_ms = due_ms(plans[partition.topic], silence.logged_ms, horizon_ms)
+        at_ms = due_ms(plan.source_of(partition.topic), silence.logged_ms, horizon_ms)
         if at_ms is None:
             continue
         is_due = is_due or silence.lasted_ms >= at_ms

@@ -88,7 +88,7 @@ class _TimeInput:
 
 
 class SourceTime:
-    """Event time and watermarks of one raw topic, as its source declares them."""
+    """Event time and watermarks of one source."""
 
     def __init__(self, plan: SourcePlan) -> None:
         """Find the time columns; ``plan``: of the source."""
@@ -101,7 +101,7 @@ class SourceTime:
         self.columns = [name for name in plan.schema if name in roots]
         self._metadata = metadata_used(expressions)
         self._dtypes = [
-            next(iter(output_types([expression], plan.schema, plan.topic).values()))
+            next(iter(output_types([expression], plan.schema, plan.name).values()))
             for expression in expressions
         ]
 

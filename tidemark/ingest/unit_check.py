@@ -23,22 +23,21 @@ class UnitCheck:
 
     def __init__(self, plan: Plan) -> None:
         """Prepare for all sources of a plan."""
-        self._unseen = {
-            source.topic: source.event_time
-            for source in plan.sources
-            if _unit(source.event_time) is not None
-        }
+        self._plan = plan
+        self._seen: set[str] = set()
 
     def warning(self, batch: RecordBatch, taken: IngestOutput) -> str | None:
         """Return a warning if this is the first batch with rows, and another unit is likely.
 
         ``taken``: the output for ``batch``.
         """
-        time = self._unseen.get(batch.topic)
         rows = [frame for frame in taken.streams.values() if frame.height]
-        if time is None or not rows:
+        if batch.topic in self._seen or not rows:
             return None
-        del self._unseen[batch.topic]
+        self._seen.add(batch.topic)
+        time = self._plan.source_of(batch.topic).event_time
+        if _unit(time) is None:
+            return None
         first = min(rows, key=lambda frame: int(frame.item(0, OFFSET)))
         index = int(np.searchsorted(batch.log_offsets, first.item(0, OFFSET)))
         stamp_ms = int(batch.timestamps[index])

@@ -4,7 +4,7 @@ One Python module defines a pipeline; every service, the Spark job and the tests
 A mistake raises PipelineError in the call that has it, with the operator, the name and the value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,12 +22,13 @@ from tidemark.language.source_options import (
     clock_waits,
     instant_ms,
     positive_ms,
+    raw_topics,
     require_watermark,
 )
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
 from tidemark.plan.logical import Dataflow, Node, Source
-from tidemark.plan.names import column_types, require_top_level, require_topic
+from tidemark.plan.names import column_types, require_top_level, require_topic, source_text
 from tidemark.plan.physical import Plan
 
 
@@ -59,8 +60,9 @@ class Pipeline:
 
     def source(
         self,
-        topic: str,
+        topic: str | Sequence[str] | None = None,
         *,
+        topics: str | None = None,
         schema: Mapping[str, Any],
         event_time: str | pl.Expr | RecordTime | IngestTime,
         watermark: Watermark,
@@ -72,7 +74,10 @@ class Pipeline:
         when_silent: WhenSilent = "advance",
         max_drift: Duration | None = None,
     ) -> Stream:
-        """Read a raw topic of JSON records.
+        """Read raw topics of JSON records.
+
+        ``topic``: the name of a raw topic, or a list of names.  ``topics`` instead: a regular
+        expression that matches whole names; new topics that match join while ingest runs.
 
         ``schema``: the columns and their types: str, int, float, bool or list[...].  A column is a
         top-level field of the record.
@@ -93,13 +98,13 @@ class Pipeline:
         Raises:
             PipelineError: an argument is not valid; names the argument and its value.
         """
-        require_topic(topic, "source(topic)")
-        what = f"source({topic!r})"
+        read = raw_topics(topic, topics)
+        what = f"source({source_text(read)})"
         columns = column_types(schema, f"{what} schema")
         require_top_level(list(columns), f"{what} schema")
         require_watermark(watermark, columns, what)
         source = Source(
-            topic,
+            read,
             assigner(event_time, unit, zone, columns, what),
             watermark,
             positive_ms(idle_after, f"{what}: idle_after"),

@@ -1,6 +1,7 @@
 """Options of a source about time, checked in the call that passes them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -25,12 +26,48 @@ from tidemark.core.time.assigners import (
 )
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.time.event_time import column_times
+from tidemark.core.time.raw_topics import pattern_name
 from tidemark.core.time.watermark import Bounded, FromExpression, Punctuated, Watermark
 from tidemark.errors import PipelineError
+from tidemark.plan.names import require_topic
 
 Columns = Mapping[str, pl.DataType]
 
 WhenSilent: TypeAlias = Literal["advance", "wait"]
+
+
+def raw_topics(topic: object, pattern: object) -> tuple[str, ...]:
+    """Return the topics of a source: one name, several, or a pattern (core/time/raw_topics.py).
+
+    Raises:
+        PipelineError: none of them is given, or both, or one is not legal.
+    """
+    if (topic is None) == (pattern is None):
+        raise PipelineError(
+            "source(topic): give a topic, a list of topics, or topics= with a regular expression"
+        )
+    if pattern is not None:
+        return (pattern_name(_pattern(pattern)),)
+    if isinstance(topic, str) or not isinstance(topic, Sequence):
+        return (require_topic(topic, "source(topic)"),)
+    names = tuple(require_topic(name, "source(topic)") for name in topic)
+    if not names or len(set(names)) < len(names):
+        what = "names a topic twice" if names else "names no topic"
+        raise PipelineError(f"source({as_written(topic)}): the list {what}")
+    return names
+
+
+def _pattern(pattern: object) -> str:
+    what = f"source(topics={as_written(pattern)})"
+    if not isinstance(pattern, str) or not pattern:
+        raise PipelineError(
+            f"{what}: not a regular expression; a list of topics is the first argument"
+        )
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise PipelineError(f"{what}: not a regular expression: {error}") from None
+    return pattern
 
 
 def assigner(

@@ -131,7 +131,7 @@ class LocalRun:
     def __init__(self, plan: Plan, cuts: Cuts | None = None, now_ms: int = 0) -> None:
         """Start before the first record; ``now_ms``: the wall clock, which does not move."""
         self.plan = plan
-        self.counts: dict[str, Counts] = {source.topic: Counts() for source in plan.sources}
+        self.counts: dict[str, Counts] = {topic: Counts() for topic in plan.named_topics}
         self.dead_letters: list[DeadLetter] = []
         self.published = {each.name: OperatorResults(each) for each in plan.operators}
         self._cuts = cuts or Cuts()
@@ -139,7 +139,7 @@ class LocalRun:
         self.warnings: list[str] = []
         self._ingest = Ingest(plan)
         self._units = UnitCheck(plan)
-        self._progress = {source.topic: Progress() for source in plan.sources}
+        self._progress = {topic: Progress() for topic in plan.named_topics}
         self._tasks = {
             (log.topic, partition): LogTask(
                 each.operator for each in plan.operators if each.log == log.topic
@@ -151,6 +151,9 @@ class LocalRun:
     def run(self, inputs: Mapping[str, Iterable[bytes]]) -> Iterator[int]:
         """Read all topics in turn to their end; yield the number of records of each batch."""
         readers = {topic: iter(lines) for topic, lines in inputs.items()}
+        for topic in readers:  # one that a pattern matches is there from the start
+            self.counts.setdefault(topic, Counts())
+            self._progress.setdefault(topic, Progress())
         while readers:
             for topic in list(readers):
                 values = list(islice(readers[topic], self._cuts.next()))
@@ -178,7 +181,7 @@ class LocalRun:
             self._step(log, builder)
 
     def _step(self, log: LogPlan, builder: SegmentBuilder) -> None:
-        partitions = dict.fromkeys(log.topics, 1)
+        partitions = dict.fromkeys(self._progress, 1)
         for partition, segments in enumerate(builder.build(log, self._now_ms, partitions)):
             for segment in segments:
                 for task, steps in self._tasks[log.topic, partition].steps([segment]):

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import polars as pl
 
+from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
 from tidemark.local.run import LocalRun
@@ -22,7 +23,7 @@ def open_inputs(
 
     Args:
         inputs: ``FILE``, ``-`` for stdin, or ``TOPIC=FILE``.
-        topics: raw topics of the pipeline.
+        topics: raw topics of the pipeline, as its sources name them.
 
     Raises:
         ConfigurationError: a file cannot be read, or its topic is unclear or has an input already.
@@ -41,9 +42,9 @@ def open_inputs(
 
 def _named(argument: str, topics: Sequence[str]) -> tuple[str, str]:
     topic, equals, path = argument.partition("=")
-    if equals and topic in topics:
+    if equals and covers(topics, topic):
         return topic, path
-    if len(topics) > 1:
+    if len(topics) > 1 or any(map(is_pattern, topics)):
         raise ConfigurationError(
             f"--input {argument}: name its topic as TOPIC=FILE; topics are {', '.join(topics)}"
         )

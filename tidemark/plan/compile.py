@@ -28,7 +28,7 @@ from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Node, Output, WindowDefinition, output_topics
-from tidemark.plan.names import require_topic, topic_part
+from tidemark.plan.names import require_topic, source_text, topic_part
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 
 _RECORDED_WITHIN_MS = 60_000
@@ -127,9 +127,9 @@ def _source(
     spec = source.source
     graph = _graph(source, streams, numbers)
     if not graph.streams:
-        raise PipelineError(f"source({spec.topic!r}) feeds no output")
+        raise PipelineError(f"source({source_text(spec.topics)}) feeds no output")
     return SourcePlan(
-        spec.topic,
+        spec.topics,
         source.columns,
         spec.event_time,
         spec.watermark,

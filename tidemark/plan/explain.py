@@ -95,7 +95,7 @@ def _logical(plan: Plan) -> _Graph:
 def _source_text(source: SourcePlan) -> str:
     columns = ", ".join(f"{name} {dtype}" for name, dtype in source.schema.items())
     parts = [
-        f"source {source.topic} ({columns})",
+        f"source {_topics(source)} ({columns})",
         f"event time {event_time_text(source.event_time)}",
         f"watermark {watermark_text(source.watermark)}",
         f"idle after {duration_text(source.idle_after_ms)}",
@@ -109,6 +109,10 @@ def _source_text(source: SourcePlan) -> str:
     if source.max_drift_ms is not None:
         parts.append(f"max drift {duration_text(source.max_drift_ms)}")
     return ", ".join(parts)
+
+
+def _topics(source: SourcePlan) -> str:
+    return ", ".join(source.topics)
 
 
 def event_time_text(time: EventTime, expression: Callable[[pl.Expr], str] = expression_text) -> str:
@@ -143,7 +147,7 @@ def _graph_lines(graph: _Graph) -> list[str]:
 
 def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
     logs = ", ".join(log.topic for log in plan.logs)
-    raw = ", ".join(source.topic for source in plan.sources)
+    raw = ", ".join(map(_topics, plan.sources))
     rows: list[tuple[str, ...]] = [
         ("ingest", raw, f"{logs}, {plan.dead_letters}", "1 per raw partition")
     ]
@@ -159,7 +163,9 @@ def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [(source.topic, "as it is", "raw") for source in plan.sources]
+    rows: list[tuple[str, ...]] = [
+        (topic, "as it is", "raw") for source in plan.sources for topic in source.topics
+    ]
     partitions = {log.topic: str(log.partitions) for log in plan.logs}
     rows += [(topic, count, "log") for topic, count in partitions.items()]
     for operator in plan.operators:
@@ -195,7 +201,7 @@ def _mermaid_services(plan: Plan) -> list[str]:
         node = names.setdefault(name, f"p{len(names)}")
         return node if known else f'{node}[("{_escaped(name)}")]'
 
-    lines = [f"    {topic(source.topic)} --> ingest" for source in plan.sources]
+    lines = [f"    {topic(name)} --> ingest" for source in plan.sources for name in source.topics]
     lines += [f"    ingest --> {topic(log.topic)}" for log in plan.logs]
     lines.append(f"    ingest --> {topic(plan.dead_letters)}")
     for service in plan.services():

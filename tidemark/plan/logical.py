@@ -8,13 +8,14 @@ from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.assigners import EventTime
+from tidemark.core.time.raw_topics import covers
 from tidemark.core.time.watermark import Watermark
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.names import generations_topic, retried_topic, stats_topic
+from tidemark.plan.names import generations_topic, retried_topic, source_text, stats_topic
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
@@ -24,13 +25,13 @@ Window = Hopping | Calendar | Sliding | Session
 
 @dataclass(frozen=True)
 class Source:
-    """A raw topic, and how its records get event time and watermarks.
+    """Raw topics, and how their records get event time and watermarks.
 
-    ``waits``: time stands still while all partitions are silent.  ``declared_at``: file and line of
-    the user's call.
+    ``topics``: names, or one pattern (core/time/raw_topics.py).  ``waits``: time stands still while
+    all partitions are silent.  ``declared_at``: file and line of the user's call.
     """
 
-    topic: str
+    topics: tuple[str, ...]
     event_time: EventTime
     watermark: Watermark
     idle_after_ms: int
@@ -67,8 +68,8 @@ class Node:
                 pending.extend((parent, False) for parent in reversed(node.parents))
 
     def topics(self) -> frozenset[str]:
-        """Return the raw topics that feed the stream."""
-        return frozenset(source.topic for source in self.sources())
+        """Return the raw topics that feed the stream, as their sources name them."""
+        return frozenset(topic for source in self.sources() for topic in source.topics)
 
     def sources(self) -> Iterator[Source]:
         """Yield the sources that feed the stream."""
@@ -120,13 +121,25 @@ class Dataflow:
         return stats_topic(self.name)
 
     def add_source(self, node: Node) -> None:
-        """Add a source; raise PipelineError if the pipeline already reads its topic."""
+        """Add a source; raise PipelineError if the pipeline already reads one of its topics."""
         assert node.source is not None
-        topic = node.source.topic
-        if topic in self.topics():
+        topics = node.source.topics
+        what = f"source({source_text(topics)})"
+        taken = self.topics()
+        if any(topic in taken for topic in topics):
             raise PipelineError(
-                f"source({topic!r}): the pipeline already has this topic; use the existing stream"
+                f"{what}: the pipeline already has this topic; use the existing stream"
             )
+        for other in (each.source.topics for each in self.sources if each.source):
+            both = [
+                *(topic for topic in topics if covers(other, topic)),
+                *(topic for topic in other if covers(topics, topic)),
+            ]
+            if both:
+                raise PipelineError(
+                    f"{what}: source({source_text(other)}) reads {both[0]} too, and a topic may "
+                    "belong to one source only; use the existing stream, or change a pattern"
+                )
         self.sources.append(node)
 
     def add_output(self, output: Output) -> None:

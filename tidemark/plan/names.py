@@ -8,6 +8,7 @@ import polars as pl
 
 from tidemark.core.operators.ports import LATE_BY
 from tidemark.core.rows.expression import METADATA, Columns, as_written
+from tidemark.core.time.raw_topics import is_pattern
 from tidemark.core.windows.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
 from tidemark.errors import PipelineError
 
@@ -49,6 +50,14 @@ def require_topic(name: object, what: str) -> str:
     if len(name) > LONGEST_TOPIC:
         raise PipelineError(f"{what}: {name!r} is longer than {LONGEST_TOPIC} characters")
     return name
+
+
+def source_text(topics: Sequence[str]) -> str:
+    """Return the topics of a source as ``source`` takes them: a name, a list or a pattern."""
+    if len(topics) > 1:
+        return repr(list(topics))
+    (topic,) = topics
+    return f"topics={topic[1:-1]!r}" if is_pattern(topic) else repr(topic)
 
 
 def stats_topic(pipeline: str) -> str:

@@ -14,6 +14,7 @@ from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Port
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
+from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.time.segment import operator_source
 from tidemark.core.time.watermark import Watermark, delay_ms
 from tidemark.plan.names import generations_topic, retried_topic, stats_topic
@@ -24,16 +25,17 @@ SERVICES = ("ingest", "windowing", "sessions")
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """One raw topic: how its records become rows with event time, and rows of keyed streams.
+    """One source: how records of its topics become rows with event time, and rows of streams.
 
-    ``waits``: whether the clock stops while all sources are silent.  ``max_drift_ms``: how far, in
-    event time, a partition may read ahead of the slowest one.  ``recorded``: whether an operator on
-    the topic uses processing time.  ``longest_window_ms``: the length of the longest window of
-    event time that rows of the topic may be in.  ``declared_at``: file and line of the call that
-    declares the source, no part of what the plan means.  See ``Pipeline.source`` for the others.
+    ``topics``: names of raw topics, or one pattern (core/time/raw_topics.py).  ``waits``: whether
+    the clock stops while all sources are silent.  ``max_drift_ms``: how far, in event time, a
+    partition may read ahead of the slowest one.  ``recorded``: whether an operator on the source
+    uses processing time.  ``longest_window_ms``: the length of the longest window of event time
+    that rows of the source may be in.  ``declared_at``: file and line of the call that declares the
+    source, no part of what the plan means.  See ``Pipeline.source`` for the others.
     """
 
-    topic: str
+    topics: tuple[str, ...]
     schema: Mapping[str, pl.DataType]
     event_time: EventTime
     watermark: Watermark
@@ -47,10 +49,27 @@ class SourcePlan:
     longest_window_ms: int = 0
     declared_at: str = field(default="", compare=False)
 
+    @property
+    def name(self) -> str:
+        """The topics as one text."""
+        return "+".join(self.topics)
+
+    @property
+    def named_topics(self) -> tuple[str, ...]:
+        """The raw topics that the pipeline names; those of a pattern are not among them."""
+        return tuple(topic for topic in self.topics if not is_pattern(topic))
+
+    def reads(self, topic: str) -> bool:
+        """Return whether a raw topic belongs to the source."""
+        return covers(self.topics, topic)
+
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """A keyed stream in a log: its key, its columns, and the raw topics that it comes from."""
+    """A keyed stream in a log: its key, its columns, and the raw topics that it comes from.
+
+    ``topics``: as the sources name them.
+    """
 
     name: str
     key: tuple[str, ...]
@@ -74,8 +93,12 @@ class LogPlan:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The raw topics that feed the log."""
+        """The raw topics that feed the log, as the sources name them."""
         return frozenset().union(*(stream.topics for stream in self.streams))
+
+    def reads(self, topic: str) -> bool:
+        """Return whether a raw topic feeds the log."""
+        return covers(self.topics, topic)
 
 
 @dataclass(frozen=True)
@@ -151,6 +174,15 @@ class Plan:
     dead_letters: str
 
     @property
+    def named_topics(self) -> tuple[str, ...]:
+        """The raw topics that the pipeline names."""
+        return tuple(topic for source in self.sources for topic in source.named_topics)
+
+    def source_of(self, topic: str) -> SourcePlan:
+        """Return the source of a raw topic."""
+        return next(source for source in self.sources if source.reads(topic))
+
+    @property
     def stats(self) -> str:
         """The topic to which services publish their stats once a second."""
         return stats_topic(self.pipeline)
@@ -206,7 +238,7 @@ class Plan:
         lines = [f"pipeline {self.pipeline}, dead letters {self.dead_letters}"]
         for source in self.sources:
             lines.append(
-                f"source {source.topic} {_types(source.schema)} {source.event_time} "
+                f"source {source.name} {_types(source.schema)} {source.event_time} "
                 f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
                 f"{_time_options(source)}"
             )

@@ -6,7 +6,7 @@ result.  What a Python function of ``apply`` or ``flat_map`` does is not compare
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -40,8 +40,8 @@ class SourceProgram(msgspec.Struct, frozen=True):
 class StreamProgram(msgspec.Struct, frozen=True):
     """How the rows of a stream are made.
 
-    ``columns``: types.  ``rows``: by raw topic, the operators that decide which rows there are.
-    ``made``: by raw topic and column, the expression of a column.
+    ``columns``: types.  ``rows``: by source, the operators that decide which rows there are.
+    ``made``: by source and column, the expression of a column.
     """
 
     columns: dict[str, str]
@@ -85,10 +85,11 @@ class Change:
         return f"{self.what} was {self.before}, is now {self.after}"
 
 
-def program_of(plan: Plan) -> Program:
-    """Return the program of a plan."""
-    traces = {source.topic: _traces(source.graph) for source in plan.sources}
-    sources = {source.topic: _source(source) for source in plan.sources}
+def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
+    """Return the program of a plan; ``matched``: raw topics that belong to its patterns now."""
+    traces = {source.name: _traces(source.graph) for source in plan.sources}
+    topics = dict.fromkeys([*plan.named_topics, *matched])
+    sources = {topic: source_program(plan.source_of(topic)) for topic in topics}
     logs = {log.topic: _log(log, plan, traces) for log in plan.logs}
     return Program(VERSION, pl.__version__, sources, logs)
 
@@ -221,7 +222,8 @@ def _types(columns: Mapping[str, pl.DataType]) -> dict[str, str]:
     return {name: str(dtype) for name, dtype in columns.items()}
 
 
-def _source(plan: SourcePlan) -> SourceProgram:
+def source_program(plan: SourcePlan) -> SourceProgram:
+    """Return how the raw topics of a source are read."""
     earliest, future = plan.min_time_ms, plan.max_future_ms
     time = {
         "event time": event_time_text(plan.event_time, _text),
@@ -236,7 +238,7 @@ def _log(log: LogPlan, plan: Plan, traces: Mapping[str, "Sequence[_Trace]"]) -> 
     streams = {}
     for stream in log.streams:
         ends = {
-            source.topic: traces[source.topic][source.graph.streams[stream.name].step]
+            source.name: traces[source.name][source.graph.streams[stream.name].step]
             for source in plan.sources
             if stream.name in source.graph.streams
         }

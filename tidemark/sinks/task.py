@@ -325,7 +325,8 @@ def run(config: Config, plan: Plan) -> None:
             "commit_interval_max_ms": max(config.commit_interval_max_ms, sink.every_ms),
         }
     )
-    process = Process(own, plan.pipeline, config.sink_name, [t.topic for t in tables])
+    topics = [table.topic for table in tables]
+    process = Process(own, plan.pipeline, config.sink_name, lambda _: topics)
     ensure(process.admin, own_topics(plan), config.replication_factor)
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)

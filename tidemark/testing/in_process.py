@@ -65,10 +65,10 @@ class InProcess(Scenario):
         self.raw_partitions = raw_partitions
         self._now_ms = now_ms
         self._ingest = Ingest(self.plan)
-        topics = [source.topic for source in self.plan.sources]
-        sources = [(topic, n) for topic in topics for n in range(raw_partitions)]
-        self._raw: dict[tuple[str, int], list[bytes]] = {at: [] for at in sources}
-        self._progress = {at: Progress() for at in sources}
+        self._raw: dict[tuple[str, int], list[bytes]] = {}
+        self._progress: dict[tuple[str, int], Progress] = {}
+        for topic in self.plan.named_topics:
+            self._join(topic)
         self._log: dict[tuple[str, int], list[Segment]] = {
             (log.topic, n): [] for log in self.plan.logs for n in range(log.partitions)
         }
@@ -83,6 +83,12 @@ class InProcess(Scenario):
         self._down: set[str] = set()
         self._topics: dict[str, list[dict[str, Any]]] = {}
         self._letters: list[DeadLetter] = []
+
+    def _join(self, topic: str) -> None:
+        """Let a raw topic exist; a topic of a pattern does from its first record on."""
+        for number in range(self.raw_partitions):
+            self._raw.setdefault((topic, number), [])
+            self._progress.setdefault((topic, number), Progress())
 
     def close(self) -> None:
         """Do nothing, as nothing runs in the background."""
@@ -107,6 +113,7 @@ class InProcess(Scenario):
         self._work()
 
     def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+        self._join(topic)
         if (topic, partition) not in self._raw:
             raise ConfigurationError(f"{topic} has no partition {partition}")
         self._raw[topic, partition] += values
@@ -115,6 +122,7 @@ class InProcess(Scenario):
     def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
         if INGEST in self._down:
             raise ConfigurationError(f"idle({topic!r}): ingest is down, so no silence is recorded")
+        self._join(topic)
         past = self._progress[topic, partition]
         offset, watermark_ms = past.next_offset, past.watermark_ms
         source = f"{topic}/{partition}"
@@ -146,7 +154,7 @@ class InProcess(Scenario):
 
     def _write(self, builder: SegmentBuilder, marks: list[SourceMark]) -> None:
         for log in self.plan.logs:
-            partitions = dict.fromkeys(log.topics, self.raw_partitions)
+            partitions = {topic: self.raw_partitions for topic, _ in self._raw}
             built = builder.build(log, self._now_ms, partitions, marks)
             for partition, segments in enumerate(built):
                 self._log[log.topic, partition] += segments

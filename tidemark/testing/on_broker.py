@@ -20,6 +20,7 @@ from tidemark.embedded.processes import die_with_parent
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.language.load import load_pipeline
 from tidemark.partition import Partition
+from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import PortPlan
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
@@ -124,7 +125,7 @@ class OnBroker(Scenario):
                 )
 
     def _raw(self) -> list[Partition]:
-        names = [source.topic for source in self.plan.sources]
+        names = matched_topics(self.plan, topics.partition_counts(self._admin)).sources
         return [Partition(name, n) for name in names for n in range(self.raw_partitions)]
 
     def log(self, service: str) -> str:

@@ -166,9 +166,9 @@ class Scenario(ABC):
 
     def _source(self, topic: str) -> SourcePlan:
         for source in self.plan.sources:
-            if source.topic == topic:
+            if source.reads(topic):
                 return source
-        names = ", ".join(source.topic for source in self.plan.sources)
+        names = ", ".join(name for source in self.plan.sources for name in source.topics)
         raise ConfigurationError(f"no raw topic {topic!r}: {self.plan.pipeline} reads {names}")
 
     def _operator(self, name: str) -> OperatorPlan:

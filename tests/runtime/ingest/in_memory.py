@@ -37,7 +37,7 @@ class Cluster:
             monkeypatch.setattr(module, "now_ms", lambda: self.now_ms)
         monkeypatch.setattr(raw_sources, "message_bytes", lambda *_: 2**20)
         monkeypatch.setattr(task, "EndOffsets", lambda *_: _Ends(self))
-        monkeypatch.setattr(task, "require", lambda _admin, names: self._counts(names))
+        monkeypatch.setattr(task, "require_raw", lambda *_: self._counts())
         monkeypatch.setattr(task, "topic_ids", lambda _admin, names: self._ids(names))
         monkeypatch.setattr(new_logs, "short_ids", lambda _admin, names: self._ids(names))
         for module in (new_logs, past_marks):

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.time.segment import (
     FOREVER_MS,
     NEVER_MS,
@@ -111,8 +112,9 @@ class ClockTable:
         """Start without sources, except operators.
 
         Args:
-            topics: the raw topics of the operator's streams, and operators as ``operator_source``
-                names them.  Segments name the partitions of a topic; the plan names operators.
+            topics: the raw topics of the operator's streams, by name or pattern, and operators as
+                ``operator_source`` names them.  Segments name the partitions of a topic, and the
+                topics of a pattern; the plan names operators.
             advances: whether the clock advances while all sources are silent.
         """
         self.topics = frozenset(topics)
@@ -132,11 +134,14 @@ class ClockTable:
         if not self._operators:
             return True
         known = {name if name in self.topics else name.rpartition("/")[0] for name in self.sources}
-        return self.topics <= known
+        return {topic for topic in self.topics if not is_pattern(topic)} <= known
+
+    def _reads(self, topic: str) -> bool:
+        return covers(self.topics, topic)
 
     def enter(self, segment: Segment) -> Entry:
         """Let the sources of a segment join; return the values that its rows need."""
-        for topic in self.topics & segment.partitions.keys():
+        for topic in filter(self._reads, segment.partitions):
             for partition in range(segment.partitions[topic]):
                 self.sources.setdefault(f"{topic}/{partition}", SourceClock())
         floors = np.full(len(segment.sources), NEVER_MS, np.int64)
@@ -144,7 +149,7 @@ class ClockTable:
         arrival = np.zeros(len(segment.sources), np.int64)
         reached = self._reached()
         for index, mark in enumerate(segment.sources):
-            if mark.topic not in self.topics:
+            if not self._reads(mark.topic):
                 continue
             source = self.sources.setdefault(mark.source, SourceClock())
             first_new[index] = source.next_offset
@@ -162,7 +167,7 @@ class ClockTable:
     def leave(self, segment: Segment) -> int:
         """Take the segment's watermarks, then its idle marks; return the clock after it."""
         for mark in segment.sources:
-            if mark.topic not in self.topics:
+            if not self._reads(mark.topic):
                 continue
             source = self.sources[mark.source]
             if not source.knows(mark):

@@ -149,6 +149,7 @@ def run(config: Config, plan: Plan) -> None:
             "commit_interval_max_ms": interval_ms,
         }
     )
-    process = Process(own, plan.pipeline, "archive", [log.topic for log in plan.logs])
+    logs = [log.topic for log in plan.logs]
+    process = Process(own, plan.pipeline, "archive", lambda _: logs)
     ensure(process.admin, own_topics(plan), config.replication_factor)
     process.run(ArchiveTask(process, archive))

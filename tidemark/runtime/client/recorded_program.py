@@ -26,7 +26,7 @@ from tidemark.plan.program import (
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
-from tidemark.runtime.client.topics import partition_counts, topic_ids
+from tidemark.runtime.client.topics import partition_counts, require_raw, topic_ids
 from tidemark.runtime.config import Config
 
 _KEY = b"ingest"  # of the record in the topic of generations
@@ -66,7 +66,7 @@ def record_of_program(program: Program) -> Record:
 
 def _identified(admin: AdminClient, plan: Plan) -> Program:
     """Return the program of a plan, with the ids of its raw topics, which must exist."""
-    program = program_of(plan)
+    program = program_of(plan, require_raw(admin, plan))
     for topic, topic_id in topic_ids(admin, program.sources).items():
         program = with_topic(program, topic, topic_id)
     return program

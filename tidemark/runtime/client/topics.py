@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tidemark.errors import ConfigurationError
+from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES, when_known
 from tidemark.runtime.retry import poll
@@ -95,10 +96,9 @@ def stats_topic(name: str) -> Topic:
 
 
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
-    """Return the raw topics of a pipeline with recommended settings, for those that are missing."""
+    """Return the raw topics that a pipeline names, with recommended settings for missing ones."""
     partitions = max((log.partitions for log in plan.logs), default=1)
-    names = dict.fromkeys(source.topic for source in plan.sources)
-    return tuple(Topic(name, partitions, _RAW) for name in names)
+    return tuple(Topic(name, partitions, _RAW) for name in plan.named_topics)
 
 
 def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
@@ -149,11 +149,39 @@ def require(admin: AdminClient, names: Iterable[str], user: str = "this client")
     there = partition_counts(admin)
     for name in names:
         if name not in there:
-            raise ConfigurationError(
-                f"topic {name} does not exist, or {user} may not see it: create it, for example "
-                "with 'tidemark topics'"
-            )
+            raise _missing(name, user)
     return {name: there[name] for name in names}
+
+
+def require_raw(admin: AdminClient, plan: Plan, user: str = "this client") -> dict[str, int]:
+    """Return the partition counts of the raw topics of a plan, by name in the order of the plan.
+
+    Raises:
+        ConfigurationError: a topic that the plan names does not exist, or ``user`` has no right to
+            see it; or the patterns of two sources match one topic.
+    """
+    there = partition_counts(admin)
+    matched = matched_topics(plan, there)
+    for topic in matched.missing:
+        raise _missing(topic, user)
+    for topic, sources in matched.disputed.items():
+        raise ConfigurationError(disputed_text(topic, sources))
+    return {topic: there[topic] for topic in matched.sources}
+
+
+def disputed_text(topic: str, sources: Sequence[str]) -> str:
+    """Return what is wrong with a topic that the patterns of several sources match."""
+    return (
+        f"topic {topic} belongs to sources {' and '.join(sources)}: change a pattern, so that one "
+        "of them matches it"
+    )
+
+
+def _missing(name: str, user: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"topic {name} does not exist, or {user} may not see it: create it, for example with "
+        "'tidemark topics'"
+    )
 
 
 def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:

@@ -21,8 +21,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
+from tidemark.core.time.raw_topics import covers
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
 
 CHUNK = 2_000
 """Records taken between two checks of watermarks: a source may overshoot by this number."""
@@ -62,14 +64,24 @@ class Toggle:
     resume: frozenset[Partition] = frozenset()
 
 
+def max_drifts_ms(plan: Plan) -> dict[str, int]:
+    """Return ``max_drift`` of the sources that have one, by raw topic or pattern."""
+    return {
+        topic: source.max_drift_ms
+        for source in plan.sources
+        for topic in source.topics
+        if source.max_drift_ms is not None
+    }
+
+
 class Alignment:
     """Decides which records wait for slower sources."""
 
     def __init__(self, max_drift_ms: Mapping[str, int], most_bytes: int | None = None) -> None:
         """Start with nothing held.
 
-        ``max_drift_ms``: by raw topic, for those that take part.  ``most_bytes``: of records held;
-        beyond it, all sources with held records are paused.
+        ``max_drift_ms``: by raw topic or pattern, for those that take part.  ``most_bytes``: of
+        records held; beyond it, all sources with held records are paused.
         """
         self._max_drift_ms = max_drift_ms
         self._most_bytes = _MOST_BYTES if most_bytes is None else most_bytes
@@ -84,7 +96,7 @@ class Alignment:
 
     def covers(self, topic: str) -> bool:
         """Whether the sources of a topic take part."""
-        return topic in self._max_drift_ms
+        return covers(self._max_drift_ms, topic)
 
     def hold(self, partition: Partition, messages: Sequence[Message]) -> None:
         """Add the next records of a source behind those already held."""
@@ -163,4 +175,7 @@ class Alignment:
         """Whether a source is at most ``max_drift / part`` ahead of the slowest."""
         if watermark_ms == NEVER_MS or slowest_ms == NEVER_MS:
             return watermark_ms == slowest_ms
-        return watermark_ms - slowest_ms <= self._max_drift_ms[partition.topic] // part
+        return watermark_ms - slowest_ms <= self._drift_ms(partition.topic) // part
+
+    def _drift_ms(self, topic: str) -> int:
+        return next(ms for name, ms in self._max_drift_ms.items() if covers([name], topic))

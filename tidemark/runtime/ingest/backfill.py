@@ -69,7 +69,7 @@ class Backfill:
         lacking = _lacking(self._log, sources)
         moved, letters = set(), []
         messages = self._read(lacking)
-        found = by_partition(messages, self._log.topics) if messages else {}
+        found = by_partition(messages, {at.topic for at in lacking}) if messages else {}
         for at, records in found.items():
             letters += self._take(self._log, at, lacking[at], records)
             moved.add(at)

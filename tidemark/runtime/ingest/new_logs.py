@@ -35,7 +35,7 @@ class NewLogs:
         return short_ids(self._admin, [log.topic for log in self._plan.logs])
 
     def _logs(self, topic: str) -> list[LogPlan]:
-        return [log for log in self._plan.logs if topic in log.topics]
+        return [log for log in self._plan.logs if log.reads(topic)]
 
     def ids(self, topic: str) -> dict[str, str]:
         """Return the short ids, by log, of the logs that a raw topic feeds."""
@@ -67,8 +67,7 @@ class NewLogs:
 
     def _begin(self, log: LogPlan, source: Partition, committed: SourceProgress) -> Progress | None:
         """Return where a source begins in a log; None if it begins where ingest is."""
-        (plan,) = (each for each in self._plan.sources if each.topic == source.topic)
-        if isinstance(plan.event_time, IngestTime):
+        if isinstance(self._plan.source_of(source.topic).event_time, IngestTime):
             _log.warning(
                 "log %s is new and has no rows of %s below offset %d: their event time is when "
                 "ingest read them, and raw topics do not have that time",

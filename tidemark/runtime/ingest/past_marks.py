@@ -86,7 +86,7 @@ class PastMarks:
 
     def _last_mark(self, topic: str, wanted: Callable[[SourceMark], bool]) -> SourceMark | None:
         for log in self._plan.logs:
-            if topic in log.topics:
+            if log.reads(topic):
                 marks = self._marks_backwards(Partition(log.topic, 0))
                 return next((m for m in marks if m.topic == topic and wanted(m)), None)
         return None

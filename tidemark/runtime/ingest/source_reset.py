@@ -34,7 +34,7 @@ from tidemark.runtime.client.offline_group import (
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
 from tidemark.runtime.client.recorded_program import record_of_program, recorded_program
-from tidemark.runtime.client.topics import partition_counts, require, short_ids, topic_ids
+from tidemark.runtime.client.topics import partition_counts, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import EPOCH
@@ -74,15 +74,15 @@ class SourceReset:
             ConfigurationError: no such source, ingest runs, or there is nothing to reset.
             StateError: nothing says which topic the logs have records of.
         """
-        names = [source.topic for source in self.plan.sources]
+        names = require_raw(self.admin, self.plan)
         if self.topic not in names:
             raise ConfigurationError(f"no source {self.topic!r}; there are {', '.join(names)}")
-        require(self.admin, [self.topic])
         require_empty(self.admin, [self._group])
-        self._logs = [log for log in self.plan.logs if self.topic in log.topics]
+        self._logs = [log for log in self.plan.logs if log.reads(self.topic)]
         self._past = PastMarks(self.config, self.admin, self.plan)
         program = recorded_program(self.config, self.admin, self.plan.generations)
-        if program is None or not program.sources[self.topic].topic_id:
+        known = None if program is None else program.sources.get(self.topic)
+        if program is None or known is None or not known.topic_id:
             raise StateError(
                 f"nothing is recorded of source {self.topic}; 'tidemark reset PIPELINE' starts the "
                 "pipeline afresh"
@@ -178,7 +178,6 @@ class SourceReset:
 
     def _farewell(self, log: LogPlan) -> Segment:
         """Return a segment that says that the partitions that are gone are idle."""
-        counts = partition_counts(self.admin)
         marks = [
             SourceMark(
                 name,
@@ -190,5 +189,6 @@ class SourceReset:
             )
             for name, ended in self._gone.items()
         ]
-        partitions = {topic: counts[topic] for topic in sorted(log.topics)}
+        there = require_raw(self.admin, self.plan)
+        partitions = {topic: there[topic] for topic in sorted(there) if log.reads(topic)}
         return Segment(EPOCH, 0, tuple(marks), partitions, now_ms(), {})

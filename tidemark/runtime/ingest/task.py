@@ -38,12 +38,12 @@ from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
     ensure,
     own_topics,
-    require,
+    require_raw,
     topic_ids,
     warn_of_retention,
 )
 from tidemark.runtime.config import Config
-from tidemark.runtime.ingest.alignment import Alignment
+from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.backfill import Backfill
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
@@ -80,14 +80,14 @@ class IngestTask:
         self._ingest = Ingest(self.plan)
         self._units = UnitCheck(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
-        self._ends = EndOffsets(self.process.admin, {source.topic for source in self.plan.sources})
+        self._ends = EndOffsets(self.process.admin, require_raw(self.process.admin, self.plan))
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._new_logs = NewLogs(self.process.admin, self.plan, self._past)
         self._backfill = Backfill(
             self.config, self.plan, segment_builder(self.process.admin, self.plan)
         )
         self._alignment = Alignment(
-            {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None},
+            max_drifts_ms(self.plan),
             held_bytes(self.config.memory_bytes),
         )
 
@@ -103,8 +103,7 @@ class IngestTask:
         Raises:
             StateError: no source of this process can be read.
         """
-        names = [source.topic for source in self.plan.sources]
-        self._partitions = require(self.process.admin, names)
+        self._partitions = require_raw(self.process.admin, self.plan)
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
             if start.partition not in self._troubles.texts:
@@ -316,9 +315,10 @@ class IngestTask:
 
 def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until a stop signal."""
-    raw = [source.topic for source in plan.sources]
-    process = Process(config, plan.pipeline, "ingest", raw)
-    require(process.admin, raw, config.user)
+    process = Process(
+        config, plan.pipeline, "ingest", lambda admin: require_raw(admin, plan, config.user)
+    )
+    raw = list(require_raw(process.admin, plan, config.user))
     program = checked_program(config, process.admin, plan)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(plan), config.replication_factor)

@@ -6,22 +6,27 @@ whether the log has the source's first rows: the watermark before it is NEVER_MS
 
 from collections.abc import Iterable, Mapping
 
+from tidemark.core.time.raw_topics import covers
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.core.time.watermark import delay_ms, largest_of
 from tidemark.plan.physical import OperatorPlan, Plan
 
 
 def delays_ms(plan: Plan, operator: OperatorPlan) -> Mapping[str, int]:
-    """Return the delay of the watermark of each raw topic that an operator reads."""
-    sources = operator.operator.sources
-    return {each.topic: delay_ms(each.watermark) for each in plan.sources if each.topic in sources}
+    """Return the delay of the watermark of each source that an operator reads, by raw topic."""
+    return {
+        topic: delay_ms(source.watermark)
+        for source in plan.sources
+        for topic in source.topics
+        if topic in operator.operator.sources
+    }
 
 
 class FirstMarks:
     """Watches for the first mark of each source."""
 
     def __init__(self, delays_ms: Mapping[str, int], heard: Iterable[str] = ()) -> None:
-        """``delays_ms``: by raw topic.  ``heard``: the sources whose first mark has come."""
+        """``delays_ms``: by raw topic or pattern.  ``heard``: sources whose first mark has come."""
         self._delays_ms = delays_ms
         self._heard = set(heard)
 
@@ -32,10 +37,14 @@ class FirstMarks:
         """
         found = []
         for mark in segment.sources:
-            delay = self._delays_ms.get(mark.topic)
+            delay = self._delay_ms(mark.topic)
             if delay is None or mark.source in self._heard:
                 continue
             self._heard.add(mark.source)
             if mark.watermark_before_ms != NEVER_MS:
                 found.append(largest_of(mark.watermark_before_ms, delay))
         return max(found, default=None)
+
+    def _delay_ms(self, topic: str) -> int | None:
+        found = (ms for name, ms in self._delays_ms.items() if covers([name], topic))
+        return next(found, None)

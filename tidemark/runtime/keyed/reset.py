@@ -26,7 +26,7 @@ from tidemark.runtime.client.offline_group import await_empty, commit_for_group,
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
 from tidemark.runtime.client.recorded_program import program_record
-from tidemark.runtime.client.topics import ensure, own_topics, require, short_ids, topic_ids
+from tidemark.runtime.client.topics import ensure, own_topics, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.keyed.reset_checks import oldest_ms, require_resettable
@@ -41,6 +41,7 @@ class Reset:
     config: Config
     admin: AdminClient
     scope: Scope
+    _raw: dict[str, int] = field(default_factory=dict)  # partitions of raw topics, if they are read
     _ends: dict[Partition, int] = field(default_factory=dict)  # of the records to delete
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ class Reset:
         """
         await_empty(self.config, self.admin, [*map(self.scope.plan.group, self.scope.services)])
         if self.scope.is_whole:
-            require(self.admin, [source.topic for source in self.scope.plan.sources])
+            self._raw = require_raw(self.admin, self.scope.plan)
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
         if not self.scope.is_whole and self.scope.to == "earliest":
             logs = dict.fromkeys(each.log for each in self.scope.operators)
@@ -81,8 +82,8 @@ class Reset:
         where = {"earliest": "the first", "latest": "the end of the"}[scope.to]
         oldest = self._oldest()
         if scope.is_whole:
-            for source in scope.plan.sources:
-                yield f"read raw topic {source.topic} from {where} record on{oldest(source.topic)}"
+            for topic in self._raw:
+                yield f"read raw topic {topic} from {where} record on{oldest(topic)}"
             for log in self._logs():
                 yield f"delete the records of log {log}: {self._count([log])}"
         else:
@@ -100,11 +101,7 @@ class Reset:
         """Return a function that says of what time the first record of a topic is."""
         if self.scope.to == "latest":
             return lambda _: ""
-        topics = (
-            [source.topic for source in self.scope.plan.sources]
-            if self.scope.is_whole
-            else [each.log for each in self.scope.operators]
-        )
+        topics = self._raw or [each.log for each in self.scope.operators]
         partitions = partitions_of(self.admin, dict.fromkeys(topics))
         found = oldest_ms(self.config, self.admin, partitions)
         return lambda name: f", which is of {instant_text(found[name])}" if name in found else ""
@@ -136,10 +133,9 @@ class Reset:
             self._delete(self._results())
 
     def _raw_offsets(self) -> list[TopicPartition]:
-        topics = [source.topic for source in self.scope.plan.sources]
-        ids = topic_ids(self.admin, topics)
+        ids = topic_ids(self.admin, self._raw)
         spec = EARLIEST if self.scope.to == "earliest" else LATEST
-        starts = offsets(self.admin, partitions_of(self.admin, dict.fromkeys(topics)), spec)
+        starts = offsets(self.admin, partitions_of(self.admin, self._raw), spec)
         log_ids = short_ids(self.admin, [log.topic for log in self.scope.plan.logs])
         return [
             TopicPartition(
@@ -159,7 +155,7 @@ class Reset:
         ]
 
     def _fed_by(self, topic: str) -> list[LogPlan]:
-        return [log for log in self.scope.plan.logs if topic in log.topics]
+        return [log for log in self.scope.plan.logs if log.reads(topic)]
 
     def _delete(self, topics: Sequence[str]) -> None:
         """Delete the records that existed when the reset was planned."""

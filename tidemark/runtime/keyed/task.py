@@ -336,7 +336,7 @@ def run(config: Config, plan: Plan, service: str) -> None:
     operators = plan.of_service(service)
     logs = sorted({operator.log for operator in operators})
     with closing(opened_backend(config)) as backend:
-        process = Process(_following(config), plan.pipeline, service, logs)
+        process = Process(_following(config), plan.pipeline, service, lambda _: logs)
         ensure(process.admin, own_topics(plan), config.replication_factor)
         keyed = KeyedOperators(config, operators, plan, backend, encoders(config, operators))
         process.run(KeyedTask(config, keyed, process))

@@ -6,10 +6,11 @@ Errors of the infrastructure end the process with one line; it restarts from its
 import gc
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
@@ -85,13 +86,18 @@ class KeepsPositions(Protocol):
 class Process:
     """A consumer, its work, and its output, driven by one loop."""
 
-    def __init__(self, config: Config, pipeline: str, service: str, topics: Iterable[str]) -> None:
-        """Wait for a broker and create the clients.
+    def __init__(
+        self,
+        config: Config,
+        pipeline: str,
+        service: str,
+        topics: Callable[[AdminClient], Iterable[str]],
+    ) -> None:
+        """Wait for a broker and create the clients; ``topics``: returns those to read.
 
         ``<pipeline>.<service>`` is the group, and with the slot the transactional id.
         """
         self.name = name = f"{pipeline}.{service}"
-        self._topics = list(topics)
         self.transactional_id = f"{name}.{config.slot}"
         self.stop = Stop()
         self.stop.listen()
@@ -100,6 +106,7 @@ class Process:
         serve(config, self.health, self._telemetry.metrics)
         self.admin = await_broker(config, self.waiting)
         self._telemetry.publish_by(self.admin)
+        self._topics = list(topics(self.admin))
         took_over_ms = 0
         instance_id = self.transactional_id if config.static_membership else None
         if instance_id or config.guarantee == "exactly-once":

@@ -14,7 +14,7 @@ from tidemark.errors import PipelineError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, offsets
-from tidemark.runtime.client.topics import require
+from tidemark.runtime.client.topics import require_raw
 from tidemark.runtime.config import Config
 from tidemark.spark.read.envelopes import (
     ROUTED_ROWS,
@@ -45,10 +45,10 @@ class Raw:
         for source in plan.sources:
             if isinstance(source.event_time, IngestTime):
                 raise PipelineError(
-                    f"source {source.topic}: its event time is when ingest read a record; raw "
+                    f"source {source.name}: its event time is when ingest read a record; raw "
                     "topics do not have that time, so replay from the log"
                 )
-        counts = require(admin, [source.topic for source in plan.sources])
+        counts = require_raw(admin, plan)
         sources = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
         return cls(Ranges(offsets(admin, sources, EARLIEST), committed_ends(admin, sources)))
 

@@ -46,7 +46,7 @@ class IngestPosition:
         read = {at.topic for at, _, past in self._sources() if past.watermark_ms != NEVER_MS}
         for log in self.plan.logs:
             ends = {at: end for at, end in ranges.ends.items() if at.topic == log.topic}
-            if not ranges.to(ends).length and read & log.topics:
+            if not ranges.to(ends).length and any(map(log.reads, read)):
                 raise ConfigurationError(
                     f"log {log.topic} is empty, so the cuts of ingest are unknown; "
                     "'tidemark reset PIPELINE' starts the pipeline afresh from its raw topics"

@@ -23,10 +23,10 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
 from tidemark.runtime.client.silence import ASK_EVERY_MS
-from tidemark.runtime.client.topics import require, topic_ids
+from tidemark.runtime.client.topics import require_raw, topic_ids
 from tidemark.runtime.client.transaction import Transaction, transaction
 from tidemark.runtime.config import Config
-from tidemark.runtime.ingest.alignment import Alignment
+from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segments
@@ -63,9 +63,7 @@ class IngestDriver:
     def __post_init__(self) -> None:
         """Send no request yet."""
         self._past = PastMarks(self.config, self.admin, self.plan)
-        self._alignment = Alignment(
-            {s.topic: s.max_drift_ms for s in self.plan.sources if s.max_drift_ms is not None}
-        )
+        self._alignment = Alignment(max_drifts_ms(self.plan))
 
     @property
     def group(self) -> str:
@@ -79,7 +77,7 @@ class IngestDriver:
         ]
 
     def _counts(self) -> dict[str, int]:
-        return require(self.admin, [source.topic for source in self.plan.sources])
+        return require_raw(self.admin, self.plan)
 
     def sources(self) -> dict[Partition, OwnedSource]:
         """Return the state of ingest in every raw partition; ``committed`` is -1 for a new one.
