@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -33,6 +34,14 @@ class Best:
         return state
 
 
+class Bag(Best):
+    """``Best`` whose state, from 100 on, is a set: no JSON value."""
+
+    def add(self, state: Any, row: Any, /) -> Any:
+        value = super().add(state, row)
+        return {value} if value >= 100 else value
+
+
 def first(rows: Any) -> int:
     """Return the first value; a pane whose first value is null has none."""
     found: int = rows["v"][0] + 0
@@ -43,26 +52,35 @@ RECORDS = [("a", 1, 5), ("a", 2, None), ("b", 3, 13), ("b", 4, 2), ("a", 11, Non
 """Key, time and value."""
 
 
-def pipeline(on_error: Any = "dead_letter", window: Any = None, frame: bool = False) -> Pipeline:
+def pipeline(
+    on_error: Any = "dead_letter",
+    window: Any = None,
+    frame: bool = False,
+    aggregate: Any = None,
+) -> Pipeline:
     made = Pipeline("p", partitions=2)
     schema = {"k": str, "ts": int, "v": int}
     source = made.source("t", schema=schema, event_time="ts", unit="s", watermark=monotonic())
     kind = (
         apply_frame(first, "v", int, on_error=on_error)
         if frame
-        else custom(Best(), "v", int, on_error=on_error)
+        else custom(aggregate or Best(), "v", int, on_error=on_error)
     )
     source.key_by("k").window(window or tumbling("10s")).aggregate(n=count(), best=kind).to("best")
     return made
 
 
-def values() -> list[bytes]:
-    return [json.dumps({"k": k, "ts": ts, "v": v}).encode() for k, ts, v in RECORDS]
+def values(records: Sequence[tuple[str, int, int | None]] = RECORDS) -> list[bytes]:
+    return [json.dumps({"k": k, "ts": ts, "v": v}).encode() for k, ts, v in records]
 
 
-def results(made: Pipeline, seed: int | None = None) -> tuple[list[Any], list[str]]:
+def results(
+    made: Pipeline,
+    seed: int | None = None,
+    records: Sequence[tuple[str, int, int | None]] = RECORDS,
+) -> tuple[list[Any], list[str]]:
     run = LocalRun(made.plan(), Cuts(seed))
-    list(run.run({"t": values()}))
+    list(run.run({"t": values(records)}))
     out = io.BytesIO()
     write_results(run, out, every_pane=False)
     return [json.loads(line) for line in out.getvalue().splitlines()], list(summary(run))
@@ -119,6 +137,18 @@ def test_no_cut_shows_in_the_dead_letters(window: Any, frame: bool):
     assert any(each["topic"] == "p.dead-letters" for each in whole)
     for seed in range(6):
         assert results(pipeline(window=window, frame=frame), seed)[0] == whole
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_a_row_whose_state_is_no_json_is_dead_and_its_window_is_published(seed: int | None):  # B1
+    records = [("a", 1, 5), ("a", 2, 100), ("a", 3, 7)]
+    found, lines = results(pipeline(aggregate=Bag()), seed, records)
+
+    pane, dead = sorted((each["value"] for each in found), key=lambda value: "reason" in value)
+    assert (pane["n"], pane["best"]) == (2, 7)
+    reason = "best=custom(Bag): add: TypeError: Object of type set is not JSON serializable"
+    assert (dead["reason"], dead["offset"]) == (reason, 1)
+    assert lines[-1] == "best: 3 rows = 2 accepted + 0 late + 1 dead"
 
 
 def test_a_scenario_shows_the_dead_letters_of_functions():
