@@ -80,52 +80,93 @@ class Judge:
             return Fate("dead", stage=dead.stage, reason=dead.reason)
 
     def _row(self, raw: Raw, text: bytes) -> Fate:
-        members: Any = Members()
+        documents: Sequence[Any] = (Members(),)
         try:
-            members = parsed(text)
-            values = conform(members, self.rules.columns)
+            document = parsed(text)
+            several = isinstance(document, list) and not isinstance(document, Members)
+            documents = document if several else (document,)
+            if not documents:
+                return Fate("blank")
+            elements = [
+                self._conformed(each, self.rules.columns, f"element {n}: " if several else "")
+                for n, each in enumerate(documents)
+            ]
         except DeadError:
-            self._move(raw, members)
+            self._move(raw, documents)
             raise
+        if 8 * len(elements) * len(self.rules.columns) > MAX_RECORD_BYTES:
+            raise DeadError("parse", "rows of")
         before_ms = self.largest_ms
-        at_ms = self._timed(raw, values)
+        times_ms = self._timed(raw, elements)
         watermark_ms = NEVER_MS if before_ms == NEVER_MS else before_ms - self.rules.delay_ms
-        rows = self.rules.rows(values, raw, self.offset - 1)
+        rows = [
+            (at_ms, row)
+            for at_ms, made in zip(times_ms, self._made(raw, elements), strict=True)
+            for row in made
+        ]
         if not rows:
             return Fate("filtered")
-        if sum(map(size_bytes, rows)) > MAX_RECORD_BYTES:
+        if sum(size_bytes(row) for _, row in rows) > MAX_RECORD_BYTES:
             raise DeadError("log", "rows of")
-        return Fate("passed", [(n, at_ms, watermark_ms, *row) for n, row in enumerate(rows)])
+        return Fate("passed", [(n, at, watermark_ms, *row) for n, (at, row) in enumerate(rows)])
 
-    def _move(self, raw: Raw, members: Any) -> None:
+    def _made(self, raw: Raw, elements: Sequence[Values]) -> list[Sequence[tuple[Any, ...]]]:
+        """Return the rows of each element; the record dies of the first operator that fails."""
+        rows, faults = [], []
+        for values in elements:
+            try:
+                rows.append(self.rules.rows(values, raw, self.offset - 1))
+            except DeadError as dead:
+                faults.append(dead)
+        if faults:
+            same = all(each.args == faults[0].args for each in faults)
+            raise faults[0] if same else DeadError("")
+        return rows
+
+    def _conformed(self, document: Any, columns: Mapping[str, pl.DataType], lead: str) -> Values:
+        try:
+            return conform(document, columns)
+        except DeadError as dead:
+            raise DeadError(dead.stage, lead + dead.reason) from None
+
+    def _move(self, raw: Raw, documents: Sequence[Any]) -> None:
         """Let a record move time that is dead only in a column which time does not look at."""
         times = {name: self.rules.columns[name] for name in self.rules.time_columns}
         try:
-            self._timed(raw, conform(members, times) if times else {})
+            self._timed(raw, [conform(each, times) if times else {} for each in documents])
         except DeadError:
             return
 
-    def _timed(self, raw: Raw, values: Values) -> int:
-        """Return the event time of a record that moves time, after it has."""
+    def _timed(self, raw: Raw, elements: Sequence[Values]) -> list[int]:
+        """Return the event times of a record's elements, if it moves time, after it has."""
         rules = self.rules
-        at_ms = rules.when(values, raw)
+        found_ms = [rules.when(values, raw) for values in elements]
         first_ms, last_ms = YEARS_MS[0] + WINDOW_MS, YEARS_MS[1] - WINDOW_MS
-        in_range = at_ms is not None and max(first_ms, rules.min_ms) <= at_ms <= last_ms
-        candidate_ms = at_ms if in_range else None
-        if rules.candidate is not None:
-            candidate_ms = rules.candidate(values, raw, candidate_ms)
-            if candidate_ms is not None and not (
-                max(YEARS_MS[0], rules.min_ms) <= candidate_ms <= YEARS_MS[1]
-            ):
-                raise DeadError("watermark", "watermark: ")
-        if not in_range or at_ms is None:
-            raise DeadError("event time", "event time")
-        latest_ms = at_ms if candidate_ms is None else max(at_ms, candidate_ms)
-        if self._is_future(raw, latest_ms):
+        times_ms = [
+            None if at_ms is None or not max(first_ms, rules.min_ms) <= at_ms <= last_ms else at_ms
+            for at_ms in found_ms
+        ]
+        candidates_ms = [
+            at_ms if rules.candidate is None else self._candidate(values, raw, at_ms)
+            for values, at_ms in zip(elements, times_ms, strict=True)
+        ]
+        for n, at_ms in enumerate(times_ms):
+            if at_ms is None:
+                raise DeadError("event time", f"element {n}: event time" if n else "")
+        known_ms = [each for each in times_ms if each is not None]
+        moved_ms = [each for each in candidates_ms if each is not None]
+        if self._is_future(raw, max([*known_ms, *moved_ms])):
             raise DeadError("event time", "future timestamp")
-        if candidate_ms is not None:
-            self.largest_ms = max(self.largest_ms, candidate_ms)
-        return at_ms
+        self.largest_ms = max([self.largest_ms, *moved_ms])
+        return known_ms
+
+    def _candidate(self, values: Values, raw: Raw, at_ms: int | None) -> int | None:
+        rules = self.rules
+        assert rules.candidate is not None
+        candidate_ms = rules.candidate(values, raw, at_ms)
+        if candidate_ms is None or max(YEARS_MS[0], rules.min_ms) <= candidate_ms <= YEARS_MS[1]:
+            return candidate_ms
+        raise DeadError("watermark", "watermark: ")
 
     def _is_future(self, raw: Raw, latest_ms: int) -> bool:
         ahead_ms = self.rules.max_future_ms

@@ -89,7 +89,8 @@ HEADERS: tuple[tuple[tuple[str, bytes | None], ...], ...] = (
 """Headers of Kafka records."""
 
 DRESSES: tuple[bytes, ...] = (
-    b"\xef\xbb\xbf%s", b"%s\r\n", b" \t\r\n%s \n", b"\xef\xbb\xbf \n%s", b"[%s]", b"%s%s",
+    b"\xef\xbb\xbf%s", b"%s\r\n", b" \t\r\n%s \n", b"\xef\xbb\xbf \n%s", b"%s%s",
+    b"[%s]", b"[%s]", b"[%s,%s]", b" [{}, %s]", b"[]", b"[%s,%s,null]", b"[[%s]]",
     b"%s\n%s", b"%s,", b"(%s)", b"\x00%s", b"%s\x00", b"%s #", b"\x0b%s",
     b"\xef\xbb\xbf\xef\xbb\xbf%s",
     b"\x00\x00\x00\x00\x01%s", b"\xc2\xa0%s", b"\x1e%s\n", b"callback(%s)", b"%s//", b"\xff%s",

@@ -19,6 +19,7 @@ from tidemark import (
     monotonic,
     punctuated,
 )
+from tidemark.core.rows.schema import Schema
 from tidemark.language.stream import Stream
 
 Columns = Mapping[str, pl.DataType]
@@ -61,7 +62,9 @@ def _typed(pipeline: Pipeline, topic: str, columns: Columns, **options: Any) -> 
     python = {"player": str, "at": int, "seconds": float}
     named = {name: kind for name, kind in python.items() if name in columns}
     source = pipeline.source(topic, schema=named, **options)
-    node = replace(source.node, columns=columns)
+    assert source.node.source is not None
+    typed = replace(source.node.source, schema=Schema.of(columns))
+    node = replace(source.node, columns=columns, source=typed)
     source.dataflow.sources[-1] = node
     return Stream(source.dataflow, node)
 

@@ -1,5 +1,7 @@
 """A short fuzz: every record has the fate that the judge gives it; `make fuzz` is the long one."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fuzz.in_process import InProcess
@@ -25,8 +27,8 @@ def test_records_cut_into_other_batches_have_the_same_fates():
 
 
 def _drops_a_row(evaluate):
-    def wrong(graph, records):
-        made = evaluate(graph, records)
+    def wrong(graph, rows, records):
+        made = evaluate(graph, rows, records)
         name, rows = next(iter(made.streams.items()))
         return type(made)({name: rows[1:]}, made.dead, made.passed)
 
@@ -42,8 +44,9 @@ def test_a_row_that_is_lost_is_found(monkeypatch):
 def test_a_value_that_is_read_wrongly_is_found(monkeypatch):
     parse = JsonRecords.parse
 
-    def wrong(records, values):
-        return parse(records, [v and v.replace(b'"player":"a"', b'"player":"A"') for v in values])
+    def wrong(records, batch):
+        values = [v and v.replace(b'"player":"a"', b'"player":"A"') for v in batch.values]
+        return parse(records, replace(batch, values=values))
 
     monkeypatch.setattr(JsonRecords, "parse", wrong)
 

@@ -4,13 +4,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hostile import BLANK, COLUMNS, GOOD, VALUES
+from tidemark.core.rows.schema import Schema
 from tidemark.errors import PipelineError
-from tidemark.serde.json_records import JsonRecords, ParsedBatch
+from tidemark.serde.json_records import JsonRecords
+from tidemark.serde.parsed_batch import ParsedBatch
+from tidemark.serde.records import RecordBatch
+
+
+def parse(columns, values, time_columns=()) -> ParsedBatch:
+    return parsed_by(JsonRecords(Schema.of(columns), time_columns), values)
+
+
+def parsed_by(decoder: JsonRecords, values) -> ParsedBatch:
+    return decoder.parse(RecordBatch.of_values("raw", 0, 0, values, 0))
 
 
 def outcomes(parsed: ParsedBatch) -> dict[int, str]:
     return {
-        **dict.fromkeys(parsed.good.tolist(), GOOD),
+        **dict.fromkeys(parsed.records.tolist(), GOOD),
         **dict.fromkeys(parsed.blank, BLANK),
         **{dead.index: dead.reason for dead in parsed.dead},
     }
@@ -18,11 +29,11 @@ def outcomes(parsed: ParsedBatch) -> dict[int, str]:
 
 @pytest.mark.parametrize(("value", "outcome"), VALUES, ids=lambda part: repr(part)[:40])
 def test_each_record_alone_has_its_outcome(value: bytes | None, outcome: str):
-    assert outcomes(JsonRecords(COLUMNS).parse([value])) == {0: outcome}
+    assert outcomes(parse(COLUMNS, [value])) == {0: outcome}
 
 
 def test_neighbours_change_nothing():
-    parsed = JsonRecords(COLUMNS).parse([value for value, _ in VALUES])
+    parsed = parse(COLUMNS, [value for value, _ in VALUES])
 
     assert outcomes(parsed) == dict(enumerate(outcome for _, outcome in VALUES))
 
@@ -32,9 +43,9 @@ SMALL = [(value, outcome) for value, outcome in VALUES if value is None or len(v
 
 @given(st.lists(st.sampled_from(SMALL), max_size=8))
 def test_no_record_shifts_another(records: list[tuple[bytes | None, str]]):
-    decoder = JsonRecords(COLUMNS)
-    together = decoder.parse([value for value, _ in records])
-    alone = [decoder.parse([value]).columns for value, _ in records]
+    decoder = JsonRecords(Schema.of(COLUMNS))
+    together = parsed_by(decoder, [value for value, _ in records])
+    alone = [parsed_by(decoder, [value]).columns for value, _ in records]
 
     assert outcomes(together) == dict(enumerate(outcome for _, outcome in records))
     assert together.columns.equals(pl.concat([pl.DataFrame(schema=COLUMNS), *alone]))
@@ -42,15 +53,15 @@ def test_no_record_shifts_another(records: list[tuple[bytes | None, str]]):
 
 @given(st.lists(st.binary(max_size=12) | st.text(max_size=8).map(str.encode), max_size=5))
 def test_any_bytes_have_an_outcome(values: list[bytes]):
-    decoder = JsonRecords(COLUMNS)
+    decoder = JsonRecords(Schema.of(COLUMNS))
 
-    apart = [outcomes(decoder.parse([value]))[0] for value in values]
-    assert outcomes(decoder.parse(values)) == dict(enumerate(apart))
+    apart = [outcomes(parsed_by(decoder, [value]))[0] for value in values]
+    assert outcomes(parsed_by(decoder, values)) == dict(enumerate(apart))
 
 
 def test_values_become_columns_of_the_declared_types():
-    parsed = JsonRecords(COLUMNS).parse(
-        [b'{"player":"a","at":1,"x":2,"ok":false,"other":0}', b'{"at":3,"at":4,"x":0.1}']
+    parsed = parse(
+        COLUMNS, [b'{"player":"a","at":1,"x":2,"ok":false,"other":0}', b'{"at":3,"at":4,"x":0.1}']
     )
 
     assert parsed.columns.equals(
@@ -60,7 +71,8 @@ def test_values_become_columns_of_the_declared_types():
 
 
 def test_time_is_kept_where_another_column_is_wrong():
-    parsed = JsonRecords(COLUMNS, ["at"]).parse(
+    parsed = parse(
+        COLUMNS,
         [
             b'{"at":5,"player":5}',
             b'{"player":5,"at":6}',
@@ -69,7 +81,8 @@ def test_time_is_kept_where_another_column_is_wrong():
             b'{"player":5,"at":6',
             b'{"at":7}{}',
             b'{"at":8,"other":NaN}',
-        ]
+        ],
+        ["at"],
     )
 
     assert len(parsed.dead) == 7
@@ -82,13 +95,14 @@ def test_lists_and_structs_nest():
         "xs": pl.List(pl.Int32),
         "deep": pl.Struct({"we ird": pl.String, "all": pl.List(pl.Struct({"q": pl.Float64}))}),
     }
-    parsed = JsonRecords(schema).parse(
+    parsed = parse(
+        schema,
         [
             b'{"xs":[1,null],"deep":{"we ird":"x","all":[{"q":1}]}}',
             b'{"xs":null}',
             b'{"xs":[2147483648]}',
             b'{"deep":{"all":[{"q":"1"}]}}',
-        ]
+        ],
     )
 
     assert parsed.columns.schema == schema
@@ -104,13 +118,11 @@ def test_lists_and_structs_nest():
 
 def test_columns_may_have_any_name():
     schema = {name: pl.Int64() for name in ("class", "a b", "f0", "_key", "größe", "`", "")}
-    parsed = JsonRecords(schema).parse(
-        ['{"class":1,"a b":2,"f0":3,"_key":4,"größe":5,"`":6,"":7}'.encode()]
-    )
+    parsed = parse(schema, ['{"class":1,"a b":2,"f0":3,"_key":4,"größe":5,"`":6,"":7}'.encode()])
 
     assert parsed.columns.row(0) == (1, 2, 3, 4, 5, 6, 7)
 
 
 def test_column_of_a_type_that_json_lacks_is_refused():
-    with pytest.raises(PipelineError, match=r"'at'.*Datetime"):
-        JsonRecords({"at": pl.Datetime("ms")})
+    with pytest.raises(PipelineError, match=r"'at'.*Duration"):
+        JsonRecords(Schema.of({"at": pl.Duration("ms")}))

@@ -3,7 +3,7 @@
 It is pure, and the same for the Kafka service, the in-process runner and Spark.  The steps, in
 order:
 
-1. parse: records are good, dead or blank (serde/json_records.py);
+1. parse: records are rows, dead or blank (serde/parsed_batch.py);
 2. event time, quarantine and the watermark before each record (source_time.py);
 3. metadata columns, if the pipeline names them (metadata_columns.py);
 4. the stateless operators (core/rows/stateless.py).
@@ -22,7 +22,8 @@ from tidemark.errors import StateError
 from tidemark.ingest.metadata_columns import with_metadata
 from tidemark.ingest.source_time import RecordTimes, SourceTime
 from tidemark.plan.physical import Plan, SourcePlan
-from tidemark.serde.json_records import Indices, JsonRecords, ParsedBatch
+from tidemark.serde.decoders import record_decoder
+from tidemark.serde.parsed_batch import Indices, ParsedBatch
 from tidemark.serde.records import Counts, DeadLetter, RecordBatch
 
 __all__ = ["Counts", "DeadLetter", "Ingest", "IngestOutput", "Progress", "RecordBatch"]
@@ -114,19 +115,22 @@ class _Source:
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan
         self._time = SourceTime(plan)
-        self._records = JsonRecords(plan.schema, self._time.columns)
+        self._records = record_decoder(plan.format, plan.schema, self._time.columns)
 
     def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         collector = _DeadLetterCollector()
-        parsed = self._records.parse(batch.values)
+        parsed = self._records.parse(batch)
         for dead in parsed.dead:
             collector.add(dead.index, "parse", dead.reason)
         timed = self._time.of(batch, parsed, progress.watermark_ms, collector.add)
-        good, rows = _timely(batch, parsed, timed)
-        good, rows = with_metadata(self._plan.graph.metadata, good, rows, batch, collector.add)
-        evaluated = self._plan.graph.evaluate(rows)
+        records, rows = _timely(batch, parsed, timed)
+        metadata = self._plan.graph.metadata
+        records, rows = with_metadata(metadata, records, rows, batch, collector.add)
+        is_first = np.diff(records, prepend=-1) != 0
+        distinct = records[is_first]
+        evaluated = self._plan.graph.evaluate(rows, is_first.cumsum() - 1)
         for record, operator, reason in evaluated.dead.iter_rows():
-            collector.add(int(good[record]), operator, reason)
+            collector.add(int(distinct[record]), operator, reason)
         return IngestOutput(
             streams=evaluated.streams,
             dead_letters=collector.letters(batch),
@@ -151,13 +155,13 @@ class _Source:
 def _timely(
     batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes
 ) -> tuple[Indices, pl.DataFrame]:
-    """Return the good records that have event time, as indices and as rows."""
-    fits = timed.moves[parsed.good]
-    good = parsed.good[fits]
+    """Return the rows of the good records that have event time, with the record of each."""
+    fits = timed.moves[parsed.records]
+    records = parsed.records[fits]
     lead = {
-        OFFSET: batch.log_offsets[good],
-        EVENT_TIME: timed.ms[good],
-        WATERMARK: timed.watermarks[good],
+        OFFSET: batch.log_offsets[records],
+        EVENT_TIME: timed.row_ms[fits],
+        WATERMARK: timed.watermarks[records],
     }
     columns = parsed.columns if fits.all() else parsed.columns.filter(pl.Series(fits))
-    return good, pl.DataFrame(lead).hstack(columns)
+    return records, pl.DataFrame(lead).hstack(columns)

@@ -7,12 +7,15 @@
    of time fails on it, or if it is too far in the future.
 3. The watermark before a record follows from all records before it that move time, even if they
    become dead letters in a later step.
+4. A record with several rows is one record of time: dead if any of its rows is, of the latest event
+   time and the largest candidate of its rows.
 
 See docs/semantics.md, "Sources, event time, watermarks".
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -29,6 +32,7 @@ from tidemark.core.time.event_time import (
     value_times,
 )
 from tidemark.core.time.iso8601 import Mask, Times
+from tidemark.core.time.segment import NEVER_MS
 from tidemark.core.time.watermark import (
     FromExpression,
     Punctuated,
@@ -41,7 +45,7 @@ from tidemark.core.time.watermark import (
 )
 from tidemark.ingest.metadata_columns import ReportDead, with_metadata
 from tidemark.plan.physical import SourcePlan
-from tidemark.serde.json_records import Indices, ParsedBatch
+from tidemark.serde.parsed_batch import Indices, ParsedBatch
 from tidemark.serde.records import RecordBatch
 
 FUTURE = "future timestamp"
@@ -52,23 +56,24 @@ _RECORD = "@record"  # keeps the height of a frame without time columns
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """The time of each record of a batch.
+    """The time of a batch's records.
 
-    ``ms``: event times.  ``moves``: a mask of the records that have an event time and are not
-    quarantined.  ``watermarks``: before each record.  ``watermark_ms``: after all records.
+    ``row_ms``: the event times of the rows of good records.  ``moves``: a mask of the records that
+    have an event time and are not quarantined.  ``watermarks``: before each record.
+    ``watermark_ms``: after all records.
     """
 
-    ms: Times
+    row_ms: Times
     moves: Mask
     watermarks: Times
     watermark_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _TimeInput:
-    """The records of a batch that may move time, in order, with their time columns as rows.
+    """The rows of the records of a batch that may move time, in order, with their time columns.
 
-    ``height``: of the whole batch.
+    ``records``: of each row.  ``height``: of the whole batch.
     """
 
     records: Indices
@@ -78,13 +83,56 @@ class _TimeInput:
     def values(self, expression: pl.Expr, dtype: pl.DataType) -> tuple[pl.Series, dict[int, str]]:
         """Return the values of an expression, and the reason by record where it fails."""
         values, faults = row_values(expression, self.rows, dtype)
-        return values, {int(self.records[row]): reason for row, reason in faults.items()}
+        reasons: dict[int, str] = {}
+        for row, reason in faults.items():
+            reasons.setdefault(int(self.records[row]), reason)
+        return values, reasons
 
-    def spread(self, mask: Mask) -> Mask:
-        """Return a mask of the rows as a mask of all records, false for the others."""
-        spread = np.zeros(self.height, np.bool_)
-        spread[self.records] = mask
-        return spread
+    @cached_property
+    def first(self) -> Indices:
+        """The first row of each record."""
+        first: Indices = np.flatnonzero(np.diff(self.records, prepend=-1))
+        return first
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each record has one row."""
+        return len(self.first) == len(self.records)
+
+    def by_record(self, times: EventTimes) -> tuple[EventTimes, Indices]:
+        """Return the event time of each record, from those of the rows.
+
+        It is that of the first row without time, or of the latest row.  Also returns the position
+        of that row among several of its record; -1 for a record with one row.
+        """
+        position = np.full(self.height, -1, np.intp)
+        if self.is_single:
+            return times.spread(self.records, self.height), position
+        last_first = -np.arange(len(self.records))
+        rank = np.where(times.known, times.ms, last_first)
+        ends = np.append(self.first[1:], len(self.records))
+        chosen = np.lexsort((rank, ~times.known, self.records))[ends - 1]
+        places = np.where(ends - self.first > 1, chosen - self.first, -1)
+        position[self.records[chosen]] = places
+        return times.at(chosen).spread(self.records[chosen], self.height), position
+
+    def largest(self, candidates: Times, mask: Mask) -> tuple[Times, Mask]:
+        """Return the largest candidate in ``mask`` of each record, and which records have one."""
+        records = self.records[mask]
+        largest, counts = np.full(self.height, NEVER_MS, np.int64), np.zeros(self.height, np.bool_)
+        np.maximum.at(largest, records, candidates[mask])
+        counts[records] = True
+        return largest, counts
+
+    def of_good(self, times: Times, parsed: ParsedBatch) -> Times:
+        """Return the event times of the rows of good records; 0 for rows that are no input."""
+        if len(self.records) == len(parsed.records) and not len(parsed.dead_with_time):
+            return times
+        has_input, good = np.zeros(self.height, np.bool_), np.zeros(self.height, np.bool_)
+        has_input[self.records], good[parsed.records] = True, True
+        of_good = np.zeros(len(parsed.records), np.int64)
+        of_good[has_input[parsed.records]] = times[good[self.records]]
+        return of_good
 
 
 class SourceTime:
@@ -114,9 +162,15 @@ class SourceTime:
         """
         largest_ms = largest_of(watermark_ms, self._delay_ms)
         time_input = self._time_input(batch, parsed, report_dead)
-        times = self._times(batch, parsed, time_input, largest_ms, report_dead)
-        times = times.not_before(self._min_ms).with_windows(self._plan.longest_window_ms)
-        candidates, counts, failed = self._candidates(time_input, times)
+        row_times = self._row_times(time_input, report_dead)
+        if row_times is None:
+            times = self._clock_times(batch, parsed, largest_ms)
+            position = np.full(len(batch), -1)
+            row_ms, good_ms = times.ms[time_input.records], times.ms[parsed.records]
+        else:
+            times, position = time_input.by_record(row_times)
+            row_ms, good_ms = row_times.ms, time_input.of_good(row_times.ms, parsed)
+        candidates, counts, failed = self._candidates(time_input, times, row_ms)
         for index, reason in failed.items():
             report_dead(index, "watermark", reason)
         known = times.known
@@ -128,58 +182,65 @@ class SourceTime:
             records = QuarantineInput(latest, known, candidates, counts, batch.timestamp_column())
             ahead = is_quarantined(records, largest_ms, future_ms)
             known, counts = known & ~ahead, counts & ~ahead
-        self._report_timeless(parsed.good[~known[parsed.good]], times, report_dead)
+        timeless = parsed.records[~known[parsed.records]]
+        self._report_timeless(np.unique(timeless), times, position, report_dead)
         watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)
-        return RecordTimes(times.ms, known, watermarks, watermark_of(largest_ms, self._delay_ms))
+        watermark_ms = watermark_of(largest_ms, self._delay_ms)
+        return RecordTimes(good_ms, known, watermarks, watermark_ms)
 
     def _time_input(
         self, batch: RecordBatch, parsed: ParsedBatch, report_dead: ReportDead
     ) -> _TimeInput:
-        records = parsed.good
+        records = parsed.records
         rows = pl.DataFrame([parsed.columns[name] for name in self.columns])
         if len(parsed.dead_with_time):
             records = np.concatenate([records, parsed.dead_with_time])
-            order = np.argsort(records)
+            order = np.argsort(records, kind="stable")
             records, rows = records[order], pl.concat([rows, parsed.times])[order]
         rows = pl.DataFrame([pl.Series(_RECORD, records), *rows.get_columns()])
         records, rows = with_metadata(self._metadata, records, rows, batch, report_dead)
         return _TimeInput(records, rows, len(batch))
 
-    def _times(
-        self,
-        batch: RecordBatch,
-        parsed: ParsedBatch,
-        time_input: _TimeInput,
-        largest_ms: int,
-        report_dead: ReportDead,
-    ) -> EventTimes:
-        """Return the event time of every record; blank ones have none."""
-        spec, height = self._plan.event_time, len(batch)
+    def _row_times(self, time_input: _TimeInput, report_dead: ReportDead) -> EventTimes | None:
+        """Return the event times of the rows; None if time does not come from their values."""
+        spec = self._plan.event_time
         if isinstance(spec, ColumnTime):
-            return column_times(spec, time_input.rows[spec.column]).spread(
-                time_input.records, height
-            )
+            return self._bounded(column_times(spec, time_input.rows[spec.column]))
         if isinstance(spec, ExpressionTime):
             values, failed = time_input.values(spec.expression, self._dtypes[0])
             for index, reason in failed.items():
                 report_dead(index, "event time", reason)
-            return value_times(values).spread(time_input.records, height)
-        if isinstance(spec, RecordTime):
+            return self._bounded(value_times(values))
+        return None
+
+    def _clock_times(self, batch: RecordBatch, parsed: ParsedBatch, largest_ms: int) -> EventTimes:
+        """Return the event time of every record, from Kafka or from ingest; blank ones have none.
+
+        ``largest_ms``: the largest watermark candidate before the batch.
+        """
+        if isinstance(self._plan.event_time, RecordTime):
             times = record_times(batch.timestamp_column())
         else:
             now_ms = max(batch.received_at_ms, largest_ms)
-            times = record_times(np.full(height, now_ms, np.int64))
+            times = record_times(np.full(len(batch), now_ms, np.int64))
         times.reason[list(parsed.blank)] = _NO_TIME
-        return times
+        return self._bounded(times)
+
+    def _bounded(self, times: EventTimes) -> EventTimes:
+        return times.not_before(self._min_ms).with_windows(self._plan.longest_window_ms)
 
     def _candidates(
-        self, time_input: _TimeInput, times: EventTimes
+        self, time_input: _TimeInput, times: EventTimes, row_ms: Times
     ) -> tuple[Times, Mask, dict[int, str]]:
-        """Return watermark candidates, a mask of the records with one, and reasons of failures."""
+        """Return watermark candidates, a mask of the records with one, and reasons of failures.
+
+        ``times``: of the records.  ``row_ms``: of the rows.
+        """
         watermark = self._plan.watermark
         if isinstance(watermark, Punctuated):
             marked, failed = time_input.values(watermark.when, pl.Boolean())
-            return times.ms, time_input.spread(marked.fill_null(value=False).to_numpy()), failed
+            is_marked = marked.fill_null(value=False).to_numpy()
+            return *time_input.largest(row_ms, is_marked), failed
         if isinstance(watermark, FromExpression):
             values, failed = time_input.values(watermark.candidate, self._dtypes[-1])
             candidates = value_times(values).not_before(self._min_ms)
@@ -188,18 +249,23 @@ class SourceTime:
                 failed[int(time_input.records[row])] = (
                     f"watermark: {candidates.why(row, self._min_ms)}"
                 )
-            candidates = candidates.spread(time_input.records, time_input.height)
-            return candidates.ms, candidates.known, failed
+            return *time_input.largest(candidates.ms, candidates.known), failed
         return times.ms, times.known, {}
 
     def _report_timeless(
-        self, records: Indices, times: EventTimes, report_dead: ReportDead
+        self,
+        records: Indices,
+        times: EventTimes,
+        position: Indices,
+        report_dead: ReportDead,
     ) -> None:
+        """Report records without time; ``position``: of the row that lacks it."""
         spec = self._plan.event_time
         what = f"event time {spec.column}" if isinstance(spec, ColumnTime) else "event time"
         for index in records.tolist():
             reason = times.why(index, self._min_ms)
-            report_dead(index, "event time", f"{what}: {reason}" if reason else FUTURE)
+            element = "" if position[index] < 0 else f"element {position[index]}: "
+            report_dead(index, "event time", f"{element}{what}: {reason}" if reason else FUTURE)
 
 
 def _expressions(plan: SourcePlan) -> Iterator[pl.Expr]:

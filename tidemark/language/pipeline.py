@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.rows.keys import KEY_GROUPS
+from tidemark.core.rows.schema import Schema
 from tidemark.core.time.assigners import IngestTime, RecordTime
 from tidemark.core.time.duration import Duration
 from tidemark.core.time.watermark import Watermark
@@ -105,6 +106,7 @@ class Pipeline:
         require_watermark(watermark, columns, what)
         source = Source(
             read,
+            Schema.of(columns),
             assigner(event_time, unit, zone, columns, what),
             watermark,
             positive_ms(idle_after, f"{what}: idle_after"),

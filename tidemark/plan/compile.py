@@ -130,7 +130,7 @@ def _source(
         raise PipelineError(f"source({source_text(spec.topics)}) feeds no output")
     return SourcePlan(
         spec.topics,
-        source.columns,
+        spec.schema,
         spec.event_time,
         spec.watermark,
         spec.idle_after_ms,
@@ -142,6 +142,7 @@ def _source(
         recorded=not recorded.isdisjoint(graph.streams),
         longest_window_ms=longest_window_ms,
         declared_at=spec.declared_at,
+        format=spec.format,
     )
 
 

@@ -93,7 +93,7 @@ def _logical(plan: Plan) -> _Graph:
 
 
 def _source_text(source: SourcePlan) -> str:
-    columns = ", ".join(f"{name} {dtype}" for name, dtype in source.schema.items())
+    columns = ", ".join(f"{name} {text}" for name, text in source.schema.texts().items())
     parts = [
         f"source {_topics(source)} ({columns})",
         f"event time {event_time_text(source.event_time)}",

@@ -6,6 +6,7 @@ from typing import Literal
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.rows.expression import Columns
+from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.raw_topics import covers
@@ -27,11 +28,13 @@ Window = Hopping | Calendar | Sliding | Session
 class Source:
     """Raw topics, and how their records get event time and watermarks.
 
-    ``topics``: names, or one pattern (core/time/raw_topics.py).  ``waits``: time stands still while
-    all partitions are silent.  ``declared_at``: file and line of the user's call.
+    ``topics``: names, or one pattern (core/time/raw_topics.py).  ``schema``: the columns, and where
+    they are in a record.  ``waits``: time stands still while all partitions are silent.
+    ``declared_at``: file and line of the user's call.  ``format``: of the records.
     """
 
     topics: tuple[str, ...]
+    schema: Schema
     event_time: EventTime
     watermark: Watermark
     idle_after_ms: int
@@ -40,6 +43,7 @@ class Source:
     waits: bool = False
     max_drift_ms: int | None = None
     declared_at: str = ""
+    format: str = "json"
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Port
+from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
 from tidemark.core.time.raw_topics import covers, is_pattern
@@ -32,11 +33,12 @@ class SourcePlan:
     partition may read ahead of the slowest one.  ``recorded``: whether an operator on the source
     uses processing time.  ``longest_window_ms``: the length of the longest window of event time
     that rows of the source may be in.  ``declared_at``: file and line of the call that declares the
-    source, no part of what the plan means.  See ``Pipeline.source`` for the others.
+    source, no part of what the plan means.  ``format``: of the records.  See
+    ``Pipeline.source`` for the others.
     """
 
     topics: tuple[str, ...]
-    schema: Mapping[str, pl.DataType]
+    schema: Schema
     event_time: EventTime
     watermark: Watermark
     idle_after_ms: int
@@ -48,6 +50,7 @@ class SourcePlan:
     recorded: bool = False
     longest_window_ms: int = 0
     declared_at: str = field(default="", compare=False)
+    format: str = "json"
 
     @property
     def name(self) -> str:
@@ -238,7 +241,7 @@ class Plan:
         lines = [f"pipeline {self.pipeline}, dead letters {self.dead_letters}"]
         for source in self.sources:
             lines.append(
-                f"source {source.name} {_types(source.schema)} {source.event_time} "
+                f"source {source.name} {_types(source.schema.texts())} {source.event_time} "
                 f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
                 f"{_time_options(source)}"
             )

@@ -231,7 +231,7 @@ def source_program(plan: SourcePlan) -> SourceProgram:
         "min_time": "none" if earliest is None else instant_text(earliest),
         "max_future": "none" if future is None else duration_text(future),
     }
-    return SourceProgram(_types(plan.schema), time)
+    return SourceProgram(plan.schema.texts(), time)
 
 
 def _log(log: LogPlan, plan: Plan, traces: Mapping[str, "Sequence[_Trace]"]) -> LogProgram:

@@ -14,10 +14,10 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.operators.ports import LATE, PANES, ROW, Port
+from tidemark.core.rows.schema import instance
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, WINDOW
 from tidemark.errors import PipelineError
 from tidemark.serde.avro import AvroType, schema_file
-from tidemark.serde.json_records import instance
 from tidemark.serde.json_results import Messages, json_arrays
 
 Columns = Mapping[str, pl.DataType]

@@ -11,9 +11,9 @@ import msgspec
 import polars as pl
 
 from tidemark.core.operators.ports import ROW
+from tidemark.core.rows.schema import instance
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import StateError
-from tidemark.serde.json_records import instance
 from tidemark.sinks.table import INSTANT, Table
 
 _FEW = 32  # records that are decoded one by one rather than by halving

@@ -5,9 +5,10 @@ docs/semantics.md, "Stateless operators":
 
 1. Every step is a function of one row, so the cuts of the input change nothing.  A step is
    evaluated on all rows at once; if that raises, the rows are split until the bad rows are found.
-2. A record is atomic.  The record is dead if one of its rows raises in any step, if a row reaches a
-   keyed stream with a null in its key, or if its rows exceed MAX_RECORD_BYTES.  A dead record gives
-   no row to any stream, and one reason: that of the first step in order of the graph.
+2. A record is atomic, also if it comes as several rows.  The record is dead if one of its rows
+   raises in any step, if a row reaches a keyed stream with a null in its key, or if its rows exceed
+   MAX_RECORD_BYTES.  A dead record gives no row to any stream, and one reason: that of the first
+   step in order of the graph.
 3. Rows keep the order of their records.  The rows of one record are ordered by branch of a union,
    then by position in the output of a flat_map or explode.  SUB_ROW numbers them within a stream.
 4. A record that is not dead and gives no row is filtered.
@@ -21,6 +22,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.rows.expression import Columns, first_line, metadata_used
@@ -38,6 +40,8 @@ DEAD_COLUMNS: dict[str, pl.DataType] = {
 }
 
 NULL_KEY = "null key"
+
+Records = npt.NDArray[np.intp]
 
 _BATCHES = 8
 """Batches that a failing batch is split into: finds one bad row in few runs."""
@@ -170,28 +174,31 @@ class StatelessGraph:
             {name: replace(keyed, step=place[keyed.step]) for name, keyed in streams.items()},
         )
 
-    def evaluate(self, records: pl.DataFrame) -> GraphOutput:
+    def evaluate(self, rows: pl.DataFrame, records: Records | None = None) -> GraphOutput:
         """Return the rows that records become, and the dead records.
 
-        ``records``: one row per record, ordered by (source, offset), with the source's value
-        columns, the ``metadata`` columns, and any of ROW_COLUMNS.
+        ``rows``: ordered by (source, offset), with the source's value columns, the ``metadata``
+        columns, and any of ROW_COLUMNS.  ``records``: the number of each row's record, from 0
+        without gaps, if a record may have several rows.
         """
         dead_records = _DeadRecords()
         frames: list[pl.DataFrame] = []
-        index = pl.Series(RECORD, np.arange(records.height))
+        numbers = np.arange(rows.height) if records is None else records
+        height = int(numbers[-1]) + 1 if len(numbers) else 0
+        index = pl.Series(RECORD, numbers)
         for step in self.steps:
             frames.append(
-                self._step(step, frames, dead_records) if step.inputs else records.hstack([index])
+                self._step(step, frames, dead_records) if step.inputs else rows.hstack([index])
             )
         for keyed in self.streams.values():
             _kill_null_keys(frames[keyed.step], keyed, dead_records)
-        self._kill_oversized(frames, records.height, dead_records)
+        self._kill_oversized(frames, height, dead_records)
         dead = dead_records.frame()
         streams = {
             name: self._stream(frames[keyed.step], keyed, dead)
             for name, keyed in self.streams.items()
         }
-        passed = np.zeros(records.height, np.bool_)
+        passed = np.zeros(height, np.bool_)
         for stream in streams.values():
             passed[stream[RECORD].to_numpy()] = True
         return GraphOutput(

@@ -93,6 +93,11 @@ class EventTimes:
         reason = f"{reason} in unit {self.unit}"
         return f"{reason}; in {fit} it would fit" if fit not in ("", self.unit) else reason
 
+    def at(self, rows: npt.NDArray[np.intp]) -> "EventTimes":
+        """Return the event times at positions."""
+        fits = None if self.fits is None else self.fits[rows]
+        return EventTimes(self.ms[rows], self.reason[rows], self.unit, fits)
+
     def spread(self, records: npt.NDArray[np.intp], height: int) -> "EventTimes":
         """Return event times of ``height`` records: these for ``records``, the others missing."""
         if len(records) == height:  # all records, in order

@@ -1,0 +1,253 @@
+"""Records of nested schemas: what fits, which columns they become, and the reasons."""
+
+import json
+from typing import Any
+
+import msgspec
+import polars as pl
+import pytest
+
+from tidemark.core.rows.schema import (
+    Field,
+    JsonText,
+    ListOf,
+    MapOf,
+    Raw,
+    Scalar,
+    Schema,
+    StructOf,
+)
+from tidemark.errors import PipelineError
+from tidemark.serde.json_records import JsonRecords
+from tidemark.serde.parsed_batch import ParsedBatch
+from tidemark.serde.record_columns import record_columns
+from tidemark.serde.record_type import RecordType, validation_reason
+from tidemark.serde.records import RecordBatch
+
+INT, TEXT, FLOAT = Scalar(pl.Int64()), Scalar(pl.String()), Scalar(pl.Float64())
+LENIENT = Scalar(pl.Int64(), lenient=True)
+
+
+def parse(fields: list[Field], *documents: Any, times: tuple[str, ...] = ()) -> ParsedBatch:
+    values = [d if isinstance(d, bytes) else json.dumps(d).encode() for d in documents]
+    decoder = JsonRecords(Schema(tuple(fields)), times)
+    return decoder.parse(RecordBatch.of_values("raw", 0, 0, values, 0))
+
+
+def rows(parsed: ParsedBatch) -> list[dict[str, Any]]:
+    return parsed.columns.rows(named=True)
+
+
+def reasons(parsed: ParsedBatch) -> list[str]:
+    return [dead.reason for dead in parsed.dead]
+
+
+NESTED = [
+    Field("id", INT),
+    Field("user", StructOf((Field("name", TEXT, default="?"), Field("tags", ListOf(TEXT))))),
+    Field("items", ListOf(StructOf((Field("p", FLOAT), Field("q", INT, ("n", "q")))))),
+    Field("m", MapOf(INT)),
+    Field("mm", MapOf(ListOf(StructOf((Field("z", INT),))))),
+    Field("j", JsonText(StructOf((Field("a", INT),)))),
+    Field("ll", ListOf(ListOf(INT))),
+]
+
+
+def test_nested_values_become_columns():
+    full = {
+        "id": 1,
+        "user": {"name": "x", "tags": ["a", None]},
+        "items": [{"p": 1, "n": {"q": 2}}, None, {}],
+        "m": {"a": 1, "b": None},
+        "mm": {"k": [{"z": 1}, None], "l": None},
+        "j": '{"a": 4, "b": 5}',
+        "ll": [[1], None, []],
+    }
+    empty = {"user": {}, "items": [], "m": {}, "mm": {}, "j": "", "ll": []}
+    parsed = parse(NESTED, full, {}, empty)
+
+    assert parsed.columns.schema == dict(Schema(tuple(NESTED)))
+    assert rows(parsed) == [
+        {
+            "id": 1,
+            "user": {"name": "x", "tags": ["a", None]},
+            "items": [{"p": 1.0, "q": 2}, None, {"p": None, "q": None}],
+            "m": [{"key": "a", "value": 1}, {"key": "b", "value": None}],
+            "mm": [
+                {"key": "k", "value": [{"z": 1}, None]},
+                {"key": "l", "value": None},
+            ],
+            "j": {"a": 4},
+            "ll": [[1], None, []],
+        },
+        dict.fromkeys(full),
+        {
+            "id": None,
+            "user": {"name": "?", "tags": None},
+            "items": [],
+            "m": [],
+            "mm": [],
+            "j": None,
+            "ll": [],
+        },
+    ]
+
+
+def test_no_records_have_the_same_types():
+    assert parse(NESTED).columns.schema == dict(Schema(tuple(NESTED)))
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"user": 5}, "column user: expected object, got int"),
+        ({"user": {"tags": [1]}}, "column user.tags[0]: expected str, got int"),
+        ({"items": [{}, {"n": {"q": "x"}}]}, "column items[1].n.q: expected int, got str"),
+        ({"m": {"k": 1.5}}, "column m[...]: expected int, got float"),
+        ({"j": {"a": 1}}, "column j: expected a text that holds JSON, got object"),
+        ({"j": '{"a": "x"}'}, "column j: in its JSON: column a: expected int, got str"),
+        ({"j": "[" * 200}, "column j: its text is nested deeper than 128"),
+        ({"ll": [[1], 2]}, "column ll[1]: expected array, got int"),
+    ],
+)
+def test_a_reason_names_the_place(document: dict[str, Any], reason: str):
+    assert reasons(parse(NESTED, document)) == [reason]
+
+
+def test_a_column_reads_its_path():
+    parsed = parse(
+        [
+            Field("at", TEXT, ("@timestamp",)),
+            Field("price", FLOAT, ("details", "price"), default=0.5),
+            Field("details", StructOf((Field("size", INT),))),
+            Field("again", INT, ("details", "size"), required=True),
+        ],
+        {"@timestamp": "t", "details": {"price": 3, "size": 1}},
+        {"details": {"size": 2}},
+        {"details": {"price": 1}},
+        {},
+    )
+
+    assert rows(parsed) == [
+        {"at": "t", "price": 3.0, "details": {"size": 1}, "again": 1},
+        {"at": None, "price": 0.5, "details": {"size": 2}, "again": 2},
+    ]
+    assert reasons(parsed) == ["column details.size: missing", "column details: missing"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [Field("a", INT), Field("b", TEXT, ("a",))],
+        [Field("a", INT), Field("b", INT, ("a", "b"))],
+        [Field("b", INT, ("a", "b")), Field("a", INT)],
+        [Field("b", INT, ("a", "b")), Field("a", ListOf(INT))],
+    ],
+)
+def test_columns_that_read_a_member_as_different_types_are_refused(fields: list[Field]):
+    with pytest.raises(PipelineError, match=r"columns '[ab]' and '[ab]' read member 'a' as diff"):
+        RecordType(Schema(tuple(fields)))
+
+
+def test_a_default_of_another_type_is_refused():
+    with pytest.raises(PipelineError, match="column 'a': default 'x': expected int, got str"):
+        RecordType(Schema((Field("a", INT, default="x"),)))
+
+
+def test_a_missing_or_null_member_has_the_default():
+    fields = [Field("a", INT, default=7), Field("b", ListOf(TEXT), default=["x"])]
+
+    assert rows(parse(fields, {}, {"a": None, "b": None}, {"a": 0, "b": []})) == [
+        {"a": 7, "b": ["x"]},
+        {"a": 7, "b": ["x"]},
+        {"a": 0, "b": []},
+    ]
+
+
+def test_raw_is_the_text_of_the_object():
+    fields = [Field("a", INT), Field("body", Raw(pl.String())), Field("b", Raw(pl.Binary()))]
+    whole = parse(fields, b'{"a":1 }')
+    mixed = parse(fields, b'[{"a":1} ,{"c":"\xc3\xa9"}]', b'{"a": 2}', b"x")
+
+    assert rows(whole) == [{"a": 1, "body": '{"a":1 }', "b": b'{"a":1 }'}]
+    assert [(row["a"], row["body"]) for row in rows(mixed)] == [
+        (1, '{"a":1}'),
+        (None, '{"c":"é"}'),
+        (2, '{"a": 2}'),
+    ]
+    assert mixed.records.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "result"),
+    [
+        (pl.Int64(), "1.0", 1),
+        (pl.Int64(), '" 12 "', 12),
+        (pl.Int64(), '"+1.50e2"', 150),
+        (pl.Int64(), '"9007199254740993.0"', 9007199254740993),
+        (pl.Int64(), '"-"', None),
+        (pl.Int64(), '""', None),
+        (pl.Int64(), "NaN", None),
+        (pl.Int64(), "-Infinity", None),
+        (pl.Int64(), "null", None),
+        (pl.Float64(), '"2.5"', 2.5),
+        (pl.Float64(), "7", 7.0),
+        (pl.Float64(), '"nan"', None),
+        (pl.Float64(), "NaN", None),
+        (pl.Boolean(), '"TRUE"', True),
+        (pl.Boolean(), "0", False),
+        (pl.String(), "5", "5"),
+        (pl.String(), "true", "true"),
+        (pl.String(), '"-"', "-"),
+        (pl.Int64(), "1.5", "column v: expected int, got 1.5"),
+        (pl.Int64(), '"1_000"', "column v: expected int, got '1_000'"),
+        (pl.Int64(), '"12 apples"', "column v: expected int, got '12 apples'"),
+        (pl.Int64(), "true", "column v: expected int, got bool"),
+        (pl.Int64(), '"9223372036854775808"', "column v: number out of range"),
+        (pl.Int64(), '"1e999999999"', "column v: number out of range"),
+        (pl.Int64(), "[1]", "column v: expected int, got array"),
+        (pl.Float64(), '"1e400"', "column v: number out of range"),
+        (pl.Float64(), "true", "column v: expected float, got bool"),
+        (pl.Boolean(), "2", "column v: expected bool, got 2"),
+        (pl.String(), "{}", "column v: expected text, got object"),
+    ],
+)
+def test_a_lenient_value(dtype: pl.DataType, value: str, result: Any):
+    fields = [Field("v", Scalar(dtype, lenient=True)), Field("other", INT)]
+    parsed = parse(fields, f'{{"v":{value},"other":1}}'.encode())
+
+    assert [row["v"] for row in rows(parsed)] + reasons(parsed) == [result]
+
+
+def test_converted_values_of_good_records_are_counted():
+    fields = [Field("v", LENIENT), Field("xs", ListOf(LENIENT)), Field("n", INT)]
+    good: list[Any] = [{"v": "1", "xs": [1, "2", "-"]}, {"v": 1, "n": 4}, [{"v": 1.0}, {"v": 1}]]
+
+    assert parse(fields, *good[:2]).converted == 3
+    assert parse(fields, *good, {"v": "9", "n": "x"}, {"v": "x"}).converted == 4
+
+
+def test_a_strict_column_beside_a_lenient_one_stays_strict():
+    parsed = parse([Field("v", LENIENT), Field("n", FLOAT)], b'{"n":NaN}', b'{"n":"1"}')
+
+    assert reasons(parsed) == ["column n: expected float, got str"] * 2
+
+
+def test_decoded_values_follow_the_same_rules():
+    type_ = RecordType(Schema((*NESTED, Field("v", LENIENT))))
+    good = type_.row({"id": 1, "user": {"tags": ["a"]}, "v": "5", "m": {"k": 2}})
+
+    (row,) = record_columns(type_, [good]).rows(named=True)
+    assert row["user"] == {"name": "?", "tags": ["a"]}
+    assert (row["v"], row["m"], type_.converted) == (5, [{"key": "k", "value": 2}], 1)
+    with pytest.raises(msgspec.ValidationError) as error:
+        type_.row({"user": {"name": 5}})
+    assert validation_reason(error.value) == "column user.name: expected str, got int"
+
+
+def test_time_columns_may_be_nested():
+    fields = [Field("at", INT, ("meta", "at")), Field("k", TEXT)]
+    parsed = parse(fields, {"meta": {"at": 5}, "k": 1}, {"meta": {"at": "5"}}, times=("at",))
+
+    assert parsed.dead_with_time.tolist() == [0]
+    assert parsed.times.to_dict(as_series=False) == {"at": [5]}

@@ -1,0 +1,112 @@
+"""Parsed batches: what every decoder of raw records returns, and the rules that all share.
+
+A decoder reads one record at a time.  A record becomes one row, or several in the order of their
+position.  If any of its rows does not fit the schema, the record is dead as a whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
+from tidemark.serde.record_columns import record_columns
+from tidemark.serde.record_type import RecordType
+from tidemark.serde.records import RecordBatch
+
+Indices = npt.NDArray[np.intp]
+
+_VALUE_BYTES = 8  # the least that a value takes, by row_size.py
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRecord:
+    """A record that cannot be decoded, by its index in the batch, with the reason."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBatch:
+    """A decoded batch; all indices are positions of records in the batch.
+
+    Args:
+        records: the record of each row; ascends, and repeats where a record has several rows.
+        columns: the value columns of the rows.
+        dead: the records that are no rows.
+        blank: the records without content.
+        dead_with_time: the record of each row of ``times``; ascends, and may repeat.
+        times: the time columns of dead records whose only fault is another column.
+        converted: the number of lenient values that were converted.
+    """
+
+    records: Indices
+    columns: pl.DataFrame
+    dead: Sequence[DeadRecord]
+    blank: Sequence[int]
+    dead_with_time: Indices
+    times: pl.DataFrame
+    converted: int = 0
+
+
+class RecordDecoder(Protocol):
+    """Decodes the records of one source."""
+
+    def parse(self, batch: RecordBatch) -> ParsedBatch:
+        """Return the rows of a batch; the verdict on a record depends on that record alone."""
+
+
+@dataclass
+class ParsedRecords:
+    """Collects records, decoded one by one in order, to a ParsedBatch.
+
+    ``type_``: of the rows.  ``times``: of the time columns of dead records.
+    """
+
+    type_: RecordType
+    times: RecordType
+    records: list[int] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
+    dead: list[DeadRecord] = field(default_factory=list)
+    blank: list[int] = field(default_factory=list)
+    dead_with_time: list[int] = field(default_factory=list)
+    time_rows: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._converted = self.type_.converted
+
+    def add(self, index: int, rows: Sequence[Any], raw: Sequence[bytes] = ()) -> None:
+        """Add the rows of a record; no rows is blank.  ``raw``: the bytes of each row."""
+        if not rows:
+            self.blank.append(index)
+            return
+        least_bytes = len(rows) * len(self.type_.schema) * _VALUE_BYTES
+        if least_bytes > MAX_RECORD_BYTES:
+            self.dead.append(DeadRecord(index, too_large(least_bytes)))
+            return
+        self.records.extend([index] * len(rows))
+        self.rows.extend(rows)
+        self.raw.extend(raw)
+
+    def add_dead(self, index: int, reason: str, time_rows: Sequence[Any] = ()) -> None:
+        """Add a dead record; ``time_rows``: of the type ``times``, if only another column fails."""
+        self.dead.append(DeadRecord(index, reason))
+        self.dead_with_time.extend([index] * len(time_rows))
+        self.time_rows.extend(time_rows)
+
+    def batch(self) -> ParsedBatch:
+        """Return all records that were added."""
+        return ParsedBatch(
+            np.array(self.records, np.intp),
+            record_columns(self.type_, self.rows, self.raw),
+            self.dead,
+            self.blank,
+            np.array(self.dead_with_time, np.intp),
+            record_columns(self.times, self.time_rows),
+            self.type_.converted - self._converted,
+        )

@@ -1,0 +1,100 @@
+"""Decoded records as polars columns: whole columns at a time, nested values too."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tidemark.core.rows.schema import (
+    KEY,
+    VALUE,
+    Field,
+    JsonText,
+    Kind,
+    ListOf,
+    MapOf,
+    Raw,
+    Scalar,
+    StructOf,
+)
+from tidemark.serde.record_type import Member, Object, RecordType, default_of
+
+
+def record_columns(
+    type_: RecordType, rows: Sequence[Any], raw: Sequence[bytes] = ()
+) -> pl.DataFrame:
+    """Return the columns of records of a type; ``raw``: their bytes, if the schema has them."""
+    columns = []
+    for each in type_.schema.fields:
+        if isinstance(each.kind, Raw):
+            is_text = each.kind.dtype == pl.String
+            values: list[Any] = list(map(bytes.decode, raw)) if is_text else list(raw)
+            columns.append(pl.Series(each.name, values, each.kind.dtype))
+        else:
+            columns.append(_column(each, rows, type_.object))
+    return pl.DataFrame(columns)
+
+
+def _column(each: Field, rows: Sequence[Any], inside: Object) -> pl.Series:
+    *way, last = each.place
+    for name in way:
+        step = inside.members[name]
+        assert step.object is not None
+        inside, rows = step.object, _present(_attribute(step, rows), step.object)
+    member = inside.members[last]
+    values = _attribute(member, rows)
+    if each.default is not None and None in values:
+        default = default_of(each, member)
+        values = [default if value is None else value for value in values]
+    return _series(each.name, values, each.kind, member)
+
+
+def _attribute(member: Member, rows: Sequence[Any]) -> list[Any]:
+    return list(map(attrgetter(member.slot), rows))
+
+
+def _present(values: list[Any], inside: Object) -> list[Any]:
+    """Return objects with null replaced by an object of nulls."""
+    if None not in values:
+        return values
+    return [inside.empty if value is None else value for value in values]
+
+
+def _series(name: str, values: list[Any], kind: Kind, member: Member) -> pl.Series:
+    if isinstance(kind, JsonText):
+        return _series(name, values, kind.content, member)
+    if isinstance(kind, StructOf):
+        assert member.object is not None
+        rows = _present(values, member.object)
+        fields = [_column(each, rows, member.object) for each in kind.fields]
+        struct = pl.DataFrame(fields).to_struct(name)
+        if rows is values:
+            return struct
+        known = pl.Series([value is not None for value in values])
+        return struct.zip_with(known, pl.Series(name, [None], struct.dtype))
+    if isinstance(kind, MapOf):
+        maps = [{} if value is None else value for value in values]
+        keys = pl.Series(KEY, list(chain.from_iterable(maps)), pl.String)
+        items = list(chain.from_iterable(map(dict.values, maps)))
+        entries = pl.DataFrame([keys, _series(VALUE, items, kind.value, member)])
+        return _lists(name, values, entries.to_struct(name))
+    if isinstance(kind, ListOf) and not isinstance(kind.item, Scalar):
+        items = list(chain.from_iterable(value for value in values if value is not None))
+        return _lists(name, values, _series(name, items, kind.item, member))
+    return pl.Series(name, values, kind.dtype)
+
+
+def _lists(name: str, values: Iterable[Any], items: pl.Series) -> pl.Series:
+    """Return the items as one list for each value, null where the value is."""
+    null = [value is None for value in values]
+    counts = np.fromiter((0 if value is None else len(value) for value in values), np.int64)
+    ends = np.concatenate(([0], counts.cumsum()))
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(ends), items.to_arrow(), mask=pa.array(null, pa.bool_())
+    )
+    series = pl.Series(name, lists)
+    return series.cast(pl.List(items.dtype))
