@@ -13,10 +13,12 @@ T = 1_767_225_600_000  # 2026-01-01
 YEAR_MS = 365 * 86_400_000
 
 
-def plan(**options):
+def plan(schema=None, **options):
     pipeline = Pipeline("p")
     settings = {"event_time": "ts", "watermark": bounded("0s"), **options}
-    rows = pipeline.source("in", schema={"k": str, "ts": int}, **settings).filter(col("k") != "no")
+    rows = pipeline.source("in", schema=schema or {"k": str, "ts": int}, **settings).filter(
+        col("k") != "no"
+    )
     rows.key_by("k").window(tumbling("1m")).aggregate(n=count()).to("out")
     return pipeline.plan()
 
@@ -91,3 +93,30 @@ def test_an_expression_is_read_as_milliseconds_and_a_clock_has_no_unit():
     seconds = batch(("a", T // 1000))
     assert "the expression must give ms" in str(warnings(plan(event_time=col("ts")), seconds)[0])
     assert warnings(plan(event_time=INGEST_TIME), seconds) == [None]
+
+
+def first_text(text, stamp, **options):
+    compiled = plan(schema={"k": str, "ts": str}, **options)
+    return warnings(compiled, batch(("a", text), stamp=stamp))[0]
+
+
+def test_day_and_month_in_the_wrong_order_are_told():  # D9
+    second_of_january = T + 86_400_000
+    american = {"unit": "%m/%d/%Y %H:%M", "zone": "UTC"}
+    assert first_text("02/01/2026 00:00", second_of_january, **american).endswith(
+        "with day and month swapped it would be 2026-01-02T00:00:00Z: is the order of %d and %m in "
+        "'%m/%d/%Y %H:%M' right?"
+    )
+    assert first_text("01/02/2026 00:00", second_of_january, **american) is None
+    assert first_text("02/13/2026 00:00", second_of_january, **american) is None
+    assert first_text("06/07/2024 00:00", second_of_january, **american) is None
+
+
+def test_texts_of_another_zone_are_told_when_they_are_in_the_future():  # D9
+    in_utc = {"unit": "iso8601", "zone": "UTC"}
+    assert first_text("2026-01-01 01:00:00", T, **in_utc).endswith(
+        "it is later than its record: is zone='UTC' the zone of the texts?"
+    )
+    assert first_text("2026-01-01 00:05:00", T, **in_utc) is None
+    assert first_text("2025-12-31 23:00:00", T, **in_utc) is None
+    assert first_text("2026-01-01T01:00:00Z", T, unit="iso8601") is None

@@ -121,6 +121,15 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
         ({"event_time": "speed"}, "'speed' is Float64, but unit 'ms' needs Int64"),
         ({"unit": "iso8601"}, "'at' is Int64, but unit 'iso8601' needs String"),
         ({"unit": "min"}, "unit 'min' is not one of s, ms, us, ns, iso8601"),
+        ({"unit": []}, "source('moves'): no unit"),
+        ({"unit": ["ms", 5]}, "source('moves'): unit 5 is not one of s, ms, us, ns, iso8601"),
+        (
+            {"unit": ["s", "ms"]},
+            "'s' goes with no other; numbers in several units are of unit 'epoch'",
+        ),
+        ({"unit": "%d.%m."}, "source('moves'): unit '%d.%m.': no full date; write %Y with"),
+        ({"event_time": "player"}, "unit 'auto' reads texts in most forms"),
+        ({"event_time": "speed"}, "unit 'auto' reads floats of seconds, ms and us"),
         ({"zone": "Europe/Berlin"}, "zone 'Europe/Berlin' of event time 'at': a zone needs unit"),
         (
             {"event_time": "player", "unit": "iso8601", "zone": "Mars/Olympus"},
@@ -185,6 +194,7 @@ def test_sources_take_time_from_a_column_the_record_or_ingest():
     moves(pipeline, "a", event_time=RECORD_TIME, watermark=monotonic())
     moves(pipeline, "b", event_time=INGEST_TIME, idle_after=timedelta(seconds=1))
     moves(pipeline, "c", event_time="player", unit="iso8601", zone="Europe/Berlin")
+    moves(pipeline, "i", event_time="player", unit=["rfc2822", "%d.%m.%Y %T"], zone="UTC")
     moves(pipeline, "d", unit="ns", max_future="1h", min_time="2000-01-01T00:00:00Z")
     moves(pipeline, "e", event_time="speed", unit="s", max_drift="5m", when_silent="wait")
     moves(pipeline, "f", event_time=col("at") + col("_partition"))

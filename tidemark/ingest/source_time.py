@@ -23,16 +23,10 @@ import polars as pl
 from tidemark.core.rows.expression import metadata_used, output_types
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime, IngestTime, RecordTime
-from tidemark.core.time.event_time import (
-    MISSING,
-    REASONS,
-    EventTimes,
-    column_times,
-    record_times,
-    value_times,
-)
-from tidemark.core.time.iso8601 import Mask, Times
+from tidemark.core.time.column_times import column_times, value_times
+from tidemark.core.time.event_time import MISSING, REASONS, EventTimes, record_times
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.time.text_times import Mask, Times
 from tidemark.core.time.watermark import (
     FromExpression,
     Punctuated,

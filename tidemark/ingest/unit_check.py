@@ -1,25 +1,30 @@
-"""Whether the first row of a raw topic looks as if its event time had another unit.
+"""Whether the first row of a raw topic looks as if its event time had another unit or zone.
 
 Seconds that are read as milliseconds are in January 1970: valid times, so no record is dead.  The
 first row's event time is compared with the record's Kafka timestamp, or without one with the time
 of reading.  See docs/semantics.md, "Event time".
 """
 
+from datetime import UTC, datetime
+
 import numpy as np
 
-from tidemark.core.time.assigners import ColumnTime, EventTime, ExpressionTime
+from tidemark.core.time.assigners import ColumnTime, ExpressionTime
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.segment import EVENT_TIME, OFFSET
 from tidemark.ingest.ingest import IngestOutput
 from tidemark.plan.physical import Plan
 from tidemark.serde.records import RecordBatch
 
-_NEAR_MS = 365 * 86_400_000
+_DAY_MS = 86_400_000
+_NEAR_MS = 365 * _DAY_MS
+_SAME_DAY_MS = 2 * _DAY_MS
+_AHEAD_MS = (600_000, 26 * 3_600_000)  # from more than clocks differ to the most by zones
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class UnitCheck:
-    """Looks at the first row of each topic whose event time is a number."""
+    """Looks at the first row of each topic whose event time is of a column or an expression."""
 
     def __init__(self, plan: Plan) -> None:
         """Prepare for all sources of a plan."""
@@ -36,7 +41,7 @@ class UnitCheck:
             return None
         self._seen.add(batch.topic)
         time = self._plan.source_of(batch.topic).event_time
-        if _unit(time) is None:
+        if not isinstance(time, ColumnTime | ExpressionTime):
             return None
         first = min(rows, key=lambda frame: int(frame.item(0, OFFSET)))
         index = int(np.searchsorted(batch.log_offsets, first.item(0, OFFSET)))
@@ -45,10 +50,24 @@ class UnitCheck:
         return _warning(batch.topic, time, int(first.item(0, EVENT_TIME)), record_ms)
 
 
-def _warning(topic: str, time: EventTime, at_ms: int, record_ms: int) -> str | None:
-    """Return a warning if an event time is far from its record's, and near it in another unit."""
-    unit = _unit(time)
-    if unit is None or abs(at_ms - record_ms) <= _NEAR_MS:
+def _warning(
+    topic: str, time: ColumnTime | ExpressionTime, at_ms: int, record_ms: int
+) -> str | None:
+    """Return a warning if an event time is nearer to its record's when it is read otherwise."""
+    remedy = _number_remedy(time, at_ms, record_ms)
+    if remedy is None and isinstance(time, ColumnTime):
+        remedy = _text_remedy(time, at_ms, record_ms)
+    if remedy is None:
+        return None
+    return (
+        f"raw topic {topic}: the event time of the first row is {instant_text(at_ms)}, its record "
+        f"is of {instant_text(record_ms)}; {remedy}"
+    )
+
+
+def _number_remedy(time: ColumnTime | ExpressionTime, at_ms: int, record_ms: int) -> str | None:
+    unit = "ms" if isinstance(time, ExpressionTime) else time.units[0]
+    if unit not in _PER_SECOND or abs(at_ms - record_ms) <= _NEAR_MS:
         return None
     for other, per_second in _PER_SECOND.items():
         other_ms = at_ms * _PER_SECOND[unit] // per_second
@@ -56,14 +75,30 @@ def _warning(topic: str, time: EventTime, at_ms: int, record_ms: int) -> str | N
             column = isinstance(time, ColumnTime)
             remedy = f'is unit="{other}" missing?' if column else "the expression must give ms"
             return (
-                f"raw topic {topic}: the event time of the first row is {instant_text(at_ms)}, its "
-                f"record is of {instant_text(record_ms)}; the number is read as {unit}, and as "
-                f"{other} it would be {instant_text(other_ms)}: {remedy}"
+                f"the number is read as {unit}, and as {other} it would be "
+                f"{instant_text(other_ms)}: {remedy}"
             )
     return None
 
 
-def _unit(time: EventTime) -> str | None:
-    if isinstance(time, ColumnTime):
-        return time.unit if time.unit in _PER_SECOND else None
-    return "ms" if isinstance(time, ExpressionTime) else None
+def _text_remedy(time: ColumnTime, at_ms: int, record_ms: int) -> str | None:
+    ahead_ms, (least_ms, most_ms) = at_ms - record_ms, _AHEAD_MS
+    if time.zone is not None and least_ms < ahead_ms <= most_ms:
+        return f"it is later than its record: is zone={time.zone!r} the zone of the texts?"
+    patterns = [unit for unit in time.units if "%d" in unit and "%m" in unit]
+    if not patterns or abs(ahead_ms) <= _SAME_DAY_MS:
+        return None
+    swapped_ms = _with_month_and_day_swapped(at_ms)
+    if swapped_ms is None or abs(swapped_ms - record_ms) > _SAME_DAY_MS:
+        return None
+    return (
+        f"with day and month swapped it would be {instant_text(swapped_ms)}: is the order of %d "
+        f"and %m in {patterns[0]!r} right?"
+    )
+
+
+def _with_month_and_day_swapped(at_ms: int) -> int | None:
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    if at.day > 12:
+        return None
+    return int(at.replace(month=at.day, day=at.month).timestamp()) * 1000

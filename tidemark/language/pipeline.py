@@ -67,7 +67,7 @@ class Pipeline:
         schema: Mapping[str, Any],
         event_time: str | pl.Expr | RecordTime | IngestTime,
         watermark: Watermark,
-        unit: str = "ms",
+        unit: str | Sequence[str] = "ms",
         zone: str | None = None,
         min_time: str | datetime | None = None,
         max_future: Duration | None = None,
@@ -83,10 +83,10 @@ class Pipeline:
         ``schema``: the columns and their types: str, int, float, bool or list[...].  A column is a
         top-level field of the record.
 
-        ``event_time``: one of a column, in ``unit`` (with ``zone`` for ISO 8601 text without an
-        offset); an expression of one record, in ms or as a Datetime with a zone; RECORD_TIME;
-        INGEST_TIME.  ``watermark``: the progress of event time in each partition: bounded(),
-        monotonic(), punctuated() or from_expression().
+        ``event_time``: one of a column, read in ``unit``, or in several units to try in turn (with
+        ``zone`` for text without an offset; docs/time.md); an expression of one record, in ms or as
+        a Datetime with a zone; RECORD_TIME; INGEST_TIME.  ``watermark``: the progress of event time
+        in each partition: bounded(), monotonic(), punctuated() or from_expression().
 
         ``min_time``: earlier event times become dead letters.  ``max_future``: how far the event
         time of a record may be ahead of its Kafka timestamp.

@@ -17,21 +17,26 @@ from tidemark.core.rows.expression import (
 from tidemark.core.rows.options import require_zone
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.time.assigners import (
-    UNITS,
     ColumnTime,
     EventTime,
     ExpressionTime,
     IngestTime,
     RecordTime,
 )
+from tidemark.core.time.column_times import column_times
 from tidemark.core.time.duration import Duration, duration_ms
-from tidemark.core.time.event_time import column_times
 from tidemark.core.time.raw_topics import pattern_name
+from tidemark.core.time.time_units import AUTO, EPOCH, is_text_unit, require_units
 from tidemark.core.time.watermark import Bounded, FromExpression, Punctuated, Watermark
 from tidemark.errors import PipelineError
 from tidemark.plan.names import require_topic
 
 Columns = Mapping[str, pl.DataType]
+
+_AUTO_READS = {
+    pl.String: "; unit 'auto' reads texts in most forms",
+    pl.Float64: "; unit 'auto' reads floats of seconds, ms and us",
+}
 
 WhenSilent: TypeAlias = Literal["advance", "wait"]
 
@@ -71,7 +76,7 @@ def _pattern(pattern: object) -> str:
 
 
 def assigner(
-    event_time: object, unit: str, zone: str | None, columns: Columns, what: str
+    event_time: object, unit: str | Sequence[str], zone: str | None, columns: Columns, what: str
 ) -> EventTime:
     """Return the event-time assigner that the options of a source describe.
 
@@ -91,12 +96,12 @@ def assigner(
         return ExpressionTime(event_time)
     require_column(event_time, columns, f"{what}: event_time")
     assert isinstance(event_time, str)
-    if unit not in UNITS:
-        raise PipelineError(f"{what}: unit {unit!r} is not one of {', '.join(UNITS)}")
+    units = tuple(unit) if isinstance(unit, list | tuple) else (unit,)
+    require_units(units, what)
     if zone is not None:
         require_zone(zone, what)
-    _require_unit(event_time, unit, columns[event_time], what)
-    return ColumnTime(event_time, unit, zone)
+    _require_type(event_time, units, columns[event_time], what)
+    return ColumnTime(event_time, units if len(units) > 1 else units[0], zone)
 
 
 def require_watermark(watermark: Watermark, columns: Columns, what: str) -> None:
@@ -145,15 +150,23 @@ def clock_waits(when_silent: WhenSilent, what: str) -> bool:
     return when_silent == "wait"
 
 
-def _require_unit(column: str, unit: str, dtype: pl.DataType, what: str) -> None:
-    needed = pl.String() if unit == "iso8601" else pl.Int64()
-    if dtype == needed or (unit == "s" and dtype == pl.Float64()):
-        return
-    alternative = " or Float64" if unit == "s" else ""
-    raise PipelineError(
-        f"{what}: event_time column {column!r} is {dtype}, but unit {unit!r} needs {needed}"
-        f"{alternative}"
-    )
+def _require_type(column: str, units: Sequence[str], dtype: pl.DataType, what: str) -> None:
+    """Raise PipelineError if a unit does not read columns of a type."""
+    for unit in units:
+        needed = _types(unit)
+        if dtype not in needed:
+            raise PipelineError(
+                f"{what}: event_time column {column!r} is {dtype}, but unit {unit!r} needs "
+                f"{' or '.join(map(str, needed))}{_AUTO_READS.get(type(dtype), '')}"
+            )
+
+
+def _types(unit: str) -> tuple[pl.DataType, ...]:
+    if unit in (AUTO, EPOCH):
+        return pl.String(), pl.Int64(), pl.Float64()
+    if is_text_unit(unit):
+        return (pl.String(),)
+    return (pl.Int64(), pl.Float64()) if unit == "s" else (pl.Int64(),)
 
 
 def _require_time(expression: pl.Expr, columns: Columns, what: str) -> None:

@@ -118,7 +118,7 @@ def _topics(source: SourcePlan) -> str:
 def event_time_text(time: EventTime, expression: Callable[[pl.Expr], str] = expression_text) -> str:
     """Return where event time comes from; ``expression`` returns an expression as text."""
     if isinstance(time, ColumnTime):
-        return f"{time.column} ({' '.join(filter(None, (time.unit, time.zone)))})"
+        return f"{time.column} ({' '.join(filter(None, (', '.join(time.units), time.zone)))})"
     if isinstance(time, ExpressionTime):
         return expression(time.expression)
     return "of the record" if isinstance(time, RecordTime) else "of ingest"

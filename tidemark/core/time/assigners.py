@@ -8,34 +8,38 @@ from typing import TypeAlias
 
 import polars as pl
 
+from tidemark.core.time.time_units import is_text_unit, require_units
 from tidemark.errors import PipelineError
-
-UNITS = ("s", "ms", "us", "ns", "iso8601")
-"""Units of a column of event times: numbers since 1970 in a unit, or ISO 8601 text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnTime:
-    """Event time from a column; ``zone`` (IANA) is the zone of texts without an offset."""
+    """Event time from a column.
+
+    ``unit``: how to read it, or several units to try in turn.  ``zone`` (IANA): of texts without an
+    offset.
+    """
 
     column: str
-    unit: str = "ms"
+    unit: str | tuple[str, ...] = "ms"
     zone: str | None = None
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise PipelineError(
-                f"unit of event time {self.column!r}: {self.unit!r} is not one of {UNITS}"
-            )
+        require_units(self.units, f"event time {self.column!r}")
         if self.zone is None:
             return
         what = f"zone {self.zone!r} of event time {self.column!r}"
-        if self.unit != "iso8601":
+        if not any(map(is_text_unit, self.units)):
             raise PipelineError(f"{what}: a zone needs unit 'iso8601', not {self.unit!r}")
         try:
             pl.Series([0]).cast(pl.Datetime("ms")).dt.replace_time_zone(self.zone)
         except pl.exceptions.ComputeError:
             raise PipelineError(f"{what}: not an IANA time zone") from None
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units, in the order to try them."""
+        return (self.unit,) if isinstance(self.unit, str) else self.unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.time.duration import duration_ms, duration_text
-from tidemark.core.time.iso8601 import Mask, Times
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.time.text_times import Mask, Times
 from tidemark.errors import PipelineError
 
 
