@@ -10,9 +10,9 @@ from confluent_kafka.admin import NewTopic
 from tests.kafka.pipelines import evolving
 from tests.kafka.support.stack import Stack, move, wait_until
 from tidemark.commands.cli import main
-from tidemark.core.time.segment import SourceMark
+from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.runtime.client.topics import partition_counts
-from tidemark.serde.segments import decode_segment
+from tidemark.serde.segments import decode_segment, encode_segment
 
 T = 1_700_000_000_000
 
@@ -140,6 +140,42 @@ def test_the_end_of_a_topic_made_anew_can_be_its_begin(broker, monkeypatch):
         others(stack, 60)
         wait_until(lambda: panes(stack, "others-by-player") == {0: 2}, "the rows after the reset")
         assert set(stack.stop().values()) == {0}
+
+
+def test_a_log_that_lacks_rows_gets_them_after_its_source_was_reset(broker, monkeypatch):
+    with Stack(broker, "lacking", 1, evolving) as stack:
+        for at_s in range(30):
+            stack.move("a", T + at_s * 1_000)
+        stack.start()
+        await_panes(stack, "by-player", {0: 10, 10: 10})
+        assert set(stack.stop().values()) == {0}
+        with Stack(broker, "lacking", 0, evolving, {"keys": ("player", "team")}) as changed:
+            command = "tidemark reset P --source lacking-moves --to latest"
+            assert run(monkeypatch, changed, command) == 0
+            changed.start()
+            changed.move("a", T + 60_000)
+            await_panes(changed, "by-team", {0: 10, 10: 10, 20: 10})
+            assert set(changed.stop().values()) == {0}
+
+
+def test_a_log_that_lacks_rows_of_a_topic_that_is_gone_is_not_called_complete(
+    broker, monkeypatch, capsys
+):
+    with Stack(broker, "cut-short", 1, evolving) as stack:
+        for at_s in range(30):
+            stack.move("a", T + at_s * 1_000)
+        stack.start()
+        await_panes(stack, "by-player", {0: 10, 10: 10})
+        assert set(stack.stop().values()) == {0}
+        with Stack(broker, "cut-short", 0, evolving, {"keys": ("player", "team")}) as changed:
+            begun = SourceMark("cut-short-moves/0", 0, 10, NEVER_MS, T + 7_000)
+            segment = Segment(0, 0, (begun,), {"cut-short-moves": 1}, T, {})
+            changed.produce([(0, b"", encode_segment(segment))], "cut-short.by-team.log")
+            made_anew(changed, "cut-short-moves", 1)
+            assert run(monkeypatch, changed, "tidemark reset P --source cut-short-moves") == 2
+    assert "log cut-short.by-team.log is new and still lacks rows of cut-short-moves/0" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("arguments", ["--source nothing", "--source a --service windowing"])

@@ -12,7 +12,7 @@ a new topic get a *shift* in the log: they continue after those of the old one. 
 starts anew, and no clock goes back.  See docs/operations.md, "Reset".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,11 +48,15 @@ _WAIT_S = 60.0
 
 @dataclass(frozen=True)
 class _Begin:
-    """Where a partition begins: an offset of the topic, and the progress and shift in the log."""
+    """Where a partition begins: an offset of the topic, and the progress and shift in the log.
+
+    ``lacking``: the logs that lack earlier rows of the partition; ingest goes on building them.
+    """
 
     offset: int
     progress: Progress
     shift: int
+    lacking: Set[str]
 
 
 @dataclass
@@ -108,18 +112,20 @@ class SourceReset:
         self._require_reason(low, high)
         shifts = self._program.sources[self.topic].shifts if self._is_same else {}
         for at in partitions:
-            ended = self._ended(str(at))
+            ended, lacking = self._past_of(str(at))
             shift = shifts.get(str(at.number), 0)
             offset = high[at] if self.to == "latest" else low[at]
             if self._is_same and self.to == "earliest":
                 offset = min(max(ended.next_offset - shift, low[at]), high[at])
             shift = max(shift, ended.next_offset - offset)
             watermark_ms = ended.watermark_ms if self._is_same else NEVER_MS
-            self._begins[at] = _Begin(offset, Progress(offset + shift, watermark_ms), shift)
+            self._begins[at] = _Begin(
+                offset, Progress(offset + shift, watermark_ms), shift, lacking
+            )
         known = max((self._past.partitions(log, self.topic) for log in self._logs), default=0)
         for number in range(count, known):
             name = f"{self.topic}/{number}"
-            self._gone[name] = self._ended(name)
+            self._gone[name] = self._past_of(name)[0]
 
     def _require_reason(self, low: dict[Partition, int], high: dict[Partition, int]) -> None:
         if not self._is_same or self.to == "latest":
@@ -131,11 +137,26 @@ class SourceReset:
                 "logs; 'tidemark reset PIPELINE' reads all raw topics again"
             )
 
-    def _ended(self, source: str) -> Progress:
-        """Return the end of a source in the logs; a log that is being built may end earlier."""
-        marks = filter(None, (self._past.last_mark(log, source) for log in self._logs))
-        ends = [Progress(mark.next_offset, mark.watermark_ms) for mark in marks]
-        return max(ends, key=lambda each: each.next_offset, default=Progress())
+    def _past_of(self, source: str) -> tuple[Progress, Set[str]]:
+        """Return where a source ended in the logs, and the logs that lack some of its rows.
+
+        Raises:
+            StateError: such a log lacks rows of a topic that is gone.
+        """
+        marks = {log.topic: self._past.last_mark(log, source) for log in self._logs}
+        ends = [Progress(mark.next_offset, mark.watermark_ms) for mark in marks.values() if mark]
+        ended = max(ends, key=lambda each: each.next_offset, default=Progress())
+        lacking = {
+            log
+            for log, mark in marks.items()
+            if (0 if mark is None else mark.next_offset) < ended.next_offset
+        }
+        if cut_short := sorted(log for log in lacking if marks[log] and not self._is_same):
+            raise StateError(
+                f"log {cut_short[0]} is new and still lacks rows of {source}, and the topic that "
+                "had them is gone; 'tidemark reset PIPELINE' starts the pipeline afresh"
+            )
+        return ended, lacking
 
     def lines(self) -> Iterator[str]:
         """Yield the plan, a line for each partition."""
@@ -144,6 +165,8 @@ class SourceReset:
         for at, begin in self._begins.items():
             in_logs = begin.progress.next_offset
             yield f"read {at} from offset {begin.offset} on, which is offset {in_logs} in the logs"
+        for log in sorted({log for begin in self._begins.values() for log in begin.lacking}):
+            yield f"go on to build log {log}, which lacks earlier rows of {self.topic}"
         for name in self._gone:
             yield f"wait no longer for {name}, which the topic does not have"
         yield "keep the logs, all state and results, and the other sources"
@@ -164,14 +187,14 @@ class SourceReset:
         commit_for_group(self.config, self.admin, name, writes, commits)
 
     def _offset(self, at: Partition, begin: _Begin) -> TopicPartition:
-        ids = short_ids(self.admin, [log.topic for log in self._logs])
+        complete = [log.topic for log in self._logs if log.topic not in begin.lacking]
         progress = SourceProgress(
             VERSION,
             self._topic_id,
             begin.progress.next_offset,
             begin.progress.watermark_ms,
             now_ms(),
-            logs=sorted(ids.values()),
+            logs=sorted(short_ids(self.admin, complete).values()),
             shift=begin.shift,
         )
         return TopicPartition(at.topic, at.number, begin.offset, metadata=encode(progress))
