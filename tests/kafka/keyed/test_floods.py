@@ -12,6 +12,7 @@ from bench.memory import measured
 from tests.kafka.pipelines import floods
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.partition import Partition
+from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.progress import LogProgress, decode
 from tidemark.runtime.config import Config
@@ -52,6 +53,22 @@ def test_kills_between_the_portions_of_a_segment_lose_and_double_nothing(broker)
         assert len(overlaps) == len(set(overlaps)) > 500 * (RECORDS - 2)
         lists = [pane["all"] for pane in stack.results("rolling")]
         assert lists == [[*range(n + 1)] for n in range(RECORDS)]
+
+
+@pytest.mark.long
+def test_at_least_once_commits_within_a_segment_too(broker):
+    """A kill then repeats what came after the last commit, and not the whole segment."""
+    with Stack(broker, "repeats", module=floods, TIDEMARK_GUARANTEE="at-least-once") as stack:
+        stack.produce((0, b"k", _record(n)) for n in range(RECORDS))
+        stack.start("ingest")
+        wait_until(lambda: _commits(stack, "ingest") == RECORDS, "ingest")
+        (end,) = offsets(stack.admin, [_log(stack)], LATEST).values()
+        stack.start("windowing")
+        wait_until(lambda: _is_done(stack), "all results")
+        assert _progress(stack).sequence > end, "more commits than segments"
+        stack.kill("windowing")
+        gaps = [pane["start"] for pane in stack.results("gaps")]
+        assert len(set(gaps)) == len(gaps) > 300_000
 
 
 def floods_start(number: int) -> int:

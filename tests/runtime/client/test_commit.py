@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from tidemark.runtime.client.commit import FlushFirst
+from tidemark.runtime.client.producer import Failures
 from tidemark.runtime.client.transaction import Transaction
 
 
@@ -53,6 +55,15 @@ def test_a_transaction_begins_with_the_first_output():
     transaction.write("out", 0, [None], [b"v"])
     transaction.write("out", 0, [None], [b"v"])
     assert producer.calls == ["init", "init", "begin"]
+
+
+def test_at_least_once_too_a_commit_is_due_after_much_output():
+    producer: Any = SmallProducer()
+    outbox = FlushFirst(producer, Failures(), lambda _reason: None, most_bytes=1_000)
+    outbox.write("out", 0, [None], [b"v" * 500])
+    assert not outbox.is_full
+    outbox.write("out", 0, [None], [b"v" * 500])
+    assert outbox.is_full
 
 
 @pytest.mark.parametrize("offsets", [[], "invalid"])

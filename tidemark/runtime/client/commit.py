@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.membership import OUTDATED, Membership, later_membership
-from tidemark.runtime.client.producer import Failures, HeldRecords, flush, send
+from tidemark.runtime.client.producer import Failures, HeldRecords, flush, send, size_bytes
 from tidemark.runtime.client.transaction import (
     STEP_S,
     OnWait,
@@ -51,7 +51,7 @@ class Outbox(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether the records held back take so much memory that a commit is due now."""
+        """Whether there is so much output since the last commit that one is due now."""
 
     def write(
         self,
@@ -71,34 +71,44 @@ class Outbox(Protocol):
 
 def outbox(config: Config, transactional_id: str, on_wait: OnWait, watch: WatchCall) -> Outbox:
     """Return the outbox of the configured guarantee."""
-    held = HeldRecords(held_bytes(config.memory_bytes))
+    most_bytes = held_bytes(config.memory_bytes)
     if config.guarantee == "exactly-once":
         producer = clients.transactional_producer(config, transactional_id)
         timeout_ms = config.transaction_timeout_ms
-        return Transaction(producer, on_wait, timeout_ms, watch, held=held)
+        return Transaction(producer, on_wait, timeout_ms, watch, held=HeldRecords(most_bytes))
     failures = Failures()
     repeating = clients.idempotent_producer(config, failures)
     if config.guarantee == "at-least-once":
-        return FlushFirst(repeating, failures, on_wait)
-    return OffsetsFirst(repeating, failures, on_wait, held)
+        return FlushFirst(repeating, failures, on_wait, most_bytes)
+    return OffsetsFirst(repeating, failures, on_wait, HeldRecords(most_bytes))
 
 
 class FlushFirst:
     """At-least-once: the broker has all output before the offsets are committed."""
 
-    is_full = False  # the producer's own queue is bounded
+    def __init__(
+        self, producer: Producer, failures: Failures, on_wait: OnWait, most_bytes: int
+    ) -> None:
+        """``failures``: where the producer reports records that were not written.
 
-    def __init__(self, producer: Producer, failures: Failures, on_wait: OnWait) -> None:
-        """``failures``: where the producer reports records that were not written."""
+        ``most_bytes``: the output after which a commit is due, or a crash would repeat more.
+        """
         self._producer = producer
         self._failures = failures
         self._on_wait = on_wait
+        self._most_bytes = most_bytes
         self._open = False
+        self._bytes = 0
 
     @property
     def is_open(self) -> bool:
         """Whether something was written since the last commit."""
         return self._open
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much was written since the last commit that one is due now."""
+        return self._bytes > self._most_bytes
 
     def write(
         self,
@@ -110,6 +120,7 @@ class FlushFirst:
         """Write records to one partition; they are visible before the commit."""
         if values:
             self._open = True
+            self._bytes += size_bytes(values)
             send(self._producer, topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
@@ -117,12 +128,15 @@ class FlushFirst:
         require_real(offsets)
         flush(self._producer, self._failures, STEP_S, self._on_wait)
         _commit_offsets(offsets, consumer, self._on_wait)
-        self._open = False
+        self._forget()
 
     def abort(self) -> None:
         """Drop the records that have not left this process."""
-        self._open = False
+        self._forget()
         self._producer.purge()
+
+    def _forget(self) -> None:
+        self._open, self._bytes = False, 0
 
 
 class OffsetsFirst:

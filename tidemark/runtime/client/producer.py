@@ -67,6 +67,11 @@ def _produce_when_there_is_room(
             continue
 
 
+def size_bytes(values: Sequence[bytes | None]) -> int:
+    """Return the approximate size of records in memory, by their values."""
+    return sum(map(len, filter(None, values))) + _RECORD_BYTES * len(values)
+
+
 class HeldRecords:
     """Records kept in memory to be sent later, or once more."""
 
@@ -95,7 +100,7 @@ class HeldRecords:
     ) -> None:
         """Keep records of one partition."""
         self._records.append((topic, partition, keys, values))
-        self._bytes += sum(map(len, filter(None, values))) + _RECORD_BYTES * len(values)
+        self._bytes += size_bytes(values)
 
     def send(self, producer: Producer) -> None:
         """Put all records into the producer's queue, in order; keep them."""
