@@ -60,6 +60,12 @@ def test_a_file_is_not_mistaken_for_another_module_of_its_name(folder, tmp_path_
     [
         ("nowhere", "pipeline 'nowhere': no module 'nowhere' in"),
         ("jobs.nowhere", "no module 'jobs.nowhere' in"),
+        ("", "pipeline '': not the name of a module; write it like examples.game"),
+        ("..jobs", "pipeline '..jobs': not the name of a module"),
+        ("jobs.", "pipeline 'jobs.': not the name of a module"),
+        ("no\0where", r"pipeline 'no\\x00where': no module"),
+        ("no\0where/one.py", r"pipeline 'no\\x00where/one.py': no such file in"),
+        (":x", "pipeline '': not the name of a module"),
         ("nowhere.py", "pipeline 'nowhere.py': no such file in"),
         ("not-a-name.py", "'not-a-name' is not the name of a module"),
         ("none", "module 'none' defines 0 pipelines: none"),

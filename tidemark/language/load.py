@@ -51,6 +51,11 @@ def pipeline_module(path: str) -> ModuleType:
 def _module_name(path: str) -> str:
     """Return the dotted name of a module; that of a file is relative to the working directory."""
     if not path.endswith(".py"):
+        if not all(path.split(".")):
+            raise PipelineError(
+                f"pipeline {path!r}: not the name of a module; write it like examples.game or "
+                "examples/game.py"
+            )
         return path
     file = Path(path)
     if not file.is_file():
