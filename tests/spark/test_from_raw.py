@@ -5,9 +5,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from tests.kafka.pipelines.kinds import build
-from tests.kafka.support.stack import Stack, move
+from tests.kafka.support.stack import Stack, move, wait_until
 from tests.spark.support.live import caught_up
 from tidemark import INGEST_TIME
 from tidemark.commands.replay_view import diff_lines
@@ -16,6 +17,8 @@ from tidemark.core.time.watermark import Bounded
 from tidemark.errors import ConfigurationError, PipelineError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.ingest.source_reset import SourceReset
 from tidemark.serde.segments import decode_segment
 from tidemark.spark.read.ranges import resolve
 from tidemark.spark.read.raw import Raw
@@ -28,7 +31,10 @@ Log = dict[tuple[Partition, int], Segment]
 def logs_of(stack: Stack, plan: Plan, spark) -> tuple[Log, Log]:
     """Return the log as it is, and as ingest builds it from the raw topics again."""
     ranges = resolve(stack.admin, plan)
-    replays = (Replay(plan, ranges), Replay(plan, ranges, raw=Raw.of(stack.admin, plan)))
+    replays = (
+        Replay(plan, ranges),
+        Replay(plan, ranges, raw=Raw.of(stack.config, stack.admin, plan)),
+    )
     logged, built = (
         {
             (Partition(row.topic, row.partition), row.offset): decode_segment(bytes(row.value))
@@ -107,12 +113,31 @@ def test_the_error_names_raw_records_that_are_gone(broker, spark):
             logs_of(stack, stack.plan, spark)
 
 
+def test_a_raw_topic_that_was_created_again_is_refused(broker):
+    with Stack(broker, "again") as stack:
+        stack.start("ingest")
+        stack.produce((0, None, move("ada", at)) for at in range(0, 60_000, 10_000))
+        caught_up(stack, "ingest")
+        stack.stop()
+        raw = stack.raw
+        stack.admin.delete_topics([raw])[raw].result()
+        wait_until(lambda: raw not in partition_counts(stack.admin), "the deletion")
+        stack.admin.create_topics([NewTopic(raw, 1, 1)])[raw].result()
+        wait_until(lambda: raw in partition_counts(stack.admin), "the topic")
+        refused = pytest.raises(StateError, match=f"raw topic {raw} was created again, so it lacks")
+        with refused:
+            Raw.of(stack.config, stack.admin, stack.plan)
+        SourceReset(stack.config, stack.admin, stack.plan, raw).run()
+        with refused:
+            Raw.of(stack.config, stack.admin, stack.plan)
+
+
 def test_raw_topics_that_cannot_rebuild_the_log_are_refused(game):
     (source,) = game.plan.sources
-    unknown = replace(source, topic="absent")
+    unknown = replace(source, topics=("absent",))
     with pytest.raises(ConfigurationError, match="topic absent does not exist"):
-        Raw.of(game.admin, replace(game.plan, sources=(unknown,)))
+        Raw.of(game.config, game.admin, replace(game.plan, sources=(unknown,)))
 
     clocked = replace(source, event_time=INGEST_TIME)
     with pytest.raises(PipelineError, match="its event time is when ingest read a record"):
-        Raw.of(game.admin, replace(game.plan, sources=(clocked,)))
+        Raw.of(game.config, game.admin, replace(game.plan, sources=(clocked,)))

@@ -164,7 +164,11 @@ def test_a_log_that_ingest_never_wrote_cannot_be_built_again(played):
     ranges = resolve(played.admin, played.plan)
     nothing = ranges.to(ranges.begins)
     job = HandOver(
-        played.config, played.admin, played.plan, nothing, raw=Raw.of(played.admin, played.plan)
+        played.config,
+        played.admin,
+        played.plan,
+        nothing,
+        raw=Raw.of(played.config, played.admin, played.plan),
     )
     with pytest.raises(ConfigurationError, match="so the cuts of ingest are unknown"):
         job.check()

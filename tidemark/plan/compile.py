@@ -201,6 +201,7 @@ def _operator(
         advances=not any(source.waits for source in windowed.node.sources()),
         by_arrival=output.aggregation.by_arrival,
         by_processing_time=windowed.by_processing_time,
+        merges_within_ms=_horizon_ms(windowed) if isinstance(windowed.window, Session) else 0,
     )
     # A pane that failed names the topic that lacks it.
     topic_of = {PANES: results, LATE: late, DEAD: dataflow.dead_letters, FAILED: results}

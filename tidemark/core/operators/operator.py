@@ -224,6 +224,8 @@ class Operator:
         advances: whether the clock advances while all sources are silent.
         by_arrival: whether rows get the column ARRIVAL.
         by_processing_time: whether time is when ingest recorded a segment, for rows and clock.
+        merges_within_ms: the time, in event time, after a row in which a window may start that
+            begins with the row after all; 0 for windows that do not merge.
     """
 
     name: str
@@ -233,6 +235,7 @@ class Operator:
     advances: bool = True
     by_arrival: bool = False
     by_processing_time: bool = False
+    merges_within_ms: int = 0
 
     @property
     def outputs(self) -> tuple[Port, ...]:

@@ -5,7 +5,7 @@ See docs/semantics.md, "A segment acts", and docs/operations.md, "Changelogs".
 
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -17,7 +17,6 @@ from tidemark.core.operators.ports import PANES
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state.block_store import BlockStore
 from tidemark.core.time.segment import NEVER_MS, Segment
-from tidemark.core.windows.pane import START, WINDOW
 from tidemark.errors import StateError, UnreadableRowsError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
@@ -29,7 +28,7 @@ from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders, messages
 from tidemark.runtime.keyed.last_moved import LastMoved
-from tidemark.runtime.keyed.lost_rows import FirstMarks
+from tidemark.runtime.keyed.lost_rows import FirstMarks, are_of_time, are_whole
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant, instant_text
 from tidemark.serde.changelog import Commit
@@ -169,17 +168,15 @@ class KeyedOperator:
             "published%s",
             self.where,
             instant_text(lost_ms),
-            "" if _are_of_time(self.plan.results.port.columns) else _NOT_OF_TIME,
+            "" if are_of_time(self.plan.results.port.columns) else _NOT_OF_TIME,
         )
 
     def _whole(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the panes of windows that lack no rows from before the beginning of the log."""
         lost_ms = None if self._generation is None else self._generation.lost_until_ms
-        if lost_ms is None or not _are_of_time(rows.columns):
+        if lost_ms is None:
             return rows
-        if self.plan.service == "sessions":  # lost rows may have been part of a later session
-            lost_ms += self.plan.operator.horizon_ms
-        whole = rows.filter(pl.col(START) > lost_ms)
+        whole = rows.filter(are_whole(rows, self.plan.operator, lost_ms))
         self.tally.incomplete += rows.height - whole.height
         return whole
 
@@ -208,6 +205,7 @@ class KeyedOperator:
                         yield
             except UnreadableRowsError as error:
                 self.trouble = unreadable(error, self.plan.name)
+                yield  # a checkpoint stops the operator
                 return
             task.next_offset = batch[-1][0] + 1
             self._limit.took(sum(segment.height for _, segment in batch), results_bytes)
@@ -279,11 +277,6 @@ class KeyedOperator:
         """Close the mirror and keep it for the next owner."""
         if self._mirror is not None:
             self._mirror.close()
-
-
-def _are_of_time(columns: Collection[str]) -> bool:
-    """Return whether panes with these columns are of windows that event time decides."""
-    return START in columns and WINDOW not in columns
 
 
 def _portions(rows: pl.DataFrame, most_bytes: int) -> Iterator[pl.DataFrame]:

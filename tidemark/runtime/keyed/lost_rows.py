@@ -4,11 +4,15 @@ See docs/semantics.md, "Logs without their beginning".  The first mark of a sour
 whether the log has the source's first rows: the watermark before it is NEVER_MS only then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+import polars as pl
+
+from tidemark.core.operators.operator import Operator
 from tidemark.core.time.raw_topics import covers
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.core.time.watermark import delay_ms, largest_of
+from tidemark.core.windows.pane import START, WINDOW
 from tidemark.plan.physical import OperatorPlan, Plan
 
 
@@ -48,3 +52,15 @@ class FirstMarks:
     def _delay_ms(self, topic: str) -> int | None:
         found = (ms for name, ms in self._delays_ms.items() if covers([name], topic))
         return next(found, None)
+
+
+def are_of_time(columns: Collection[str]) -> bool:
+    """Return whether panes with these columns are of windows that event time decides."""
+    return START in columns and WINDOW not in columns
+
+
+def are_whole(panes: pl.DataFrame, operator: Operator, lost_ms: int) -> pl.Series:
+    """Mark the panes whose windows lack no row with an event time up to ``lost_ms``."""
+    if not are_of_time(panes.columns):
+        return pl.Series([True] * panes.height, dtype=pl.Boolean)
+    return panes[START] > lost_ms + operator.merges_within_ms

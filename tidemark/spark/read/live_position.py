@@ -11,7 +11,7 @@ from (3) on.  A result of a segment between (1) and (3) may be there or not.  If
 idle, (1) and (3) are equal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import TopicPartition
@@ -23,7 +23,7 @@ from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client import offline_group
 from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
-from tidemark.runtime.client.generations import newest_generations
+from tidemark.runtime.client.generations import Key, newest_generations
 from tidemark.runtime.client.progress import LogProgress, decode
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
@@ -41,13 +41,15 @@ class LivePosition:
 
     ``state_begins``: by operator, the first offset whose segment is in the state.  ``before``,
     ``after``: the committed offsets before and after ``results`` were read.  ``results``: those of
-    the present generations.
+    the present generations.  ``lost_until_ms``: by operator and log partition, see ``Generation``;
+    without those that lack no rows.
     """
 
     state_begins: dict[str, Offsets]
     before: dict[str, Offsets]
     after: dict[str, Offsets]
     results: Ranges
+    lost_until_ms: Mapping[Key, int]
 
     @property
     def earliest(self) -> Offsets:
@@ -98,7 +100,10 @@ def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePo
         }
         for each in plan.operators
     }
-    return LivePosition(state_begins, before, after, Ranges(firsts, ends))
+    lost_until_ms = {
+        key: each.lost_until_ms for key, each in known.items() if each.lost_until_ms is not None
+    }
+    return LivePosition(state_begins, before, after, Ranges(firsts, ends), lost_until_ms)
 
 
 def _await_transactions(admin: AdminClient, ends: Offsets, patience_s: float) -> None:

@@ -3,6 +3,7 @@
 See tidemark/spark/read/reingest.py for the steps.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
@@ -10,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tidemark.core.time.assigners import IngestTime
-from tidemark.errors import PipelineError
+from tidemark.errors import PipelineError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, offsets
-from tidemark.runtime.client.topics import require_raw
+from tidemark.runtime.client.recorded_program import recorded_program
+from tidemark.runtime.client.topics import require_raw, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.spark.read.envelopes import (
     ROUTED_ROWS,
@@ -35,12 +37,13 @@ class Raw:
     ranges: Ranges
 
     @classmethod
-    def of(cls, admin: AdminClient, plan: Plan) -> "Raw":
+    def of(cls, config: Config, admin: AdminClient, plan: Plan) -> "Raw":
         """Return the raw topics of a plan with their current ranges.
 
         Raises:
             PipelineError: the event time of a source is the ingest time, which raw topics lack.
             ConfigurationError: a raw topic does not exist.
+            StateError: a raw topic was created again, so it lacks records of the log.
         """
         for source in plan.sources:
             if isinstance(source.event_time, IngestTime):
@@ -49,6 +52,7 @@ class Raw:
                     "topics do not have that time, so replay from the log"
                 )
         counts = require_raw(admin, plan)
+        _require_first(config, admin, plan, counts)
         sources = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
         return cls(Ranges(offsets(admin, sources, EARLIEST), committed_ends(admin, sources)))
 
@@ -80,6 +84,19 @@ class Raw:
         return _gathered(envelopes.unionByName(ranges_), len(logs)).mapInArrow(
             SegmentAssembler(plan, logs), ddl(SEGMENTS)
         )
+
+
+def _require_first(config: Config, admin: AdminClient, plan: Plan, topics: Iterable[str]) -> None:
+    """Require that raw topics are those that ingest read first."""
+    program = recorded_program(config, admin, plan.generations)
+    known = {} if program is None else program.sources
+    for topic, topic_id in topic_ids(admin, known.keys() & set(topics)).items():
+        source = known[topic]
+        if any(source.shifts.values()) or source.topic_id not in ("", topic_id):
+            raise StateError(
+                f"raw topic {topic} was created again, so it lacks records of the log; replay from "
+                "the log"
+            )
 
 
 def _gathered(rows: DataFrame, tasks: int) -> DataFrame:

@@ -106,5 +106,6 @@ class Comparison:
         ranges = self.ranges.to({at: after[at] for at in read}, begins)
         plan = replace(self.plan, operators=operators)
         job = Replay(plan, ranges, self.slices, raw=self.raw)
-        messages = job.results(spark, config, Messages(self.live.before[service], config))
+        target = Messages(self.live.before[service], config, self.live.lost_until_ms)
+        messages = job.results(spark, config, target)
         return messages.withColumnRenamed("log_offset", "at").withColumn("side", f.lit(RIGHT))

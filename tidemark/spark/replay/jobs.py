@@ -250,7 +250,7 @@ def _ranges(config: Config, plan: Plan, replay_input: ReplayInput) -> Ranges:
 
 
 def _raw(config: Config, plan: Plan, wanted: bool) -> Raw | None:
-    return Raw.of(clients.admin(config), plan) if wanted else None
+    return Raw.of(config, clients.admin(config), plan) if wanted else None
 
 
 def _archive(place: str) -> Archive | None:

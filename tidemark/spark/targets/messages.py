@@ -7,9 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemark.core.operators.ports import PANES
 from tidemark.partition import Partition
+from tidemark.runtime.client.generations import Key
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.lost_rows import are_whole
 from tidemark.runtime.keyed.oversized import Keys, Values, fitting
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import Batches, ddl
@@ -36,22 +39,27 @@ class Messages:
 
     Columns: topic, partition, log_offset (of the segment), place (order within a log replay), sure,
     key, value.  ``sure`` is true if the segment is below the offset in ``before`` of its log
-    partition.
+    partition.  ``lost_until_ms``: by operator and log partition; panes of windows that may lack
+    rows are left out, as services do.
     """
 
     before: Mapping[Partition, int]
     config: Config
+    lost_until_ms: Mapping[Key, int]
     ddl: str = ddl(_SCHEMA)
 
     def open(self, replay: LogReplay) -> ResultWriter:
         """Return a writer that yields the messages of a log replay."""
-        return _MessagesWriter(replay, self.before[replay.log], self.config)
+        return _MessagesWriter(replay, self.before[replay.log], self.config, self.lost_until_ms)
 
 
 class _MessagesWriter:
-    def __init__(self, replay: LogReplay, before: int, config: Config) -> None:
+    def __init__(
+        self, replay: LogReplay, before: int, config: Config, lost_until_ms: Mapping[Key, int]
+    ) -> None:
         self._partition = replay.log.number
         self._before = before
+        self._lost_until_ms = lost_until_ms
         self._place = 0
         self._encoders = encoders(config, replay.plans)
 
@@ -62,8 +70,13 @@ class _MessagesWriter:
             rows = output.frames.get(name)
             if rows is None or rows.is_empty():
                 continue
+            offsets = output.offsets[name]
+            lost_ms = self._lost_until_ms.get((output.plan.name, self._partition))
+            if lost_ms is not None and each.port.kind == PANES:
+                whole = are_whole(rows, output.plan.operator, lost_ms)
+                rows, offsets = rows.filter(whole), offsets[whole.to_numpy()]
             keys, values = self._encoders[output.plan.name, name].encode(rows)
-            batch = self._batch(each.topic, output.offsets[name], keys, values)
+            batch = self._batch(each.topic, offsets, keys, values)
             fit = fitting(keys, values)
             yield batch if all(fit) else batch.filter(pa.array(fit))
 
