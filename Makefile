@@ -125,9 +125,9 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
 
 lock:  ## write the lock files anew (needs uv): of the tests, the image, the image of replays
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
-	$(COMPILE) --extra embedded --extra monitor --extra registry --extra sinks --extra spark --extra testing --group dev -o requirements.lock
-	$(COMPILE) --extra monitor --extra registry --extra sinks --group build -c requirements.lock -o image.lock
-	$(COMPILE) --extra sinks --extra spark --group build -c requirements.lock -o replay.lock
+	$(COMPILE) --extra embedded --extra monitor --extra protobuf --extra registry --extra sinks --extra spark --extra testing --group dev -o requirements.lock
+	$(COMPILE) --extra monitor --extra protobuf --extra registry --extra sinks --group build -c requirements.lock -o image.lock
+	$(COMPILE) --extra protobuf --extra registry --extra sinks --extra spark --group build -c requirements.lock -o replay.lock
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

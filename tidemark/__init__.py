@@ -30,6 +30,7 @@ from tidemark.core.windows.trigger import every, on_close, on_final, on_update
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.language.arrival_windows import count_window, delta, global_window, punctuation
 from tidemark.language.custom import apply_frame, custom
+from tidemark.language.formats import avro, csv, protobuf
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
 from tidemark.language.windows import calendar, hopping, processing_time, session, sliding, tumbling
@@ -44,6 +45,7 @@ __all__ = [
     "StateError",
     "TidemarkError",
     "apply_frame",
+    "avro",
     "bounded",
     "calendar",
     "col",
@@ -51,6 +53,7 @@ __all__ = [
     "count",
     "count_distinct",
     "count_window",
+    "csv",
     "custom",
     "delta",
     "every",
@@ -72,6 +75,7 @@ __all__ = [
     "on_final",
     "on_update",
     "processing_time",
+    "protobuf",
     "punctuated",
     "punctuation",
     "quantile",

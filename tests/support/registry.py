@@ -16,6 +16,9 @@ class Registry:
         self.subjects: list[str] = []
         self.users: set[str | None] = set()
         self.refuses: tuple[int, str] | None = None
+        self.references: dict[int, list[dict[str, Any]]] = {}
+        self.fails: list[int] = []  # the status of each of the next requests for a schema
+        self.asked: list[int] = []
         self.url = ""
 
     def register(self, subject: str, schema: str) -> tuple[int, dict[str, Any]]:
@@ -27,8 +30,27 @@ class Registry:
         self.subjects.append(subject)
         return 200, {"id": 7 + self.schemas.index(schema)}
 
+    def add(self, schema: Any, *references: int) -> int:
+        """Register a schema without a subject; return its id."""
+        self.schemas.append(json.dumps(schema))
+        number = 6 + len(self.schemas)
+        self.references[number] = [
+            {"name": f"of {each}", "subject": f"schema-{each}", "version": 1} for each in references
+        ]
+        return number
+
     def schema(self, number: int) -> tuple[int, dict[str, Any]]:
-        return 200, {"schema": self.schemas[number - 7], "schemaType": "AVRO"}
+        self.asked.append(number)
+        if self.fails:
+            code = self.fails.pop(0)
+            return code, {"error_code": code, "message": f"fails with {code}"}
+        if not 7 <= number < 7 + len(self.schemas):
+            return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
+        return 200, {
+            "schema": self.schemas[number - 7],
+            "schemaType": "AVRO",
+            "references": self.references.get(number, []),
+        }
 
 
 @contextmanager
@@ -46,6 +68,10 @@ def running_registry() -> Iterator[Registry]:
             parts = self.path.partition("?")[0].split("/")
             if parts[1:3] == ["schemas", "ids"]:
                 self._answer(*registry.schema(int(parts[3])))
+            elif parts[1] == "subjects":
+                number = int(parts[2].removeprefix("schema-"))
+                code, told = registry.schema(number)
+                self._answer(code, {"subject": parts[2], "version": 1, "id": number, **told})
             else:
                 self._answer(404, {"error_code": 404, "message": "not here"})
 

@@ -24,7 +24,7 @@ from tidemark.commands.tail import follow
 from tidemark.conformance.case import read_cases
 from tidemark.conformance.judge import Outcome, judge
 from tidemark.conformance.report import lines as report_lines
-from tidemark.errors import InfrastructureError, TidemarkError
+from tidemark.errors import ConfigurationError, InfrastructureError, TidemarkError
 from tidemark.language.load import load_pipeline
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
@@ -56,6 +56,7 @@ from tidemark.runtime.service.command import (
     service_environment,
 )
 from tidemark.runtime.wall_clock import now_ms
+from tidemark.serde.formats.source_format import is_binary
 
 app = typer.Typer(
     add_completion=False,
@@ -165,6 +166,7 @@ def try_(
     """
     compiled = _plan(pipeline)
     sources = [topic for source in compiled.sources for topic in source.topics]
+    _require_lines(compiled)
     run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
     console = Console(stderr=True, highlight=False)
     with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:
@@ -175,6 +177,16 @@ def try_(
     write_results(run, sys.stdout.buffer, every_pane=every_pane)
     for line in summary(run):
         console.print(line)
+
+
+def _require_lines(plan: Plan) -> None:
+    """Raise ConfigurationError if records of a source cannot be lines of a file."""
+    for source in plan.sources:
+        if is_binary(source.format):
+            raise ConfigurationError(
+                f"source {source.name}: records of format {source.format} are no lines of a file; "
+                "try the pipeline with tidemark.testing (docs/testing.md), or on a broker"
+            )
 
 
 @app.command()

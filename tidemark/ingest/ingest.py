@@ -23,6 +23,7 @@ from tidemark.ingest.metadata_columns import with_metadata
 from tidemark.ingest.source_time import RecordTimes, SourceTime
 from tidemark.plan.physical import Plan, SourcePlan
 from tidemark.serde.decoders import record_decoder
+from tidemark.serde.formats.avro_values import WriterSchemas
 from tidemark.serde.parsed_batch import Indices, ParsedBatch
 from tidemark.serde.records import Counts, DeadLetter, RecordBatch
 
@@ -55,10 +56,10 @@ class IngestOutput:
 class Ingest:
     """Ingest of all sources of a pipeline."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Prepare the decoder of each source."""
+    def __init__(self, plan: Plan, writers: WriterSchemas | None = None) -> None:
+        """Prepare the decoder of each source; ``writers``: for formats with a registry."""
         self._plan = plan
-        self._sources = {source.name: _Source(source) for source in plan.sources}
+        self._sources = {source.name: _Source(source, writers) for source in plan.sources}
 
     def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         """Return the rows, dead letters and time of the next batch of a raw partition.
@@ -112,10 +113,10 @@ class _DeadLetterCollector:
 class _Source:
     """Ingest of one source: its decoder, its time and its stateless operators."""
 
-    def __init__(self, plan: SourcePlan) -> None:
+    def __init__(self, plan: SourcePlan, writers: WriterSchemas | None) -> None:
         self._plan = plan
         self._time = SourceTime(plan)
-        self._records = record_decoder(plan.format, plan.schema, self._time.columns)
+        self._records = record_decoder(plan.format, plan.schema, self._time.columns, writers)
 
     def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         collector = _DeadLetterCollector()

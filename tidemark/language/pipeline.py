@@ -16,6 +16,7 @@ from tidemark.core.time.assigners import IngestTime, RecordTime
 from tidemark.core.time.duration import Duration
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
+from tidemark.language.formats import FormatName, fitted, format_columns, source_format
 from tidemark.language.mistake import caller
 from tidemark.language.source_options import (
     WhenSilent,
@@ -31,6 +32,7 @@ from tidemark.plan.compile import compile_plan
 from tidemark.plan.logical import Dataflow, Node, Source
 from tidemark.plan.names import column_types, require_top_level, require_topic, source_text
 from tidemark.plan.physical import Plan
+from tidemark.serde.formats.source_format import SourceFormat
 
 
 class Pipeline:
@@ -64,7 +66,8 @@ class Pipeline:
         topic: str | Sequence[str] | None = None,
         *,
         topics: str | None = None,
-        schema: Mapping[str, Any],
+        schema: Mapping[str, Any] | None = None,
+        format: FormatName | SourceFormat = "json",  # noqa: A002 - the word users know
         event_time: str | pl.Expr | RecordTime | IngestTime,
         watermark: Watermark,
         unit: str | Sequence[str] = "ms",
@@ -75,13 +78,16 @@ class Pipeline:
         when_silent: WhenSilent = "advance",
         max_drift: Duration | None = None,
     ) -> Stream:
-        """Read raw topics of JSON records.
+        """Read raw topics.
 
         ``topic``: the name of a raw topic, or a list of names.  ``topics`` instead: a regular
         expression that matches whole names; new topics that match join while ingest runs.
 
         ``schema``: the columns and their types: str, int, float, bool or list[...].  A column is a
-        top-level field of the record.
+        top-level field of the record.  Without it, the columns are those of the format's schema.
+
+        ``format``: "json", "avro", "csv", "debezium-json", "debezium-avro", "cloudevents", "text"
+        or "bytes"; or with options: avro(), protobuf() or csv().
 
         ``event_time``: one of a column, read in ``unit``, or in several units to try in turn (with
         ``zone`` for text without an offset; docs/time.md); an expression of one record, in ms or as
@@ -101,12 +107,16 @@ class Pipeline:
         """
         read = raw_topics(topic, topics)
         what = f"source({source_text(read)})"
+        chosen = source_format(format, what)
+        if schema is None:
+            schema = format_columns(chosen, what)
         columns = column_types(schema, f"{what} schema")
         require_top_level(list(columns), f"{what} schema")
         require_watermark(watermark, columns, what)
+        chosen, read_as = fitted(chosen, Schema.of(columns), what)
         source = Source(
             read,
-            Schema.of(columns),
+            read_as,
             assigner(event_time, unit, zone, columns, what),
             watermark,
             positive_ms(idle_after, f"{what}: idle_after"),
@@ -115,6 +125,7 @@ class Pipeline:
             clock_waits(when_silent, what),
             None if max_drift is None else positive_ms(max_drift, f"{what}: max_drift"),
             declared_at=caller(),
+            format=chosen,
         )
         node = Node(columns, source=source)
         self._dataflow.add_source(node)

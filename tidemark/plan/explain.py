@@ -12,6 +12,7 @@ from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
 from tidemark.plan.physical import Plan, PortPlan, SourcePlan
+from tidemark.serde.formats.source_format import JSON
 
 
 @dataclass
@@ -94,8 +95,10 @@ def _logical(plan: Plan) -> _Graph:
 
 def _source_text(source: SourcePlan) -> str:
     columns = ", ".join(f"{name} {text}" for name, text in source.schema.texts().items())
+    form = [] if source.format == JSON else [f"format {source.format}"]
     parts = [
         f"source {_topics(source)} ({columns})",
+        *form,
         f"event time {event_time_text(source.event_time)}",
         f"watermark {watermark_text(source.watermark)}",
         f"idle after {duration_text(source.idle_after_ms)}",

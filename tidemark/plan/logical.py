@@ -17,6 +17,7 @@ from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.names import generations_topic, retried_topic, source_text, stats_topic
+from tidemark.serde.formats.source_format import JSON, SourceFormat
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
@@ -43,7 +44,7 @@ class Source:
     waits: bool = False
     max_drift_ms: int | None = None
     declared_at: str = ""
-    format: str = "json"
+    format: SourceFormat = JSON
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ _TYPES: dict[Any, pl.DataType] = {
     int: pl.Int64(),
     float: pl.Float64(),
     bool: pl.Boolean(),
+    bytes: pl.Binary(),
 }
 
 
@@ -129,7 +130,7 @@ def _type(kind: object, what: str) -> pl.DataType:
     if get_origin(kind) is list:
         return pl.List(_type(get_args(kind)[0], what))
     raise PipelineError(
-        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool or list[...]"
+        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool, bytes or list[...]"
     )
 
 

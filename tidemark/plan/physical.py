@@ -19,6 +19,7 @@ from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.time.segment import operator_source
 from tidemark.core.time.watermark import Watermark, delay_ms
 from tidemark.plan.names import generations_topic, retried_topic, stats_topic
+from tidemark.serde.formats.source_format import JSON, SourceFormat
 
 SERVICES = ("ingest", "windowing", "sessions")
 """All services that a plan may need, in the order in which records pass them."""
@@ -50,7 +51,7 @@ class SourcePlan:
     recorded: bool = False
     longest_window_ms: int = 0
     declared_at: str = field(default="", compare=False)
-    format: str = "json"
+    format: SourceFormat = JSON
 
     @property
     def name(self) -> str:
@@ -243,7 +244,7 @@ class Plan:
             lines.append(
                 f"source {source.name} {_types(source.schema.texts())} {source.event_time} "
                 f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
-                f"{_time_options(source)}"
+                f"{_time_options(source)}{_format(source)}"
             )
             lines += [
                 f"  {index} {step.text} <- {step.inputs} {_types(step.columns)}"
@@ -272,6 +273,11 @@ def _time_options(source: SourcePlan) -> str:
     """Return the time options that change the content of the log; alignment does not."""
     parts = [f" min {source.min_time_ms}"] if source.min_time_ms is not None else []
     return "".join([*parts, " waits" if source.waits else ""])
+
+
+def _format(source: SourcePlan) -> str:
+    """Return the format with its schema; JSON, the default, is not named."""
+    return "" if source.format == JSON else f" format {source.format!r}"
 
 
 def _types(columns: Mapping[str, Any]) -> str:

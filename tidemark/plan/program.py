@@ -35,6 +35,7 @@ class SourceProgram(msgspec.Struct, frozen=True):
     time: dict[str, str]
     topic_id: str = ""
     shifts: dict[str, int] = msgspec.field(default_factory=dict)
+    format: str = "json"
 
 
 class StreamProgram(msgspec.Struct, frozen=True):
@@ -168,6 +169,8 @@ def changes(before: Program, after: Program) -> list[Change]:
 
 
 def _source_changes(topic: str, before: SourceProgram, after: SourceProgram) -> Iterator[Change]:
+    if before.format != after.format:
+        yield Change(f"the format of source {topic}", before.format, after.format)
     for name, text in after.time.items():
         if before.time.get(name) != text:
             old = before.time.get(name, "none")
@@ -231,7 +234,7 @@ def source_program(plan: SourcePlan) -> SourceProgram:
         "min_time": "none" if earliest is None else instant_text(earliest),
         "max_future": "none" if future is None else duration_text(future),
     }
-    return SourceProgram(plan.schema.texts(), time)
+    return SourceProgram(plan.schema.texts(), time, format=str(plan.format))
 
 
 def _log(log: LogPlan, plan: Plan, traces: Mapping[str, "Sequence[_Trace]"]) -> LogProgram:

@@ -3,11 +3,86 @@
 from collections.abc import Sequence
 
 from tidemark.core.rows.schema import Schema
+from tidemark.serde.formats.avro_values import AvroValues, FramedAvroValues, WriterSchemas
+from tidemark.serde.formats.cloud_events import CloudEventValues
+from tidemark.serde.formats.csv_values import CsvValues
+from tidemark.serde.formats.debezium_values import DebeziumValues
+from tidemark.serde.formats.decoded_records import DecodedRecords
+from tidemark.serde.formats.source_format import (
+    AvroFormat,
+    BytesFormat,
+    CloudEventsFormat,
+    CsvFormat,
+    DebeziumFormat,
+    JsonFormat,
+    ProtobufFormat,
+    SourceFormat,
+    TextFormat,
+)
+from tidemark.serde.formats.value_decoder import ValueDecoder
+from tidemark.serde.formats.whole_values import BytesValues, TextValues
 from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.parsed_batch import RecordDecoder
 
 
-def record_decoder(format_: str, schema: Schema, time_columns: Sequence[str]) -> RecordDecoder:
-    """Return the decoder of a format; ``time_columns``: those of dead records are read, too."""
-    assert format_ == "json"
-    return JsonRecords(schema, time_columns)
+def record_decoder(
+    format_: SourceFormat,
+    schema: Schema,
+    time_columns: Sequence[str] = (),
+    writers: WriterSchemas | None = None,
+) -> RecordDecoder:
+    """Return the decoder of a format.
+
+    ``time_columns``: those of dead records are read, too.  ``writers``: the schemas in the
+    registry, for the formats that need one (``needs_registry``).
+    """
+    if isinstance(format_, JsonFormat):
+        return JsonRecords(schema, time_columns)
+    values = _value_decoder(format_, schema, writers)
+    reads_null = isinstance(format_, CloudEventsFormat)
+    return DecodedRecords(values, schema, time_columns, reads_null=reads_null)
+
+
+def _value_decoder(
+    format_: SourceFormat, schema: Schema, writers: WriterSchemas | None
+) -> ValueDecoder:
+    match format_:
+        case AvroFormat(schema=text, framed=True):
+            return FramedAvroValues(_required(writers), text)
+        case AvroFormat(schema=str(text)):
+            return AvroValues(text)
+        case ProtobufFormat():
+            return _protobuf_values(format_, schema)
+        case CsvFormat(columns, delimiter, quote):
+            return CsvValues(columns, delimiter, quote)
+        case DebeziumFormat(encoding="avro"):
+            return DebeziumValues.in_avro(FramedAvroValues(_required(writers)))
+        case DebeziumFormat():
+            return DebeziumValues.in_json()
+        case CloudEventsFormat():
+            return CloudEventValues()
+        case TextFormat():
+            return TextValues(whole_value_name(schema))
+        case BytesFormat():
+            return BytesValues(whole_value_name(schema))
+    raise AssertionError(format_)
+
+
+def _protobuf_values(format_: ProtobufFormat, schema: Schema) -> ValueDecoder:
+    # Protobuf is an extra, so no module imports it unless a source has it.
+    from tidemark.serde.formats.protobuf_values import ProtobufValues, message_descriptor
+
+    message = message_descriptor(format_.descriptors, format_.message)
+    members = {each.place[0] for each in schema.fields}
+    return ProtobufValues(message, framed=format_.framed, members=members)
+
+
+def whole_value_name(schema: Schema) -> str:
+    """Return the member that a value of text or bytes becomes: the only one of the schema."""
+    (column,) = schema.fields
+    return column.place[0]
+
+
+def _required(writers: WriterSchemas | None) -> WriterSchemas:
+    assert writers is not None, "a format that needs a registry was given none"
+    return writers

@@ -96,7 +96,7 @@ class JsonRecords:
                 parsed.add(index, rows, self._raw(text))
             except _FAULTS as error:
                 self._type.converted = converted
-                parsed.add_dead(index, _reason(error, text), self._time_rows(error, text))
+                parsed.add_dead(index, json_reason(error, text), self._time_rows(error, text))
         return parsed.batch()
 
     def _rows(self, text: bytes) -> list[Any]:
@@ -150,7 +150,7 @@ def _without_bom(value: bytes) -> bytes:
     return b"   " + value[3:] if value.startswith(_BOM) else value
 
 
-def _reason(error: Exception, text: bytes) -> str:
+def json_reason(error: Exception, text: bytes) -> str:
     """Return a short, stable reason: what is wrong, and where."""
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8 (byte {error.start})"

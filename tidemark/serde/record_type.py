@@ -98,6 +98,19 @@ class RecordType:
         """
         return msgspec.convert(value, self.object.type, dec_hook=_read)
 
+    def all_rows(self, values: Sequence[Any]) -> list[Any]:
+        """Return decoded values as records.  An error names the value by its position.
+
+        Raises:
+            msgspec.ValidationError: one does not fit the schema.
+        """
+        rows: list[Any] = msgspec.convert(
+            values,
+            list[self.object.type],  # type: ignore[name-defined]  # a type made at run time
+            dec_hook=_read,
+        )
+        return rows
+
     def _object(self, fields: Sequence[Field]) -> Object:
         made = Object()
         for each in fields:

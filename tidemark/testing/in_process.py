@@ -21,6 +21,8 @@ from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
 from tidemark.plan.physical import OperatorPlan, PortPlan
+from tidemark.runtime.client.schema_registry import writer_schemas
+from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import Encoder, encoder_of
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.records import DeadLetter, RecordBatch
@@ -64,7 +66,7 @@ class InProcess(Scenario):
         self.plan = found.plan()
         self.raw_partitions = raw_partitions
         self._now_ms = now_ms
-        self._ingest = Ingest(self.plan)
+        self._ingest = Ingest(self.plan, writer_schemas(Config.from_env(), self.plan))
         self._raw: dict[tuple[str, int], list[bytes]] = {}
         self._progress: dict[tuple[str, int], Progress] = {}
         for topic in self.plan.named_topics:

@@ -147,6 +147,7 @@ class Service:
             admin=None,
             outbox=SimpleNamespace(write=self._write),
             settle=self.commit,
+            waiting=lambda *_reasons: None,
             member=SimpleNamespace(
                 positions=self._positions,
                 refresh_positions=lambda: None,

@@ -32,6 +32,7 @@ from tidemark.runtime.ingest.raw_sources import OwnedSource, write_log
 from tidemark.runtime.memory import held_bytes, taken_bytes
 from tidemark.runtime.service.batch_sizer import BatchRoom
 from tidemark.runtime.wall_clock import now_ms
+from tidemark.serde.formats.avro_values import WriterSchemas
 from tidemark.serde.records import DeadLetter, RecordBatch
 
 _log = logging.getLogger("tidemark")
@@ -45,10 +46,15 @@ Sources = Mapping[Partition, OwnedSource]
 class Backfill:
     """Reads earlier records for one new log at a time."""
 
-    def __init__(self, config: Config, plan: Plan, builder: SegmentBuilder) -> None:
-        """Start with nothing to read; ``builder``: an empty one of its own."""
+    def __init__(
+        self, config: Config, plan: Plan, builder: SegmentBuilder, writers: WriterSchemas | None
+    ) -> None:
+        """Start with nothing to read; ``builder``: an empty one of its own.
+
+        ``writers``: the schemas of formats with a registry.
+        """
         self._config, self._plan, self._builder = config, plan, builder
-        self._ingest = Ingest(plan)
+        self._ingest, self._writers = Ingest(plan, writers), writers
         self._of_logs: dict[frozenset[str], Ingest] = {}
         self._log: LogPlan | None = None
         self._consumer: Consumer | None = None
@@ -179,7 +185,7 @@ class Backfill:
         if logs not in self._of_logs:
             names = {s.name for log in self._plan.logs if log.topic in logs for s in log.streams}
             sources = [replace(each, graph=each.graph.only(names)) for each in self._plan.sources]
-            self._of_logs[logs] = Ingest(replace(self._plan, sources=tuple(sources)))
+            self._of_logs[logs] = Ingest(replace(self._plan, sources=tuple(sources)), self._writers)
         return self._of_logs[logs]
 
     def _reached(self, lacking: Sources) -> list[Partition]:

@@ -34,6 +34,7 @@ from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.recorded_program import checked_program
+from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
     ensure,
@@ -77,14 +78,15 @@ class IngestTask:
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._ingest = Ingest(self.plan)
+        writers = writer_schemas(self.config, self.plan, self.process.waiting)
+        self._ingest = Ingest(self.plan, writers)
         self._units = UnitCheck(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
         self._ends = EndOffsets(self.process.admin, require_raw(self.process.admin, self.plan))
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._new_logs = NewLogs(self.process.admin, self.plan, self._past)
         self._backfill = Backfill(
-            self.config, self.plan, segment_builder(self.process.admin, self.plan)
+            self.config, self.plan, segment_builder(self.process.admin, self.plan), writers
         )
         self._alignment = Alignment(
             max_drifts_ms(self.plan),

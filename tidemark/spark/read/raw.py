@@ -78,7 +78,7 @@ class Raw:
         ends = [self.ranges.ends[at] for at in sources]
         blocks = raw_records(spark, config, self.ranges).mapInArrow(RecordPacker(sources), routed)
         marks = logged.mapInArrow(MarkExtractor(sources, logs), routed)
-        replayer = IngestReplayer(plan, sources, logs, begins, ends)
+        replayer = IngestReplayer(plan, config, sources, logs, begins, ends)
         ranges_ = _gathered(blocks.unionByName(marks), len(sources)).mapInArrow(replayer, routed)
         envelopes = logged.mapInArrow(EnvelopeExtractor(logs), routed)
         return _gathered(envelopes.unionByName(ranges_), len(logs)).mapInArrow(

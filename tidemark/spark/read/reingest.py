@@ -27,6 +27,8 @@ from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
+from tidemark.runtime.client.schema_registry import writer_schemas
+from tidemark.runtime.config import Config
 from tidemark.serde.frames import encode_frame
 from tidemark.spark.read.envelopes import BODY, ReplayedRange, RoutedRow, routed_batch
 from tidemark.spark.read.segment_rows import Batches
@@ -104,6 +106,7 @@ class IngestReplayer:
     """
 
     plan: Plan
+    config: Config
     sources: Sequence[Partition]
     logs: Sequence[Partition]
     begins: Sequence[int]
@@ -140,7 +143,7 @@ class _Source:
         self._begin, self._end = job.begins[place], job.ends[place]
         self._logs = job.logs
         self._plans = {log.topic: log for log in job.plan.logs}
-        self._ingest = Ingest(job.plan)
+        self._ingest = Ingest(job.plan, writer_schemas(job.config, job.plan))
         self._progress = Progress()
         self._position: int | None = None
         self._open: list[_Open] = []

@@ -15,6 +15,7 @@ from tidemark.ingest.ingest import Ingest
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.new_logs import NewLogs
@@ -101,7 +102,7 @@ class _Source:
         if not self._owned.on_spark:
             raise StateError(f"{at}: ingest was given back while Spark worked on it")
         self._builder = segment_builder(admin, job.plan)
-        self._ingest = Ingest(job.plan)
+        self._ingest = Ingest(job.plan, writer_schemas(job.config, job.plan))
         self._counts = Counts()
         self._records = self._bytes = 0
         self._transaction.begin_interval()

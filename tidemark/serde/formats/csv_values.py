@@ -1,0 +1,51 @@
+"""Values in CSV: each line of a record is a row."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from tidemark.serde.formats.value_decoder import UnreadableValueError
+from tidemark.serde.records import Headers
+
+_MARK = "\ufeff"
+
+csv.field_size_limit(2**31 - 1)  # a record has a limit, the broker's; its fields need no other
+
+
+class CsvValues:
+    """Decodes lines of delimited text; an empty field is null."""
+
+    def __init__(self, columns: Sequence[str] | None, delimiter: str, quote: str | None) -> None:
+        """``columns``: the names in the order of the fields; None: the first line has them."""
+        self._columns = columns
+        self._dialect: dict[str, Any] = {
+            "delimiter": delimiter,
+            "quotechar": quote,
+            "quoting": csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+            "strict": True,
+        }
+
+    def decode(
+        self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /
+    ) -> list[dict[str, str | None]]:
+        """Return a mapping for each line; blank lines are skipped."""
+        try:
+            text = value.decode().removeprefix(_MARK)
+            lines = [line for line in csv.reader(io.StringIO(text, ""), **self._dialect) if line]
+        except UnicodeDecodeError as error:
+            raise UnreadableValueError(f"not UTF-8 (byte {error.start})") from None
+        except csv.Error as error:
+            raise UnreadableValueError(f"not CSV: {error}") from None
+        columns = self._columns
+        if columns is None:
+            columns, lines = lines[0] if lines else (), lines[1:]
+        return [_row(columns, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _row(columns: Sequence[str], number: int, fields: Sequence[str]) -> dict[str, str | None]:
+    if len(fields) != len(columns):
+        raise UnreadableValueError(
+            f"row {number} has {len(fields)} fields, not {len(columns)}: {', '.join(columns)}"
+        )
+    return {name: text or None for name, text in zip(columns, fields, strict=True)}

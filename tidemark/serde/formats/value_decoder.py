@@ -1,0 +1,23 @@
+"""The contract of a format: the bytes of a record to a Python value (docs/formats.md)."""
+
+from typing import Any, Protocol
+
+from tidemark.serde.records import Headers
+
+
+class UnreadableValueError(ValueError):
+    """A value that is not of its format; the text is the reason of the dead letter."""
+
+
+class ValueDecoder(Protocol):
+    """Decodes the values of one source; the source's schema then chooses columns."""
+
+    def decode(self, value: bytes, key: bytes | None = None, headers: Headers = None, /) -> Any:
+        """Return a mapping by member name, or a list of mappings: each is a row.
+
+        An empty list is blank.
+
+        Raises:
+            UnreadableValueError: the bytes are not of the format.
+            InfrastructureError: a schema is needed that cannot be fetched at present.
+        """
