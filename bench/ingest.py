@@ -84,7 +84,7 @@ class TimedProcess(Process):
 
 def run(config: Config, plan: Plan) -> None:
     """Run ingest until a stop signal, as ``tidemark.runtime.ingest.task.run`` does."""
-    process = TimedProcess(config, plan.pipeline, "ingest", lambda _: plan.named_topics)
+    process = TimedProcess(config, plan, "ingest", lambda _, plan: plan.named_topics)
     ensure(process.admin, own_topics(plan), config.replication_factor)
     task = TimedIngest(config, plan, process)
     task.watch = StopWatch()

@@ -17,8 +17,9 @@ from tidemark import (
     protobuf,
     tumbling,
 )
+from tidemark.plan.changes import changes
 from tidemark.plan.explain import render_text
-from tidemark.plan.program import changes, program_of
+from tidemark.plan.program import program_of
 
 SENSOR = {
     "type": "record",

@@ -8,7 +8,8 @@ import pytest
 from tests.support.mistakes import refused
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.local.run import LocalRun
-from tidemark.plan.program import changes, program_of
+from tidemark.plan.changes import changes
+from tidemark.plan.program import program_of
 from tidemark.testing import InProcess
 
 TIME: dict[str, Any] = {

@@ -8,14 +8,9 @@ import msgspec
 import pytest
 
 from tidemark import Pipeline, StateError, bounded, col, count, session, tumbling
-from tidemark.plan.program import (
-    changes,
-    decode_program,
-    encode_program,
-    joined,
-    new_streams,
-    program_of,
-)
+from tidemark.plan.changes import changes
+from tidemark.plan.placement import placed
+from tidemark.plan.program import decode_program, encode_program, program_of
 
 SCHEMA = {"id": str, "city": str, "v": int, "tags": list[str]}
 
@@ -27,18 +22,25 @@ def built(shape=lambda s: s, key="id", schema=SCHEMA, more=(), partitions=4, **o
     shape(source).key_by(key).window(tumbling("1m")).aggregate(n=count()).to("out")
     for number, (other, by) in enumerate(more):
         other(source).key_by(by).window(tumbling("1m")).aggregate(n=count()).to(f"more-{number}")
-    return program_of(pipeline.plan())
+    return pipeline.plan()
+
+
+def found(recorded, plan):
+    """Return the changes that ingest finds at its start."""
+    return changes(recorded, program_of(placed(plan, recorded)))
 
 
 def changed(before, after):
-    """Return what a comparison names; also that of the other direction is not empty."""
-    assert bool(changes(before, after)) == bool(changes(after, before))
-    return [str(each) for each in changes(before, after)]
+    """Return what a comparison of plans names; also that of the other direction is not empty."""
+    texts = [str(each) for each in found(program_of(before), after)]
+    assert bool(texts) == bool(found(program_of(after), before))
+    return texts
 
 
 def test_a_program_is_the_same_as_itself_and_as_what_was_recorded():
-    program = built(lambda s: s.filter(col("v") > 3))
-    assert changed(program, built(lambda s: s.filter(col("v") > 3))) == []
+    plan = built(lambda s: s.filter(col("v") > 3))
+    program = program_of(plan)
+    assert changed(plan, built(lambda s: s.filter(col("v") > 3))) == []
     assert decode_program(encode_program(program)) == program
 
 
@@ -123,36 +125,38 @@ def test_the_gap_of_sessions_is_a_change_of_rows():
         )
         windows = source.key_by("id").window(session(gap))
         windows.aggregate(n=count()).to("out")
-        return program_of(pipeline.plan())
+        return pipeline.plan()
 
     assert changed(with_gap(col("v") + 1), with_gap(col("v") + 2)) != []
 
 
 def test_expressions_of_another_version_of_polars_are_not_compared():
-    before = msgspec.structs.replace(built(lambda s: s.filter(col("v") > 3)), polars="0.1")
-    assert changes(before, built(lambda s: s.filter(col("v") > 4))) == []
-    assert changes(before, built(schema={**SCHEMA, "v": float})) != []
-
-
-def test_a_stream_that_is_gone_stays_in_the_record_and_may_not_come_back_otherwise():
-    both = built(more=[(lambda s: s, "city")])
-    (fresh,) = new_streams(built(), built(more=[(lambda s: s.filter(col("v") > 3), "id")])).values()
-    assert fresh == ["raw#2"]
-    assert new_streams(built(), both) == {}
-    record = joined(both, built())
-    assert record.logs.keys() == both.logs.keys()
-    assert changes(record, both) == []
-    other = built(more=[(lambda s: s.filter(col("v") > 3), "city")])
-    assert changes(record, other) != []
+    program = program_of(built(lambda s: s.filter(col("v") > 3)))
+    before = msgspec.structs.replace(program, polars="0.1")
+    for after in (built(lambda s: s.filter(col("v") > 4)), built(lambda s: s.filter(col("v") > 3))):
+        assert placed(after, before).logs[0].streams[0].name == "raw"
+        assert found(before, after) == []
+    assert found(before, built(schema={**SCHEMA, "v": float})) != []
 
 
 def test_only_another_number_of_partitions_needs_other_topics():
-    assert [each.topics for each in changes(built(), built(partitions=8))] == [True]
-    assert [each.topics for each in changes(built(), built(max_future="1h"))] == [False]
+    before = program_of(built())
+    assert [each.topics for each in found(before, built(partitions=8))] == [True]
+    assert [each.topics for each in found(before, built(max_future="1h"))] == [False]
+
+
+def test_a_changed_stream_names_its_outputs():
+    whole = [(lambda s: s, "city"), (lambda s: s, "id")]
+    filtered = [(lambda s: s, "city"), (lambda s: s.filter(col("v") > 3), "id")]
+    (change,) = found(program_of(built(more=whole)), built(more=filtered))
+    assert change.outputs == ("more-1",)
+    assert str(change).startswith("in output more-1, the choice of rows was all rows, is now")
+    (change,) = found(program_of(built()), built(watermark=bounded("3s")))
+    assert change.outputs == ()
 
 
 def test_a_program_of_a_newer_version_or_damaged_is_refused():
-    newer = encode_program(msgspec.structs.replace(built(), version=99))
+    newer = encode_program(msgspec.structs.replace(program_of(built()), version=99))
     for data, word in ((newer, "newer Tidemark"), (b"{}", "cannot be read")):
         with pytest.raises(StateError, match=word):
             decode_program(data)
@@ -160,9 +164,9 @@ def test_a_program_of_a_newer_version_or_damaged_is_refused():
 
 def test_every_process_records_the_same_program():
     code = (
-        "import sys; from tests.plan.test_program import built, col, encode_program;"
-        "sys.stdout.buffer.write(encode_program(built(lambda s: s.filter("
-        "col('city').is_in(list('abcdefgh')))))) "
+        "import sys; from tests.plan.test_program import built, col, encode_program, program_of;"
+        "sys.stdout.buffer.write(encode_program(program_of(built(lambda s: s.filter("
+        "col('city').is_in(list('abcdefgh'))))))) "
     )
     run = [sys.executable, "-c", code]
     here = Path(__file__).parents[2]

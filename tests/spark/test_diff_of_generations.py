@@ -24,7 +24,7 @@ def test_results_after_a_reset_of_one_operator_are_equal(broker, sessions):
         moves(stack, 0, 100)
         await_expected(stack, "a", "b")
         assert set(stack.stop().values()) == {0}
-        Reset(stack.config, stack.admin, Scope(stack.plan, operator="b")).run()
+        Reset(stack.config, stack.admin, Scope(stack.plan, only=("b",))).run()
         with pytest.raises(
             ConfigurationError, match="operator b has stopped, or has not caught up"
         ):

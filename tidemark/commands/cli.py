@@ -31,7 +31,7 @@ from tidemark.local.view import open_inputs, summary, write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
-from tidemark.runtime.client.recorded_program import deployment_lines
+from tidemark.runtime.client.recorded_program import deployment_lines, placed_plan
 from tidemark.runtime.client.topics import (
     ensure,
     ensure_raw,
@@ -125,12 +125,15 @@ def plan(
 
     With --bootstrap-server, also what the next start of ingest would do with the logs there.
     """
-    compiled = _plan(pipeline)
-    typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
+    compiled, lines = _plan(pipeline), []
     if bootstrap_server is not None:
         config = broker_config(bootstrap_server)
-        for line in deployment_lines(config, require_broker(config), compiled):
-            typer.echo(f"  {line}")
+        admin = require_broker(config)
+        compiled = placed_plan(config, admin, compiled)
+        lines = deployment_lines(config, admin, compiled)
+    typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
+    for line in lines:
+        typer.echo(f"  {line}")
 
 
 @app.command("try")
@@ -259,10 +262,10 @@ def topics(
 ) -> None:
     """Create missing topics of a pipeline; verify those that only Tidemark writes."""
     compiled = _plan(pipeline)
-    raw = raw_topics(compiled)
-    own = (*own_topics(compiled), stats_topic(compiled.stats))
     config = broker_config(bootstrap_server)
     admin = await_broker(config, lambda _reason: None) if wait else require_broker(config)
+    raw = raw_topics(compiled)
+    own = (*own_topics(placed_plan(config, admin, compiled)), stats_topic(compiled.stats))
     created = ensure_raw(admin, raw, config.replication_factor)
     created += ensure(admin, own, config.replication_factor)
     counts = partition_counts(admin)
@@ -279,7 +282,11 @@ def reset(
         typer.Option(help="Reset only this service, from its log; ingest resets everything."),
     ] = None,
     operator: Annotated[
-        str | None, typer.Option(help="Reset only the operator of this output, from its log.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Reset only the operator of this output, from its log; repeatable.",
+        ),
     ] = None,
     source: Annotated[
         str | None,
@@ -300,7 +307,7 @@ def reset(
 
     The services concerned must be stopped.  Prints what it will do, and asks for confirmation.
     """
-    if sum(each is not None for each in (service, operator, source)) > 1:
+    if sum(each is not None for each in (service, operator or None, source)) > 1:
         raise typer.BadParameter("give one of --service, --operator and --source")
     if source is not None and delete_results:
         raise typer.BadParameter("--source keeps all results")
@@ -311,7 +318,8 @@ def reset(
     if source is not None:
         planned = SourceReset(config, admin, compiled, source, to)
     else:
-        scope = Scope(compiled, service, operator, to, delete_results=delete_results)
+        names = tuple(operator or ())
+        scope = Scope(compiled, service, names, to, delete_results=delete_results)
         planned = Reset(config, admin, scope)
     for line in planned.lines():
         typer.echo(line)

@@ -25,6 +25,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.command import service_command, service_environment
 
@@ -175,7 +176,8 @@ def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> Non
     config = Config(bootstrap_servers=stack.address)
     admin = clients.admin(config)
     topics.ensure_raw(admin, _raw_topics(plan, raw_partitions), config.replication_factor)
-    topics.ensure(admin, topics.own_topics(plan), config.replication_factor)
+    own = topics.own_topics(placed_plan(config, admin, plan))
+    topics.ensure(admin, own, config.replication_factor)
     starting = [name for name in stack.health if not supervision.runs(name)]
     begun = {name: size_of(supervision.log(name)) for name in starting}
     supervision.launch(*starting)

@@ -1,8 +1,9 @@
 """The compiler from the logical graph to the physical plan: topics, stateless graphs, operators.
 
-Names come from the user's names, in the order of the pipeline's text.  So every process compiles
-the same plan, and an output that is added at the end changes no existing name.  docs/semantics.md
-specifies the operators that the compiler chooses ("Windows", "Sessions", "Panes").
+Names come from the user's names, in the order of the pipeline's text, so every process compiles the
+same plan.  Where logs exist, streams take their names and logs from the record (placement.py).
+docs/semantics.md specifies the operators that the compiler chooses ("Windows", "Sessions",
+"Panes").
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Node, Output, WindowDefinition, output_topics
-from tidemark.plan.names import require_topic, source_text, topic_part
+from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 
 _RECORDED_WITHIN_MS = 60_000
@@ -90,21 +91,10 @@ def _logs(
         domains.setdefault(domain, []).append(stream)
     logs: list[LogPlan] = []
     for domain, members in domains.items():
-        topic = _log_topic(dataflow.name, domain, {log.topic for log in logs})
+        key = {name: str(dtype) for name, dtype in domain}
+        topic = log_topic(dataflow.name, key, {log.topic for log in logs})
         logs.append(LogPlan(topic, dataflow.partitions, tuple(members)))
     return tuple(logs), {stream.name: log.topic for log in logs for stream in log.streams}
-
-
-def _log_topic(pipeline: str, domain: Sequence[tuple[str, pl.DataType]], taken: set[str]) -> str:
-    """Return the log topic of a key; types and a number make it different from taken names."""
-    name = f"{pipeline}.by-{topic_part('-'.join(column for column, _ in domain))}"
-    if f"{name}.log" in taken:
-        name = f"{name}.{topic_part('-'.join(str(dtype).lower() for _, dtype in domain))}"
-    plain, number = name, 1
-    while f"{name}.log" in taken:
-        number += 1
-        name = f"{plain}.{number}"
-    return require_topic(f"{name}.log", "the log of a key")
 
 
 def _numbers(dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]) -> dict[Node, int]:

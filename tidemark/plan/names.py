@@ -1,7 +1,8 @@
 """Names that users choose, of columns, outputs and pipelines; and the topics named after them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from typing import Any, get_args, get_origin
 
 import polars as pl
@@ -25,6 +26,7 @@ KEY_TYPES = (
     pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
 )  # fmt: skip
 
+_LOG = "the log of a key"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)
 _PATH = re.compile(r"[.\[\]]+")
@@ -79,6 +81,32 @@ def generations_topic(pipeline: str) -> str:
 def topic_part(text: str) -> str:
     """Return text with each character that is illegal in a topic name replaced by ``_``."""
     return re.sub(r"[^a-zA-Z0-9._-]", "_", text)
+
+
+def log_topic(pipeline: str, key: Mapping[str, str], taken: Collection[str]) -> str:
+    """Return the topic of the first log of a key; types or a number keep it apart from ``taken``.
+
+    ``key``: types by column name.
+
+    Raises:
+        PipelineError: the name is too long.
+    """
+    name = f"{pipeline}.by-{topic_part('-'.join(key))}"
+    if f"{name}.log" in taken:
+        name = f"{name}.{topic_part('-'.join(map(str.lower, key.values())))}"
+    topic = f"{name}.log"
+    return next_log_topic(topic, taken) if topic in taken else require_topic(topic, _LOG)
+
+
+def next_log_topic(first: str, taken: Collection[str]) -> str:
+    """Return the topic of a further log of the key whose log is ``first``: the next number.
+
+    Raises:
+        PipelineError: the name is too long.
+    """
+    name = first.removesuffix(".log")
+    numbered = (f"{name}.{number}.log" for number in count(2))
+    return require_topic(next(topic for topic in numbered if topic not in taken), _LOG)
 
 
 def require_new_columns(names: Sequence[str], what: str) -> None:

@@ -1,12 +1,13 @@
 """The program of ingest: everything that decides which rows a log holds.
 
 Ingest records the program that wrote the logs, and compares it with its own at each start
-(docs/operations.md, "Changing a pipeline").  A log with rows of two programs that differ is of no
-result.  What a Python function of ``apply`` or ``flat_map`` does is not compared, only its name.
+(changes.py).  Streams take their names and logs from the record (placement.py).  What a Python
+function of ``apply`` or ``flat_map`` does is not compared, only its name.  See docs/operations.md,
+"Changing a pipeline".
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -21,7 +22,7 @@ from tidemark.errors import StateError
 from tidemark.plan.explain import event_time_text, watermark_text
 from tidemark.plan.physical import LogPlan, Plan, SourcePlan
 
-VERSION = 1
+VERSION = 2
 
 
 class SourceProgram(msgspec.Struct, frozen=True):
@@ -51,39 +52,31 @@ class StreamProgram(msgspec.Struct, frozen=True):
 
 
 class LogProgram(msgspec.Struct, frozen=True):
-    """The partitions, the types of the key, and the streams of a log."""
+    """The partitions, the types of the key, and the streams of a log.
+
+    ``streams``: those that ingest writes; if it writes none (``is_written``), those that ended
+    last, all at the same segment.  ``ended``: names of the streams that ended before, while the log
+    went on.  The log lacks their later rows, so no stream takes their names again.
+    """
 
     partitions: int
     key: dict[str, str]
     streams: dict[str, StreamProgram]
+    ended: list[str] = msgspec.field(default_factory=list)
+    is_written: bool = True
 
 
 class Program(msgspec.Struct, frozen=True):
-    """The program of ingest; ``polars``: the version that printed the expressions."""
+    """The program of ingest; ``polars``: the version that printed the expressions.
+
+    ``outputs``: by output, the names of its streams; version 1 does not have them.
+    """
 
     version: int
     polars: str
     sources: dict[str, SourceProgram]
     logs: dict[str, LogProgram]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A difference between two programs that no log may have.
-
-    ``expressions``: it is in the text of an expression.  ``topics``: no reset helps, because the
-    topics of the pipeline would have to be others.
-    """
-
-    what: str
-    before: str
-    after: str
-    expressions: bool = False
-    topics: bool = False
-
-    def __str__(self) -> str:
-        """Return what changed, from what to what."""
-        return f"{self.what} was {self.before}, is now {self.after}"
+    outputs: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
@@ -92,7 +85,8 @@ def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
     topics = dict.fromkeys([*plan.named_topics, *matched])
     sources = {topic: source_program(plan.source_of(topic)) for topic in topics}
     logs = {log.topic: _log(log, plan, traces) for log in plan.logs}
-    return Program(VERSION, pl.__version__, sources, logs)
+    outputs = {each.name: sorted(each.operator.streams) for each in plan.operators}
+    return Program(VERSION, pl.__version__, sources, logs, outputs)
 
 
 def with_topic(
@@ -126,98 +120,8 @@ def decode_program(data: bytes) -> Program:
     return program
 
 
-def joined(before: Program, after: Program) -> Program:
-    """Return ``after`` with the sources and streams that only ``before`` has.
-
-    They stay in the record, because their rows stay in the logs.  A raw topic stays the one that
-    ``before`` knows.
-    """
-    logs = {**before.logs, **after.logs}
-    for topic in before.logs.keys() & after.logs.keys():
-        old, new = before.logs[topic], after.logs[topic]
-        logs[topic] = msgspec.structs.replace(new, streams={**old.streams, **new.streams})
-    sources = {**before.sources, **after.sources}
-    for topic, known in before.sources.items():
-        if known.topic_id:
-            sources[topic] = msgspec.structs.replace(
-                sources[topic], topic_id=known.topic_id, shifts=known.shifts
-            )
-    return msgspec.structs.replace(after, sources=sources, logs=logs)
-
-
-def new_streams(before: Program, after: Program) -> dict[str, list[str]]:
-    """Return the streams, by log, that ``before`` does not have in a log that it has."""
-    return {
-        topic: fresh
-        for topic, log in after.logs.items()
-        if topic in before.logs
-        and (fresh := [name for name in log.streams if name not in before.logs[topic].streams])
-    }
-
-
-def changes(before: Program, after: Program) -> list[Change]:
-    """Return the differences that no log may have, in sources and streams that both have."""
-    found: list[Change] = []
-    for topic in after.sources.keys() & before.sources.keys():
-        found += _source_changes(topic, before.sources[topic], after.sources[topic])
-    for topic, log in after.logs.items():
-        if topic in before.logs:
-            found += _log_changes(topic, before.logs[topic], log)
-    if before.polars != after.polars:  # another version may print the same expression otherwise
-        found = [each for each in found if not each.expressions]
-    return sorted(found, key=lambda change: change.what)
-
-
-def _source_changes(topic: str, before: SourceProgram, after: SourceProgram) -> Iterator[Change]:
-    if before.format != after.format:
-        yield Change(f"the format of source {topic}", before.format, after.format)
-    for name, text in after.time.items():
-        if before.time.get(name) != text:
-            old = before.time.get(name, "none")
-            expressions = "col(" in old and "col(" in text
-            yield Change(f"the {name} of source {topic}", old, text, expressions)
-    yield from _differing(f"in source {topic} the type of", before.columns, after.columns)
-
-
-def _log_changes(topic: str, before: LogProgram, after: LogProgram) -> Iterator[Change]:
-    if before.partitions != after.partitions:
-        old, new = str(before.partitions), str(after.partitions)
-        yield Change(f"the number of partitions of log {topic}", old, new, topics=True)
-    if before.key != after.key:
-        yield Change(f"the key of log {topic}", _typed(before.key), _typed(after.key))
-    for name, stream in after.streams.items():
-        if name in before.streams:
-            yield from _stream_changes(f"log {topic}, stream {name}", before.streams[name], stream)
-
-
-def _stream_changes(where: str, before: StreamProgram, after: StreamProgram) -> Iterator[Change]:
-    yield from _differing(f"in {where}, the type of", before.columns, after.columns)
-    for topic in after.rows:
-        old, new = before.rows.get(topic, []), after.rows[topic]
-        if old != new:
-            texts = (_listed(old), _listed(new))
-            yield Change(f"in {where}, the choice of rows", *texts, expressions=True)
-        yield from _differing(
-            f"in {where}, the expression of",
-            before.made.get(topic, {}),
-            after.made[topic],
-            expressions=True,
-        )
-
-
-def _differing(
-    what: str, before: Mapping[str, str], after: Mapping[str, str], *, expressions: bool = False
-) -> Iterator[Change]:
-    for name in after:
-        if name in before and before[name] != after[name]:
-            yield Change(f"{what} {name}", before[name], after[name], expressions)
-
-
-def _typed(columns: Mapping[str, str]) -> str:
-    return "(" + ", ".join(f"{name}: {dtype}" for name, dtype in columns.items()) + ")"
-
-
-def _listed(operators: Sequence[str]) -> str:
+def listed(operators: Sequence[str]) -> str:
+    """Return the operators that choose rows as text."""
     return ", ".join(operators) or "all rows"
 
 
@@ -284,7 +188,7 @@ def _traces(graph: StatelessGraph) -> list[_Trace]:
 def _united(inputs: Sequence[_Trace], step: Step) -> _Trace:
     if len(inputs) == 1:
         return inputs[0]
-    rows = " and ".join(_listed(each.rows) for each in inputs)
+    rows = " and ".join(listed(each.rows) for each in inputs)
     made = {
         name: " or ".join(dict.fromkeys(each.made[name] for each in inputs))
         for name in step.columns

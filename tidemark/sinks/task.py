@@ -325,9 +325,8 @@ def run(config: Config, plan: Plan) -> None:
             "commit_interval_max_ms": max(config.commit_interval_max_ms, sink.every_ms),
         }
     )
-    topics = [table.topic for table in tables]
-    process = Process(own, plan.pipeline, config.sink_name, lambda _: topics)
-    ensure(process.admin, own_topics(plan), config.replication_factor)
+    process = Process(own, plan, config.sink_name, lambda *_: [t.topic for t in tables])
+    ensure(process.admin, own_topics(process.plan), config.replication_factor)
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)
     when_available(lambda: sink.prepare(tables), process.waiting)

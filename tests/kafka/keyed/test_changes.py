@@ -70,10 +70,10 @@ def test_an_output_that_changed_stops_alone_and_goes_on_when_it_changes_back(bro
     with deployed(broker, "back", TWO) as stack:
         play(stack, 200, 300, "a", "b")
     with deployed(broker, "back", CHANGED) as stack:
-        reset(stack, operator="a")
+        reset(stack, only=("a",))
         play(stack, 300, 400, "a", "b")
     with deployed(broker, "back", TWO) as stack:
-        reset(stack, operator="a", delete_results=True)
+        reset(stack, only=("a",), delete_results=True)
         play(stack, 400, 500, "a", "b")
 
 
@@ -95,9 +95,9 @@ def test_a_new_column_is_null_in_old_rows_and_can_be_aggregated(broker):  # A5, 
         moves(stack, 100, 200, weight=2)
         await_expected(stack, "a", "b")
         assert set(stack.stop().values()) == {0}
-        reset(stack, operator="b")
+        reset(stack, only=("b",))
         play(stack, 200, 300, "a", "b")
-        reset(stack, operator="b", to="latest")
+        reset(stack, only=("b",), to="latest")
         before = newest(stack, "b")
         stack.start()
         moves(stack, 300, 360, weight=2)
@@ -121,7 +121,7 @@ def test_results_that_were_deleted_stop_their_operator_until_it_is_reset(broker)
         assert "topic deleted.a was deleted" in stack.log("windowing")
         assert set(stack.stop().values()) == {0}
         assert stack.results("a") == []
-        reset(stack, operator="a")
+        reset(stack, only=("a",))
         play(stack, 200, 300, "a", "b")
 
 
@@ -151,7 +151,7 @@ def test_a_deleted_changelog_stops_its_operator_alone(broker):
         stack.start("windowing")
         await_log(stack, "the changelog of operator 'a' is empty")
         stack.kill()
-        reset(stack, operator="a")
+        reset(stack, only=("a",))
         play(stack, 200, 300, "a", "b")
 
 
@@ -188,7 +188,7 @@ def test_a_reset_that_cannot_work_changes_nothing(broker):  # A6b
     with deployed(broker, "typed", texts, columns={"weight": "int"}) as stack:
         before = newest(stack, "b")
         with pytest.raises(ConfigurationError, match="'tidemark reset PIPELINE --delete-results'"):
-            reset(stack, operator="b", delete_results=True)
+            reset(stack, only=("b",), delete_results=True)
         assert newest(stack, "b") == before
         reset(stack, delete_results=True)  # the advised command
         play(stack, 100, 200, "a", "b")
@@ -202,7 +202,7 @@ def test_windows_that_began_before_the_log_are_not_published(broker):  # A2, A3
         delete_records(stack.admin, {at: end // 2 for at, end in ends.items()})
     with deployed(broker, "cut", {"a": {}, "b": {"size": "7s"}}) as stack:
         with pytest.raises(ConfigurationError, match="cannot make their results again"):
-            reset(stack, operator="b", delete_results=True)
+            reset(stack, only=("b",), delete_results=True)
         stack.start()
         moves(stack, 200, 300)
         await_log(stack, "operator b on cut.by-player.log/0: its log lacks rows")
@@ -241,7 +241,7 @@ def test_a_new_or_changed_key_is_built_from_the_raw_topic(broker):  # A2, A3
         await_log(stack, "operator b has stopped")
         assert "key 'player: String' is now 'score: Int64'" in stack.log("windowing")
         stack.kill()
-        reset(stack, operator="b", delete_results=True)  # the advised command
+        reset(stack, only=("b",), delete_results=True)  # the advised command
         play(stack, 300, 400, "a", "b", "c")
         for output in ("b", "c"):
             found = [json.loads(v) for each in published(stack, output).values() for v in each]
@@ -269,7 +269,7 @@ def test_any_changes_end_in_the_results_of_the_last_program(broker, seed):
         with deployed(broker, name, outputs, first=step == 0) as stack:
             for operator in outputs:
                 if last or draw.random() < 0.4:
-                    reset(stack, operator=operator, delete_results=draw.random() < 0.5)
+                    reset(stack, only=(operator,), delete_results=draw.random() < 0.5)
             keyed = stack.plan.keyed_services()
             stack.start()
             for _ in range(3):

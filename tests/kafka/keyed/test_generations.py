@@ -35,7 +35,7 @@ def test_a_generation_begins_at_the_first_start_and_at_a_reset(broker):
             assert first.begins == dict.fromkeys(topics, 0)
             assert first.topic_ids == topic_ids(stack.admin, topics)
 
-        Reset(stack.config, stack.admin, Scope(stack.plan, operator="twins")).run()
+        Reset(stack.config, stack.admin, Scope(stack.plan, only=("twins",))).run()
         poll_until_new(reader)
         seconds = reader.of_operator("twins")
         ends = offsets(stack.admin, [Partition(topics[0], n) for n in firsts], LATEST)

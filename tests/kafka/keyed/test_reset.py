@@ -94,8 +94,8 @@ def test_one_operator_reads_its_log_again_and_the_others_go_on(broker):
         for output in ("pops", "twins"):
             stack.await_results(output, lambda panes: len(panes) == 1)
         assert set(stack.stop().values()) == {0}
-        reset(stack, operator="twins")
-        reset(stack, operator="twins")  # as after a crash
+        reset(stack, only=("twins",))
+        reset(stack, only=("twins",))  # as after a crash
         stack.start()
         stack.move("end", END)
         stack.await_results("twins", lambda panes: sum(p["pops"] for p in panes) == 30)
@@ -121,7 +121,7 @@ def test_state_of_an_operator_that_changed_is_refused_until_it_is_reset(broker, 
 
         monkeypatch.setenv("TEST_AGGREGATE", "more")
         changed = Stack(broker, "changed", TEST_AGGREGATE="more")
-        reset(changed, operator="pops")
+        reset(changed, only=("pops",))
         with changed:
             finish(changed)
             panes = changed.results("pops")
@@ -143,7 +143,7 @@ def test_offsets_that_are_gone_and_state_that_is_gone_stop_until_a_reset(broker)
         assert all("tidemark reset" in stack.log(name) for name in ("windowing", "sessions"))
         stack.kill()
         reset(stack, service="windowing", delete_results=True)
-        reset(stack, operator="sessions", delete_results=True)
+        reset(stack, only=("sessions",), delete_results=True)
         finish(stack)
         assert totals(stack) == (20, 20)
 

@@ -20,7 +20,9 @@ def build(
 ) -> Pipeline:
     """Return the pipeline.
 
-    ``outputs``: by name, the options of ``_add``.  ``columns``: types of further columns.
+    ``outputs``: by name, the options of ``_add``, the ``key``, and ``least``, the lowest score that
+    passes the filter.  Outputs with the same two share a stream.  ``columns``: types of further
+    columns.
     """
     pipeline = Pipeline(name, partitions=2)
     moves = pipeline.source(
@@ -35,13 +37,17 @@ def build(
         watermark=bounded("2s"),
         idle_after="1h",
     )
-    keyed: dict[tuple[str, ...], KeyedStream] = {}
+    keyed: dict[tuple[Any, ...], KeyedStream] = {}
     for output, options in outputs.items():
-        key = tuple(options.get("key", ["player"]))
-        if key not in keyed:
-            keyed[key] = moves.key_by(*key)
-        _add(keyed[key], output, **{k: v for k, v in options.items() if k != "key"})
+        least, *key = stream = (options.get("least"), *options.get("key", ["player"]))
+        if stream not in keyed:
+            rows = moves if least is None else moves.filter(td.col("score") >= least)
+            keyed[stream] = rows.key_by(*key)
+        _add(keyed[stream], output, **{k: v for k, v in options.items() if k in _WINDOW})
     return pipeline
+
+
+_WINDOW = ("size", "sums", "gap")
 
 
 def _add(

@@ -49,7 +49,7 @@ def test_a_table_is_its_topic_after_resets_and_changed_windows(
             """Reset while two sinks run, compare, and start services again."""
             stack.stop("windowing")
             monkeypatch.setenv("TEST_WINDOW", size)
-            reset(stack, operator="pops", **scope)
+            reset(stack, only=("pops",), **scope)
             if kills:
                 for _ in range(3):
                     stack.kill("sink", slot="0")
@@ -101,7 +101,7 @@ def test_a_table_whose_topic_rows_or_positions_are_gone_is_loaded_again(broker, 
         stack.admin.delete_topics([topic])[topic].result()
         wait_until(lambda: topic not in topics.partition_counts(stack.admin), "the deletion")
         topics.ensure(stack.admin, topics.own_topics(stack.plan), -1)
-        reset(stack, operator="pops")
+        reset(stack, only=("pops",))
         stack.start(*stack.plan.services())
         if stack.process("sink").poll() is not None:  # it has met the topic while it was gone
             stack.start("sink")

@@ -1,6 +1,7 @@
 """Deployments of a pipeline that changes, and what each operator must publish."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -84,6 +85,37 @@ def await_expected(stack: Stack, *operators: str) -> None:
         )
 
     wait_until(equal, f"{operators} of {stack.name}")
+
+
+def from_raw(options: Mapping[str, Any], count: int) -> dict[tuple[Any, int], int]:
+    """Return the rows of each key and closed window of an output over ``count`` moves.
+
+    ``options``: of the output; its window is tumbling.
+    """
+    (key,) = options.get("key", ["player"])
+    size_ms = int(options.get("size", "10s").removesuffix("s")) * 1_000
+    found: Counter[tuple[Any, int]] = Counter()
+    for n in range(count):
+        at = T + n * 1_000
+        end = at - at % size_ms + size_ms
+        closed = end <= T + (count - 1) * 1_000 - 2_000
+        if closed and n >= (options.get("least") or 0):
+            found[n if key == "score" else f"p{n % 3}", end - size_ms] += 1
+    return dict(found)
+
+
+def await_whole(stack: Stack, count: int, outputs: Outputs) -> None:
+    """Wait until outputs have published each window over ``count`` moves, once and whole."""
+
+    def equal(output: str, options: Mapping[str, Any]) -> bool:
+        (key,) = options.get("key", ["player"])
+        panes = [p for values in published(stack, output).values() for p in _parsed(values)]
+        found = {(pane[key], pane["start"]): pane["n"] for pane in panes}
+        return len(found) == len(panes) and found == from_raw(options, count)
+
+    wait_until(
+        lambda: all(equal(*each) for each in outputs.items()), f"{[*outputs]} of {stack.name}"
+    )
 
 
 def _parsed(values: list[bytes]) -> list[Any]:

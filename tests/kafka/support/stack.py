@@ -21,6 +21,7 @@ from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.config import Config
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +62,8 @@ class Stack:
         self.name = name
         self.config = Config(bootstrap_servers=broker)
         self.admin = clients.admin(self.config)
-        self.plan: Plan = module.build(name, **(options or {})).plan()
+        self.compiled: Plan = module.build(name, **(options or {})).plan()
+        self.plan = placed_plan(self.config, self.admin, self.compiled)
         raw = list(_raw_topics(self.plan, raw_partitions))
         self.raw = raw[0].name
         made = raw if raw_partitions else []

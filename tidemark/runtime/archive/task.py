@@ -149,7 +149,6 @@ def run(config: Config, plan: Plan) -> None:
             "commit_interval_max_ms": interval_ms,
         }
     )
-    logs = [log.topic for log in plan.logs]
-    process = Process(own, plan.pipeline, "archive", lambda _: logs)
-    ensure(process.admin, own_topics(plan), config.replication_factor)
+    process = Process(own, plan, "archive", lambda _, plan: [log.topic for log in plan.logs])
+    ensure(process.admin, own_topics(process.plan), config.replication_factor)
     process.run(ArchiveTask(process, archive))

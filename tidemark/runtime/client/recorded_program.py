@@ -5,24 +5,23 @@ transaction as the segments.  See docs/operations.md, "Changing a pipeline".
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
-from tidemark.plan.physical import Plan
-from tidemark.plan.program import (
+from tidemark.plan.changes import (
     Change,
-    Program,
+    begun_again,
     changes,
-    decode_program,
-    encode_program,
-    joined,
-    new_streams,
-    program_of,
-    with_topic,
+    recorded_after,
+    without_outputs,
 )
+from tidemark.plan.physical import Plan
+from tidemark.plan.placement import comparable_program, placed
+from tidemark.plan.program import Program, decode_program, encode_program, program_of, with_topic
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
@@ -34,8 +33,20 @@ _KEY = b"ingest"  # of the record in the topic of generations
 _log = logging.getLogger("tidemark")
 
 
+def placed_plan(config: Config, admin: AdminClient, plan: Plan, *, replays: bool = False) -> Plan:
+    """Return a plan with the names and logs that its streams have on the broker.
+
+    Every process that works with the logs of a broker uses this plan.  ``replays``: the logs are
+    replayed, so an output whose stream has changed has the log of its earlier stream.
+    """
+    recorded = recorded_program(config, admin, plan.generations)
+    return plan if recorded is None else placed(plan, recorded, replays=replays)
+
+
 def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | None:
     """Return the record that the next commit must write; None if the program is the recorded one.
+
+    ``plan``: the placed plan.
 
     Raises:
         StateError: the logs hold rows of another program, and no result of both would be right.
@@ -48,15 +59,61 @@ def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | 
     found = changes(recorded, program)
     if found:
         raise StateError(_refused(found, config.pipeline or "PIPELINE"))
-    for line in _news(recorded, program, config.pipeline or "PIPELINE"):
+    for line in _news(recorded, program):
         _log.warning(line)
-    whole = joined(recorded, program)
+    whole = recorded_after(recorded, program)
     return None if whole == recorded else record_of_program(whole)
 
 
-def program_record(admin: AdminClient, plan: Plan) -> Record:
-    """Return the record of a plan whose logs begin now, without what earlier plans wrote."""
-    return record_of_program(_identified(admin, plan))
+def replayed_program(config: Config, admin: AdminClient, plan: Plan) -> Record:
+    """Return the record of a plan that goes on after a replay from the raw topics."""
+    program = _identified(admin, plan)
+    recorded = recorded_program(config, admin, plan.generations)
+    return record_of_program(program if recorded is None else recorded_after(recorded, program))
+
+
+def begun_program(config: Config, admin: AdminClient, plan: Plan) -> Record:
+    """Return the record of a plan whose logs begin again, empty."""
+    program = _identified(admin, plan)
+    recorded = recorded_program(config, admin, plan.generations)
+    return record_of_program(program if recorded is None else begun_again(recorded, program))
+
+
+def recorded_logs(config: Config, admin: AdminClient, plan: Plan) -> list[str]:
+    """Return the topics of all logs of a pipeline: those of a plan, and those of earlier ones."""
+    recorded = recorded_program(config, admin, plan.generations)
+    known = [] if recorded is None else list(recorded.logs)
+    there = partition_counts(admin)
+    wanted = [log.topic for log in plan.logs]
+    return list(dict.fromkeys([*wanted, *(topic for topic in known if topic in there)]))
+
+
+class AcceptedChanges(NamedTuple):
+    """Outputs with a change that ingest refuses, and a record of the program without them.
+
+    With that record, ingest builds their streams in new logs.
+    """
+
+    outputs: Sequence[str]
+    record: Record
+
+
+def accepted_changes(
+    config: Config, admin: AdminClient, plan: Plan, outputs: Collection[str]
+) -> AcceptedChanges | None:
+    """Return those of some outputs whose change ingest refuses, None if there are none.
+
+    ``plan``: the placed plan.
+    """
+    recorded = recorded_program(config, admin, plan.generations)
+    if recorded is None:
+        return None
+    program = comparable_program(plan, recorded)
+    named = {output for change in changes(recorded, program) for output in change.outputs}
+    changed = sorted(named.intersection(outputs))
+    if not changed:
+        return None
+    return AcceptedChanges(changed, record_of_program(without_outputs(recorded, program, changed)))
 
 
 def record_of_program(program: Program) -> Record:
@@ -88,40 +145,55 @@ def recorded_program(config: Config, admin: AdminClient, topic: str) -> Program 
 def _refused(found: Sequence[Change], pipeline: str) -> str:
     shown = "; ".join(map(str, found[:3]))
     more = f"; and {len(found) - 3} more changes" if len(found) > 3 else ""
-    remedy = f"'tidemark reset {pipeline}' starts the pipeline afresh from its raw topics"
-    if any(each.topics for each in found):
-        remedy = "set partitions= back, or give the pipeline another name, which has its own topics"
     return (
         f"the pipeline has changed: {shown}{more}. Nothing was written, so the earlier pipeline "
-        "can go on. The logs hold rows of the earlier pipeline, which fit no result of this one: "
-        f"{remedy}"
+        f"can go on. {_remedy(found, pipeline)}"
     )
 
 
+def _remedy(found: Sequence[Change], pipeline: str) -> str:
+    outputs = dict.fromkeys(output for each in found for output in each.outputs)
+    if all(each.outputs for each in found):
+        options = " ".join(f"--operator {output}" for output in outputs)
+        return (
+            f"'tidemark reset {pipeline} {options}' starts the changed outputs afresh: ingest "
+            "builds their rows from the raw topics, and the other outputs go on"
+        )
+    why = "The logs hold rows of the earlier pipeline, which fit no result of this one"
+    if any(each.topics for each in found):
+        return (
+            f"{why}: set partitions= back, or give the pipeline another name, which has its own "
+            "topics"
+        )
+    return f"{why}: 'tidemark reset {pipeline}' starts the pipeline afresh from its raw topics"
+
+
 def deployment_lines(config: Config, admin: AdminClient, plan: Plan) -> list[str]:
-    """Return what the next start of ingest would do with the logs, for ``tidemark plan``."""
-    program = program_of(plan)
+    """Return what the next start of ingest would do, for ``tidemark plan``; ``plan``: placed."""
     recorded = recorded_program(config, admin, plan.generations)
     if recorded is None:
         return ["no program is recorded: the first start of ingest records it"]
+    program = comparable_program(plan, recorded)
     found = changes(recorded, program)
     if found:
         return [_refused(found, config.pipeline or "PIPELINE")]
-    news = list(_news(recorded, program, config.pipeline or "PIPELINE"))
+    news = list(_news(recorded, program))
     return news or ["ingest goes on with the logs that are there"]
 
 
-def _news(recorded: Program, program: Program, pipeline: str) -> Iterator[str]:
+def _news(recorded: Program, program: Program) -> Iterator[str]:
     """Yield what is new in the logs and worth a word."""
-    for topic in program.logs:
+    for topic, log in program.logs.items():
         if topic not in recorded.logs:
-            yield f"log {topic} is new: ingest builds it from the raw topics, the others go on"
-    for topic, names in new_streams(recorded, program).items():
-        yield (
-            f"log {topic} gets new streams: {', '.join(names)}. Its segments so far have no rows "
-            "of them, so their first windows lack the rows before the start; "
-            f"'tidemark reset {pipeline}' builds everything from the raw topics"
-        )
+            outputs = [
+                output
+                for output, streams in program.outputs.items()
+                if not log.streams.keys().isdisjoint(streams)
+            ]
+            yield (
+                f"log {topic} is new: ingest builds it from the raw topics for "
+                f"{', '.join(outputs)}, the others go on"
+            )
     if recorded.polars != program.polars:
         yield (
             f"polars {recorded.polars} wrote the logs and polars {program.polars} goes on: "

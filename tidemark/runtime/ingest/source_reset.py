@@ -33,7 +33,11 @@ from tidemark.runtime.client.offline_group import (
 )
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
-from tidemark.runtime.client.recorded_program import record_of_program, recorded_program
+from tidemark.runtime.client.recorded_program import (
+    placed_plan,
+    record_of_program,
+    recorded_program,
+)
 from tidemark.runtime.client.topics import partition_counts, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.past_marks import PastMarks
@@ -78,6 +82,7 @@ class SourceReset:
             ConfigurationError: no such source, ingest runs, or there is nothing to reset.
             StateError: nothing says which topic the logs have records of.
         """
+        self.plan = placed_plan(self.config, self.admin, self.plan)
         names = require_raw(self.admin, self.plan)
         if self.topic not in names:
             raise ConfigurationError(f"no source {self.topic!r}; there are {', '.join(names)}")

@@ -318,10 +318,10 @@ class IngestTask:
 def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until a stop signal."""
     process = Process(
-        config, plan.pipeline, "ingest", lambda admin: require_raw(admin, plan, config.user)
+        config, plan, "ingest", lambda admin, plan: require_raw(admin, plan, config.user)
     )
     raw = list(require_raw(process.admin, plan, config.user))
-    program = checked_program(config, process.admin, plan)
+    program = checked_program(config, process.admin, process.plan)
     warn_of_retention(process.admin, raw)
-    ensure(process.admin, own_topics(plan), config.replication_factor)
-    process.run(IngestTask(config, plan, process, program=program))
+    ensure(process.admin, own_topics(process.plan), config.replication_factor)
+    process.run(IngestTask(config, process.plan, process, program=program))

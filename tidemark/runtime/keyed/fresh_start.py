@@ -4,7 +4,7 @@ See docs/operations.md, "Reset".  An operator starts afresh from an empty snapsh
 replaces all state and contains the offset of the log from which the operator continues.
 
 * A service: the commit has a higher number than every record in the changelogs of the service.
-* One operator: its snapshot is a commit of its own.  The offset and the other operators stay.
+* Some operators: each snapshot is a commit of its own.  The offset and the others stay.
 """
 
 import secrets
@@ -43,33 +43,35 @@ To = Literal["earliest", "latest"]
 
 @dataclass(frozen=True)
 class Scope:
-    """What a reset resets: everything, one service or one operator; ``to``: where it begins."""
+    """What a reset resets: everything, one service, or ``only`` the operators of these names.
+
+    ``to``: where they begin.
+    """
 
     plan: Plan
     service: str | None = None
-    operator: str | None = None
+    only: tuple[str, ...] = ()
     to: To = "earliest"
     delete_results: bool = False
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError if the pipeline has no such service or operator."""
-        names = [each.operator.name for each in self.plan.operators]
-        for kind, name, known in (
-            ("service", self.service, self.plan.services()),
-            ("operator", self.operator, names),
-        ):
-            if name is not None and name not in known:
+        operators = [each.operator.name for each in self.plan.operators]
+        services = self.plan.services()
+        asked = [] if self.service is None else [("service", self.service, services)]
+        for kind, name, known in [*asked, *(("operator", name, operators) for name in self.only)]:
+            if name not in known:
                 raise ConfigurationError(f"no {kind} {name!r}; there are {', '.join(known)}")
 
     @property
     def is_whole(self) -> bool:
         """Whether everything is reset: without ingest's log no service can keep its state."""
-        return self.operator is None and self.service in (None, "ingest")
+        return not self.only and self.service in (None, "ingest")
 
     def resets(self, each: OperatorPlan) -> bool:
         """Whether the state of an operator is dropped."""
-        if self.operator is not None:
-            return each.operator.name == self.operator
+        if self.only:
+            return each.operator.name in self.only
         return self.is_whole or each.service == self.service
 
     @property
@@ -149,8 +151,8 @@ class FreshStart:
         self.records[Partition(self._scope.plan.generations, 0)] = self._generations(
             {at: self._begun.get(at, offset) for at, offset in begun.items()}
         )
-        if self._scope.operator is not None:
-            return list(self._of_operator(begun))
+        if self._scope.only:
+            return list(self._of_operators(begun))
         return [
             TopicPartition(*at, start, metadata=encode(self._next(at, start)))
             for at, start in begun.items()
@@ -179,24 +181,32 @@ class FreshStart:
         snapshots = dict.fromkeys((each.name for each in plans), commit.sequence)
         return LogProgress(VERSION, self._ids[at.topic], *commit, start, snapshots=snapshots)
 
-    def _of_operator(self, begun: Mapping[Partition, int]) -> Iterator[TopicPartition]:
-        """Yield the committed offsets, which stay, and add the records of one operator.
+    def _of_operators(self, begun: Mapping[Partition, int]) -> Iterator[TopicPartition]:
+        """Yield the committed offsets, which stay, and add the records of the operators.
 
-        The operator gets a commit of its own, apart from that of its log partition.
+        Each operator gets a commit of its own, apart from that of its log partition.
         """
-        (plan,) = (each for each in self._operators if self._scope.resets(each))
         found = committed_offsets(self._config, self._group, self._begins, _WAIT_S)
         for committed in found:
             at = Partition(committed.topic, committed.partition)
-            changelog = Partition(plan.changelog, at.number)
+            plans = [
+                each
+                for each in self._operators
+                if each.log == at.topic and self._scope.resets(each)
+            ]
             past = self._past(committed)
             if past is None or not past.sequence:
-                self.records[changelog] = self._emptied(changelog, plan)
+                for plan in plans:
+                    changelog = Partition(plan.changelog, at.number)
+                    self.records[changelog] = self._emptied(changelog, plan)
                 continue
             commit = Commit(past.sequence, self._writer)
-            self.records[changelog] = self._dropped(changelog, plan, commit, begun[at])
-            apart = {**past.apart, plan.name: commit[:2]}
-            snapshots = {name: each for name, each in past.snapshots.items() if name != plan.name}
+            for plan in plans:
+                changelog = Partition(plan.changelog, at.number)
+                self.records[changelog] = self._dropped(changelog, plan, commit, begun[at])
+            names = {plan.name for plan in plans}
+            apart = {**past.apart, **dict.fromkeys(names, commit[:2])}
+            snapshots = {name: each for name, each in past.snapshots.items() if name not in names}
             moved = replace(past, apart=apart, snapshots=snapshots)
             yield TopicPartition(*at, committed.offset, metadata=encode(moved))
 

@@ -5,7 +5,8 @@ its log partition is in one of these cases:
 
 * It is new: it starts at the first segment of the log.
 * It was reset, or an earlier program ran it: it continues at the offset in its changelog.
-* Its topic of results was deleted, or the log lacks its next segments: it has trouble.
+* Its topic of results was deleted, the log lacks its next segments, or its state is that of another
+  log: it has trouble.
 """
 
 import logging
@@ -66,6 +67,9 @@ def begin_operators(
         for each in log.operators:
             if not each.is_stopped:
                 known = generations.get((each.plan.name, log.at.number))
+                if known is not None and known.log not in ("", log.at.topic):
+                    each.stop(_of_another_log(each, log, known.log))
+                    continue
                 first = known is None
                 generation = known or _first_generation(admin, log, each, begun)
                 each.begin(generation, is_new=first)
@@ -93,6 +97,13 @@ def _begin(operator: KeyedOperator, log: LogPartition, first: int) -> int:
             log.offset,
         )
     return task.next_offset
+
+
+def _of_another_log(operator: KeyedOperator, log: LogPartition, earlier: str) -> StateError:
+    return StateError(
+        f"{log.at}: the state of operator {operator.plan.name!r} is that of log {earlier}. "
+        f"'tidemark reset PIPELINE --operator {operator.plan.name}' starts it afresh from its log"
+    )
 
 
 def _note_absent(log: LogPartition, generations: Mapping[Key, Generation]) -> None:

@@ -11,10 +11,13 @@ the reset.
 
 An operator's changelog contains the offset of the log from which the operator continues.  So one
 operator can start afresh alone: it catches up with the others, whose offset stays (catch_up.py).
+
+An operator whose stream has changed, which ingest refuses, gets a new stream: the reset takes its
+output out of the recorded program, and ingest builds the stream in a new log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -25,7 +28,13 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
-from tidemark.runtime.client.recorded_program import program_record
+from tidemark.runtime.client.recorded_program import (
+    AcceptedChanges,
+    accepted_changes,
+    begun_program,
+    placed_plan,
+    recorded_logs,
+)
 from tidemark.runtime.client.topics import ensure, own_topics, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
@@ -43,6 +52,7 @@ class Reset:
     scope: Scope
     _raw: dict[str, int] = field(default_factory=dict)  # partitions of raw topics, if they are read
     _ends: dict[Partition, int] = field(default_factory=dict)  # of the records to delete
+    _accepted: AcceptedChanges | None = None
 
     def __post_init__(self) -> None:
         """Check that the reset can work, and read the ends of the topics.
@@ -51,7 +61,13 @@ class Reset:
             ConfigurationError: a group has members, a raw topic is missing, or a log does not have
                 what the operators need.
         """
-        await_empty(self.config, self.admin, [*map(self.scope.plan.group, self.scope.services)])
+        if not self.scope.is_whole:  # with empty logs, streams have the names of the compiler
+            plan = placed_plan(self.config, self.admin, self.scope.plan)
+            self.scope = replace(self.scope, plan=plan)
+            names = [each.name for each in self.scope.operators]
+            self._accepted = accepted_changes(self.config, self.admin, plan, names)
+        services = [*(["ingest"] if self._accepted else []), *self.scope.services]
+        await_empty(self.config, self.admin, [*map(self.scope.plan.group, services)])
         if self.scope.is_whole:
             self._raw = require_raw(self.admin, self.scope.plan)
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
@@ -74,7 +90,9 @@ class Reset:
         return [*topics, self.scope.plan.dead_letters] if self.scope.is_whole else topics
 
     def _logs(self) -> list[str]:
-        return [log.topic for log in self.scope.plan.logs] if self.scope.is_whole else []
+        if not self.scope.is_whole:
+            return []
+        return recorded_logs(self.config, self.admin, self.scope.plan)
 
     def lines(self) -> Iterator[str]:
         """Yield the plan, a line for each change."""
@@ -87,6 +105,9 @@ class Reset:
             for log in self._logs():
                 yield f"delete the records of log {log}: {self._count([log])}"
         else:
+            if self._accepted:
+                outputs = ", ".join(self._accepted.outputs)
+                yield f"let the next start of ingest build {outputs} from the raw topics"
             for log in dict.fromkeys(each.log for each in scope.operators):
                 yield f"read log {log} from {where} segment on{oldest(log)}"
         for each in scope.operators:
@@ -119,8 +140,10 @@ class Reset:
         if self.scope.is_whole:
             commits[self.scope.plan.group("ingest")] = self._raw_offsets()
             writes[Partition(self.scope.plan.generations, 0)] = [
-                program_record(self.admin, self.scope.plan)
+                begun_program(self.config, self.admin, self.scope.plan)
             ]
+        elif self._accepted:
+            writes[Partition(self.scope.plan.generations, 0)] = [self._accepted.record]
         for service in self.scope.services:
             if service != "ingest":
                 fresh = FreshStart(self.config, self.admin, self.scope, service)

@@ -333,10 +333,15 @@ def _following(config: Config) -> Config:
 
 def run(config: Config, plan: Plan, service: str) -> None:
     """Run a keyed service of a pipeline until a signal stops it."""
-    operators = plan.of_service(service)
-    logs = sorted({operator.log for operator in operators})
     with closing(opened_backend(config)) as backend:
-        process = Process(_following(config), plan.pipeline, service, lambda _: logs)
-        ensure(process.admin, own_topics(plan), config.replication_factor)
-        keyed = KeyedOperators(config, operators, plan, backend, encoders(config, operators))
+        process = Process(
+            _following(config),
+            plan,
+            service,
+            lambda _, plan: sorted({operator.log for operator in plan.of_service(service)}),
+        )
+        ensure(process.admin, own_topics(process.plan), config.replication_factor)
+        operators = process.plan.of_service(service)
+        encoding = encoders(config, operators)
+        keyed = KeyedOperators(config, operators, process.plan, backend, encoding)
         process.run(KeyedTask(config, keyed, process))

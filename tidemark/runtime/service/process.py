@@ -14,11 +14,13 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.broker_probe import BrokerProbe, BrokersAwayError, await_broker
 from tidemark.runtime.client.commit import Outbox, outbox
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
+from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import taken_bytes
@@ -89,24 +91,29 @@ class Process:
     def __init__(
         self,
         config: Config,
-        pipeline: str,
+        plan: Plan,
         service: str,
-        topics: Callable[[AdminClient], Iterable[str]],
+        topics: Callable[[AdminClient, Plan], Iterable[str]],
     ) -> None:
-        """Wait for a broker and create the clients; ``topics``: returns those to read.
+        """Wait for a broker and create the clients.
 
         ``<pipeline>.<service>`` is the group, and with the slot the transactional id.
+
+        Args:
+            config: the settings.
+            plan: of the pipeline, as compiled; ``self.plan`` is the placed one.
+            service: its name.
+            topics: returns the topics that the service reads, by the placed plan.
         """
-        self.name = name = f"{pipeline}.{service}"
+        self.name = name = plan.group(service)
         self.transactional_id = f"{name}.{config.slot}"
         self.stop = Stop()
         self.stop.listen()
         self.health = Health(name, config.stuck_after_ms / 1000)
-        self._telemetry = Telemetry(config, pipeline, service, self.health)
+        self._telemetry = Telemetry(config, plan.pipeline, service, self.health)
         serve(config, self.health, self._telemetry.metrics)
         self.admin = await_broker(config, self.waiting)
         self._telemetry.publish_by(self.admin)
-        self._topics = list(topics(self.admin))
         took_over_ms = 0
         instance_id = self.transactional_id if config.static_membership else None
         if instance_id or config.guarantee == "exactly-once":
@@ -123,6 +130,9 @@ class Process:
             config, self.transactional_id, self._commit_wait.waits, watched
         )
         self._commit_wait.over()
+        # Not before: the outbox has ended an open transaction of a predecessor, on the record too.
+        self.plan = placed_plan(config, self.admin, plan)
+        self._topics = list(topics(self.admin, self.plan))
         member_id = client_id(self.transactional_id, took_over_ms)
         found = partition_counts(self.admin)
         partitions = sum(found.get(topic, 1) for topic in self._topics)

@@ -34,7 +34,7 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, delete_records, require_empty
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import LogProgress, decode, encode
-from tidemark.runtime.client.recorded_program import program_record
+from tidemark.runtime.client.recorded_program import replayed_program
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
@@ -220,7 +220,8 @@ class HandOver:
         writes = {}
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.moved(outcomes)
-            writes[Partition(self.plan.generations, 0)] = [program_record(self.admin, self.plan)]
+            record = replayed_program(self.config, self.admin, self.plan)
+            writes[Partition(self.plan.generations, 0)] = [record]
         commit_for_group(self.config, self.admin, self._name, writes, commits)
 
     def _await_empty(self) -> None:

@@ -30,7 +30,7 @@ from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, require_empty
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, LogProgress, encode
-from tidemark.runtime.client.recorded_program import checked_program
+from tidemark.runtime.client.recorded_program import checked_program, placed_plan
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
@@ -199,6 +199,7 @@ def run(config: Config, plan: Plan) -> None:
     except StopAskedError:
         _log.warning("stopped; partitions of a killed driver stay Spark's until %s", command)
         return
+    plan = placed_plan(config, admin, plan)
     driver = MicroBatchDriver(config, admin, plan, config.spark_from == "raw")
     driver.claim()
     try:
@@ -239,6 +240,7 @@ def _work(driver: MicroBatchDriver, stop: StopSignal) -> None:
 def release(config: Config, plan: Plan) -> None:
     """Give a pipeline back to its services after its driver was killed."""
     admin = require_broker(config)
+    plan = placed_plan(config, admin, plan)
     ingest = IngestDriver(config, admin, plan, "")
     with_ingest = any(each.on_spark for each in ingest.sources().values())
     MicroBatchDriver(config, admin, plan, with_ingest).take_back()

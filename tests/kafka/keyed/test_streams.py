@@ -1,0 +1,149 @@
+"""Streams keep their names, and new ones are whole: docs/operations.md, "Streams and logs"."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.kafka.support.changes import Outputs, await_whole, deployed, moves, published
+from tests.kafka.support.stack import Stack
+from tidemark.commands.cli import main
+from tidemark.errors import ConfigurationError
+from tidemark.runtime.client.consumer import LATEST, offsets
+from tidemark.runtime.keyed.fresh_start import Scope, partitions_of
+from tidemark.runtime.keyed.reset import Reset
+
+A, B, C = {}, {"least": 10, "size": "5s"}, {"least": 30}  # type: ignore[var-annotated]
+ABC: Outputs = {"a": A, "b": B, "c": C}
+
+
+def play(stack: Stack, begin: int, end: int, outputs: Outputs, *first: str) -> None:
+    """Run all services on moves, until outputs are whole; no operator may stop.
+
+    ``first``: services that have partitions before the others start.
+    """
+    if first:
+        stack.start(*first)
+        stack.await_partitions()
+    stack.start(*(each for each in stack.plan.services() if each not in first))
+    moves(stack, begin, end)
+    await_whole(stack, end, outputs)
+    assert set(stack.stop().values()) == {0}
+    assert "has stopped" not in stack.log("windowing")
+
+
+def begun(stack: Stack) -> dict[str, list[Any]]:
+    """Return the results of each output so far, by partition."""
+    return {each.name: sorted(published(stack, each.name).items()) for each in stack.plan.operators}
+
+
+def assert_went_on(before: dict[str, list[Any]], stack: Stack, *outputs: str) -> None:
+    """Require that outputs have kept their results, byte for byte."""
+    after = begun(stack)
+    for output in outputs:
+        for (number, values), (same, now) in zip(before[output], after[output], strict=True):
+            assert number == same
+            assert now[: len(values)] == values
+
+
+def run(monkeypatch: pytest.MonkeyPatch, stack: Stack, command: str) -> None:
+    """Run a command of the product as it was advised, without a question."""
+    monkeypatch.setattr("tidemark.commands.cli._plan", lambda _: stack.compiled)
+    monkeypatch.setattr("sys.argv", [*command.split(), "--yes"])
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", stack.config.bootstrap_servers)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+
+
+def test_outputs_that_are_removed_reordered_or_rekeyed_leave_the_others_alone(broker):
+    name = "orderly"
+    with deployed(broker, name, ABC, first=True) as stack:
+        play(stack, 0, 100, ABC)
+        before = begun(stack)
+    with deployed(broker, name, {"b": B, "c": C}) as stack:  # the first is removed
+        play(stack, 100, 200, {"b": B, "c": C})
+        assert_went_on(before, stack, "b", "c")
+        before |= begun(stack)
+    with deployed(broker, name, {"c": C, "b": B}) as stack:  # another order
+        play(stack, 200, 300, {"b": B, "c": C})
+        assert_went_on(before, stack, "b", "c")
+        before |= begun(stack)
+    rekeyed: Outputs = {"c": {"key": ["score"], "least": 30}, "b": B}
+    with deployed(broker, name, rekeyed) as stack:  # another key of the first
+        stack.start()
+        moves(stack, 300, 400)
+        await_whole(stack, 400, {"b": B})
+        assert set(stack.stop().values()) == {0}
+        assert re.findall(r"operator (\w+) has stopped", stack.log("windowing"))[0] == "c"
+        assert_went_on(before, stack, "b")
+        Reset(stack.config, stack.admin, Scope(stack.compiled, only=("c",))).run()
+        play(stack, 400, 450, rekeyed)
+
+
+def test_a_new_output_with_another_filter_is_whole_from_the_first_raw_record(broker):
+    name = "filtered"
+    with deployed(broker, name, {"a": A}, first=True) as stack:
+        play(stack, 0, 100, {"a": A})
+        before = begun(stack)
+    with deployed(broker, name, {"c": C, "b": B, "a": A}) as stack:
+        play(stack, 100, 200, ABC, "windowing")  # it starts before the program is recorded
+        assert {each.name: each.log for each in stack.plan.operators} == {
+            "a": "filtered.by-player.log",
+            "b": "filtered.by-player.2.log",
+            "c": "filtered.by-player.2.log",
+        }
+        assert_went_on(before, stack, "a")
+
+
+def test_an_output_that_was_away_while_its_log_went_on_is_whole_again(broker):
+    name = "away"
+    with deployed(broker, name, {"b": B, "a": A}, first=True) as stack:
+        play(stack, 0, 100, {"a": A, "b": B})
+        before = begun(stack)
+    with deployed(broker, name, {"a": A}) as stack:
+        play(stack, 100, 200, {"a": A})
+    with deployed(broker, name, {"b": B, "a": A}) as stack:
+        stack.start()
+        moves(stack, 200, 300)
+        await_whole(stack, 300, {"a": A})
+        assert set(stack.stop().values()) == {0}
+        assert "operator b has stopped" in stack.log("windowing")
+        assert "operator a has stopped" not in stack.log("windowing")
+        Reset(stack.config, stack.admin, Scope(stack.compiled, only=("b",))).run()
+        play(stack, 300, 400, {"a": A, "b": B})
+        assert_went_on(before, stack, "a")
+
+
+def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
+    broker, monkeypatch
+):
+    name = "accepted"
+    first: Outputs = {"a": A, "b": B, "d": {**B, "size": "20s"}}
+    changed: Outputs = {"b": {**B, "least": 20}, "d": {**B, "least": 20}, "a": A}
+    with deployed(broker, name, first, first=True) as stack:
+        play(stack, 0, 100, first)
+        before = begun(stack)
+        logs = partitions_of(stack.admin, [log.topic for log in stack.plan.logs])
+        ends = offsets(stack.admin, logs, LATEST)
+    with deployed(broker, name, changed) as stack:
+        stack.start("ingest")
+        assert stack.process("ingest").wait(60) == 2
+        stack.kill("ingest")
+        (line,) = [line for line in stack.log("ingest").splitlines() if "ERROR" in line]
+        assert "in outputs b, d, the choice of rows was filter" in line
+        assert offsets(stack.admin, logs, LATEST) == ends
+    with deployed(broker, name, first) as stack:  # going back works
+        play(stack, 100, 200, first)
+        before |= begun(stack)
+    with deployed(broker, name, changed) as stack:
+        stack.start("ingest")
+        assert stack.process("ingest").wait(60) == 2
+        advice = re.findall(r"'(tidemark reset [^']*)'", stack.log("ingest"))[-1]
+        assert "--operator b --operator d" in advice
+        with pytest.raises(ConfigurationError, match="no operator"):
+            Scope(stack.compiled, only=("x",))
+        stack.kill("ingest")
+        run(monkeypatch, stack, advice)
+        play(stack, 200, 300, changed)
+        assert_went_on(before, stack, "a")

@@ -1,0 +1,266 @@
+"""Names and logs of streams where logs exist: docs/operations.md, "Streams and logs"."""
+
+import random
+from collections import defaultdict
+from itertools import permutations
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from tidemark import Pipeline, bounded, col, count, tumbling
+from tidemark.plan.changes import begun_again, changes, recorded_after, without_outputs
+from tidemark.plan.physical import Plan
+from tidemark.plan.placement import placed
+from tidemark.plan.program import Program, decode_program, encode_program, program_of
+
+
+class Rows(NamedTuple):
+    """The stream of an output: its key, and the filter and the further column of its rows."""
+
+    key: str = "id"
+    least: int = 0
+    column: str = ""
+    other: bool = False  # united with another raw topic
+
+
+def planned(outputs: dict[str, Rows]) -> Plan:
+    """Return the plan of a pipeline; outputs with the same rows share a stream."""
+    pipeline = Pipeline("p", partitions=2)
+    schema = {"at": int, "id": str, "city": str, "v": int}
+    raw, other = (
+        pipeline.source(topic, schema=schema, event_time="at", watermark=bounded("2s"))
+        for topic in ("raw", "other")
+    )
+    streams = {}
+    for name, rows in outputs.items():
+        if rows not in streams:
+            stream = raw.filter(col("v") >= rows.least)
+            stream = stream.union(other) if rows.other else stream
+            stream = stream.with_columns(**{rows.column: col("v")}) if rows.column else stream
+            streams[rows] = stream.key_by(rows.key)
+        streams[rows].window(tumbling("1m")).aggregate(n=count()).to(name)
+    if not any(rows.other for rows in outputs.values()):
+        other.key_by("v").window(tumbling("1m")).aggregate(n=count()).to("keeps-the-source")
+    return pipeline.plan()
+
+
+def places(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return stream and log of each output."""
+    return {
+        each.name: (*each.operator.streams, each.log)
+        for each in plan.operators
+        if each.name != "keeps-the-source"
+    }
+
+
+def recorded(*deployments: dict[str, Rows]) -> Program:
+    """Return the record after deployments that ingest accepts."""
+    record = program_of(planned(deployments[0]))
+    for outputs in deployments[1:]:
+        program = program_of(placed(planned(outputs), record))
+        assert changes(record, program) == []
+        record = recorded_after(record, program)
+    return record
+
+
+A, B, C = Rows(), Rows(least=1), Rows(least=2)
+CITY = Rows(key="city")
+
+
+@pytest.mark.parametrize("names", [*permutations("abc")])
+def test_the_order_of_outputs_changes_no_name(names):
+    all_ = {"a": A, "b": B, "c": C}
+    record = recorded(all_)
+    before = places(planned(all_))
+    assert places(placed(planned({name: all_[name] for name in names}), record)) == before
+    for name in names:
+        rest = {each: rows for each, rows in all_.items() if each != name}
+        after = {each: place for each, place in before.items() if each != name}
+        assert places(placed(planned(rest), record)) == after
+    changed = {**{name: all_[name] for name in names}, names[0]: CITY}
+    moved = places(placed(planned(changed), record))
+    assert moved.pop(names[0])[1] == "p.by-city.log"
+    assert moved.items() <= before.items()
+
+
+def test_without_a_record_names_are_those_of_the_compiler():
+    plan = planned({"a": A, "b": B, "c": CITY})
+    assert places(plan) == {
+        "a": ("raw", "p.by-id.log"),
+        "b": ("raw#2", "p.by-id.log"),
+        "c": ("raw#3", "p.by-city.log"),
+    }
+    assert places(placed(plan, program_of(plan))) == places(plan)
+
+
+def test_new_streams_of_a_key_share_a_new_log():
+    record = recorded({"a": A})
+    found = places(placed(planned({"c": C, "a": A, "b": B, "d": CITY}), record))
+    assert found == {
+        "a": ("raw", "p.by-id.log"),
+        "c": ("raw#2", "p.by-id.2.log"),
+        "b": ("raw#3", "p.by-id.2.log"),
+        "d": ("raw#4", "p.by-city.log"),
+    }
+    later = recorded({"a": A}, {"a": A, "b": B})
+    assert places(placed(planned({"a": A, "b": B, "c": C}), later))["c"] == (
+        "raw#3",
+        "p.by-id.3.log",
+    )
+
+
+def test_a_stream_that_ended_in_a_log_that_goes_on_returns_in_a_new_log():
+    record = recorded({"a": A, "b": B}, {"a": A}, {"a": A, "b": B})
+    assert places(placed(planned({"a": A, "b": B}), record))["b"] == ("raw#3", "p.by-id.2.log")
+    assert record.logs["p.by-id.log"].ended == ["raw#2"]
+
+
+def test_streams_that_ended_together_with_their_log_go_on_in_it():
+    three = {"a": CITY, "b": Rows("city", 1), "c": A}
+    record = recorded(three, {"c": A})
+    assert not record.logs["p.by-city.log"].is_written
+    assert places(placed(planned(three), record)) == places(planned(three))
+    one = recorded(three, {"c": A}, {"c": A, "b": Rows("city", 1)})
+    assert places(placed(planned(three), one)) == {
+        **places(planned(three)),
+        "a": ("raw#4", "p.by-city.2.log"),
+    }
+
+
+def test_a_stream_of_the_same_output_may_gain_columns_and_that_of_another_not():
+    record = recorded({"a": A, "b": B})
+    wider = Rows(column="w")
+    assert places(placed(planned({"b": B, "a": wider}), record))["a"] == ("raw", "p.by-id.log")
+    renamed = places(placed(planned({"b": B, "c": wider}), record))
+    assert renamed["c"] == ("raw#3", "p.by-id.2.log")
+    record = recorded({"a": wider, "b": B})
+    assert places(placed(planned({"b": B, "c": A}), record))["c"] == ("raw", "p.by-id.log")
+
+
+def test_an_output_with_another_raw_topic_is_a_new_stream():
+    record = recorded({"a": A, "b": B})
+    both = {"a": Rows(other=True), "b": B}
+    assert places(placed(planned(both), record)) == {
+        "a": ("other+raw", "p.by-id.2.log"),
+        "b": ("raw#2", "p.by-id.log"),
+    }
+    assert changes(record, program_of(placed(planned(both), record))) == []
+
+
+def test_a_changed_output_is_refused_until_its_change_is_accepted():
+    record = recorded({"a": A, "b": A, "c": B})
+    plan = planned({"a": A, "b": C, "c": C})
+    program = program_of(placed(plan, record))
+    assert {each.outputs for each in changes(record, program)} == {("b",), ("c",)}
+    some = without_outputs(record, program, ["b"])
+    assert {each.outputs for each in changes(some, program)} == {("c",)}
+    accepted = without_outputs(some, program, ["c"])
+    assert changes(accepted, program) == []
+    for known in (record, some, accepted, recorded_after(accepted, program)):
+        assert places(placed(plan, known)) == {
+            "a": ("raw", "p.by-id.log"),
+            "b": ("raw#3", "p.by-id.2.log"),
+            "c": ("raw#3", "p.by-id.2.log"),
+        }
+
+
+def test_a_replay_keeps_the_log_of_an_output_that_has_changed():
+    record = recorded({"a": A, "b": B})
+    plan = planned({"b": C, "a": A})
+    assert places(placed(plan, record, replays=True))["b"] == ("raw#2", "p.by-id.log")
+
+
+def test_a_change_of_a_source_leaves_all_streams_where_they_are():
+    def of_type(score: type) -> Plan:
+        pipeline = Pipeline("p")
+        source = pipeline.source(
+            "raw",
+            schema={"at": int, "id": str, "v": score},
+            event_time="at",
+            watermark=bounded("2s"),
+        )
+        source.key_by("id").window(tumbling("1m")).aggregate(n=count()).to("a")
+        return pipeline.plan()
+
+    record = program_of(of_type(int))
+    plan = placed(of_type(float), record)
+    assert places(plan) == {"a": ("raw", "p.by-id.log")}
+    (change,) = changes(record, program_of(plan))
+    assert str(change) == "in source raw the type of v was Int64, is now Float64"
+
+
+def test_a_reset_of_all_takes_no_other_log_again():
+    record = recorded({"a": A, "c": CITY}, {"a": A}, {"a": A, "b": B})
+    again = begun_again(record, program_of(planned({"b": B})))
+    found = places(placed(planned({"b": B, "a": A, "c": CITY}), again))
+    assert found == {
+        "b": ("raw", "p.by-id.log"),
+        "a": ("raw#4", "p.by-id.3.log"),
+        "c": ("raw#5", "p.by-city.2.log"),
+    }
+
+
+def test_a_record_of_the_first_version_gives_names_by_content():
+    outputs = {"a": A, "b": B}
+    first = replace(program_of(planned(outputs)), version=1, outputs={})
+    first = decode_program(encode_program(first))
+    assert places(placed(planned({"b": B}), first))["b"] == ("raw#2", "p.by-id.log")
+    wider = places(placed(planned({"a": Rows(column="w"), "b": B}), first))
+    assert wider == places(planned(outputs))
+    program = program_of(placed(planned({"a": A, "b": C}), first))
+    (change,) = changes(first, program)
+    assert change.outputs == ("b",)
+    assert changes(without_outputs(first, program, ["b"]), program) == []
+
+
+def test_a_new_log_keeps_off_the_topics_that_are_taken():
+    record = recorded({"a": A})
+    found = places(placed(planned({"a": A, "by-id.2.log": A, "b": B}), record))
+    assert found["b"] == ("raw#2", "p.by-id.3.log")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_deployments_give_streams_without_gaps(seed):
+    """A stream begins with its log, ends once, and keeps its name as long as its output stays."""
+    draw = random.Random(seed)
+    kinds = [A, B, C, CITY, Rows("city", 1), Rows(column="w"), Rows(other=True)]
+    outputs: dict[str, Rows] = {"a": draw.choice(kinds)}
+    record = program_of(planned(outputs))
+    begun, ended = defaultdict(int), set()
+    before = places(planned(outputs))
+    written = {log: set(each.streams) for log, each in record.logs.items()}
+    for step in range(1, 7):
+        names = draw.sample("abcde", draw.randint(1, 5))
+        earlier = outputs
+        outputs = {
+            name: outputs[name] if name in outputs and draw.random() < 0.6 else draw.choice(kinds)
+            for name in names
+        }
+        plan = placed(planned(outputs), record)
+        program = program_of(plan)
+        refused = {output for change in changes(record, program) for output in change.outputs}
+        assert all(outputs[name] != earlier[name] for name in refused)
+        accepted = without_outputs(record, program, refused)
+        assert changes(accepted, program) == []
+        after = recorded_after(accepted, program)
+        found = places(plan)
+        assert places(placed(planned(outputs), accepted)) == found
+        assert places(placed(planned(outputs), after)) == found
+        assert recorded_after(after, program) == after
+        assert decode_program(encode_program(after)) == after
+        for name in outputs:
+            if earlier.get(name) == outputs[name]:
+                assert found[name] == before[name]
+        streams = [stream.name for log in plan.logs for stream in log.streams]
+        assert len(streams) == len(set(streams))
+        now = {log.topic: {stream.name for stream in log.streams} for log in plan.logs}
+        for log, members in now.items():
+            if log in written:
+                assert members <= written[log]
+                ended |= written[log] - members
+            else:
+                begun[log] = step
+            assert not members & ended
+        written |= now
+        record, before = after, found

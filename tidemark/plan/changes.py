@@ -1,0 +1,227 @@
+"""The difference between the recorded program and that of a changed pipeline.
+
+docs/operations.md, "Changing a pipeline", says which changes are refused.  The programs compared
+have the same names for the same streams (placement.py).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from tidemark.plan.program import (
+    VERSION,
+    LogProgram,
+    Program,
+    SourceProgram,
+    StreamProgram,
+    listed,
+)
+
+WITH_OUTPUTS = 2
+"""The first version of the record that has the streams of each output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between two programs that no log may have.
+
+    ``expressions``: it is in the text of an expression.  ``topics``: no reset helps, because the
+    topics of the pipeline would have to be others.  ``outputs``: the change is of the stream of
+    these outputs alone; empty if it is of a source or a log.
+    """
+
+    what: str
+    before: str
+    after: str
+    expressions: bool = False
+    topics: bool = False
+    outputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return what changed, from what to what."""
+        return f"{self.what} was {self.before}, is now {self.after}"
+
+
+def changes(before: Program, after: Program) -> list[Change]:
+    """Return the differences that no log may have.
+
+    They are in sources and logs that both programs have, and in outputs of ``before`` whose stream
+    is new in ``after``, with the same key and the same raw topics.
+    """
+    found = source_changes(before, after)
+    for topic in after.logs.keys() & before.logs.keys():
+        old, new = before.logs[topic].partitions, after.logs[topic].partitions
+        if old != new:
+            what = f"the number of partitions of log {topic}"
+            found.append(Change(what, str(old), str(new), topics=True))
+    for (old_name, new_name), outputs in _replaced(before, after).items():
+        plural = "s" * (len(outputs) > 1)
+        where = f"output{plural} {', '.join(outputs)}"
+        old_stream, new_stream = stream_of(before, old_name), stream_of(after, new_name)
+        differences = stream_changes(where, old_stream, new_stream, tuple(outputs))
+        found += _comparable(before, after, differences)
+    return sorted(found, key=lambda change: change.what)
+
+
+def source_changes(before: Program, after: Program) -> list[Change]:
+    """Return the differences in sources that both programs have."""
+    topics = sorted(after.sources.keys() & before.sources.keys())
+    return [
+        change
+        for topic in topics
+        for change in _comparable(
+            before,
+            after,
+            _source_changes(topic, before.sources[topic], after.sources[topic]),
+        )
+    ]
+
+
+def _comparable(before: Program, after: Program, found: Iterable[Change]) -> list[Change]:
+    """Return changes; without those of expressions if two versions of polars printed them."""
+    return [each for each in found if before.polars == after.polars or not each.expressions]
+
+
+def stream_of(program: Program, name: str) -> StreamProgram:
+    """Return a stream of a program by its name."""
+    return program.logs[log_of(program, name)].streams[name]
+
+
+def log_of(program: Program, name: str) -> str:
+    """Return the topic of the log with a stream that is not one of those that ended before."""
+    return next(topic for topic, log in program.logs.items() if name in log.streams)
+
+
+def stream_names(program: Program) -> set[str]:
+    """Return the names of the streams of all logs, without those that ended before."""
+    return {name for log in program.logs.values() for name in log.streams}
+
+
+def _replaced(before: Program, after: Program) -> dict[tuple[str, str], list[str]]:
+    """Return the outputs whose stream was replaced, by the names of the old and the new stream."""
+    known, present = stream_names(before), stream_names(after)
+    # Version 1 does not say which output had a stream that is gone: any that has a like one.
+    gone = sorted(known - present) if before.version < WITH_OUTPUTS else []
+    found: dict[tuple[str, str], list[str]] = {}
+    for output, names in after.outputs.items():
+        earlier = before.outputs.get(output, gone)
+        for new in names:
+            like = (
+                [] if new in known else [old for old in earlier if _alike(before, old, after, new)]
+            )
+            if like:
+                found.setdefault((like[0], new), []).append(output)
+    return found
+
+
+def _alike(before: Program, old: str, after: Program, new: str) -> bool:
+    """Return whether two streams, the old one still written, have the same key and raw topics."""
+    old_log, new_log = before.logs[log_of(before, old)], after.logs[log_of(after, new)]
+    return (
+        old_log.is_written
+        and key_of(old_log) == key_of(new_log)
+        and old_log.streams[old].rows.keys() == new_log.streams[new].rows.keys()
+    )
+
+
+def key_of(log: LogProgram) -> tuple[tuple[str, str], ...]:
+    """Return the key columns of a log with their types; their order counts."""
+    return tuple(log.key.items())
+
+
+def recorded_after(before: Program, after: Program) -> Program:
+    """Return what to record when ``after`` goes on where ``before`` was.
+
+    Its sources and logs stay in the record, because their rows stay.  A raw topic stays the one
+    that ``before`` knows.
+    """
+    logs = {topic: _followed(log, after.logs.get(topic)) for topic, log in before.logs.items()} | {
+        topic: log for topic, log in after.logs.items() if topic not in before.logs
+    }
+    sources = {**before.sources, **after.sources}
+    for topic, known in before.sources.items():
+        if known.topic_id:
+            sources[topic] = replace(sources[topic], topic_id=known.topic_id, shifts=known.shifts)
+    resting = {name for log in logs.values() if not log.is_written for name in log.streams}
+    outputs = {
+        output: names for output, names in before.outputs.items() if resting.issuperset(names)
+    }
+    return replace(after, sources=sources, logs=logs, outputs={**outputs, **after.outputs})
+
+
+def _followed(old: LogProgram, new: LogProgram | None) -> LogProgram:
+    """Return what becomes of a log; ``new``: the streams that go on, None if it rests."""
+    if new is None:
+        return replace(old, is_written=False)
+    ended = [name for name in old.streams if name not in new.streams]
+    return replace(new, ended=[*old.ended, *ended])
+
+
+def begun_again(before: Program, after: Program) -> Program:
+    """Return what to record when ``after`` begins with empty logs; others are not used again."""
+    unused = {
+        topic: replace(log, streams={}, ended=[*log.ended, *log.streams], is_written=False)
+        for topic, log in before.logs.items()
+        if topic not in after.logs
+    }
+    return replace(after, logs={**after.logs, **unused})
+
+
+def without_outputs(before: Program, after: Program, outputs: Collection[str]) -> Program:
+    """Return ``before`` as if it did not have outputs, which ``after`` has changed."""
+    known = stream_names(before)
+    earlier = (
+        {name: streams for name, streams in after.outputs.items() if known.issuperset(streams)}
+        if before.version < WITH_OUTPUTS
+        else before.outputs
+    )
+    kept = {name: streams for name, streams in earlier.items() if name not in outputs}
+    return replace(before, version=VERSION, outputs=kept)
+
+
+def _source_changes(topic: str, before: SourceProgram, after: SourceProgram) -> Iterator[Change]:
+    if before.format != after.format:
+        yield Change(f"the format of source {topic}", before.format, after.format)
+    for name, text in after.time.items():
+        if before.time.get(name) != text:
+            old = before.time.get(name, "none")
+            expressions = "col(" in old and "col(" in text
+            yield Change(f"the {name} of source {topic}", old, text, expressions)
+    yield from _differing(f"in source {topic} the type of", before.columns, after.columns)
+
+
+def stream_changes(
+    where: str, before: StreamProgram, after: StreamProgram, outputs: tuple[str, ...] = ()
+) -> Iterator[Change]:
+    """Yield the differences in rows and in common columns; ``where`` and ``outputs``: to say so."""
+    yield from _differing(
+        f"in {where}, the type of", before.columns, after.columns, outputs=outputs
+    )
+    for topic in after.rows:
+        old, new = before.rows.get(topic, []), after.rows[topic]
+        if old != new:
+            texts = (listed(old), listed(new))
+            what = f"in {where}, the choice of rows"
+            yield Change(what, *texts, expressions=True, outputs=outputs)
+        yield from _differing(
+            f"in {where}, the expression of",
+            before.made.get(topic, {}),
+            after.made[topic],
+            expressions=True,
+            outputs=outputs,
+        )
+
+
+def _differing(
+    what: str,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    *,
+    expressions: bool = False,
+    outputs: tuple[str, ...] = (),
+) -> Iterator[Change]:
+    for name in after:
+        if name in before and before[name] != after[name]:
+            texts = before[name], after[name]
+            yield Change(f"{what} {name}", *texts, expressions=expressions, outputs=outputs)
