@@ -34,7 +34,7 @@ LAYERS = (
     ("runtime.client",),
     ("runtime.service",),
     ("runtime.backends",),
-    ("runtime.ingest", "runtime.keyed", "runtime.archive"),
+    ("runtime.ingest", "runtime.keyed", "runtime.archive", "runtime.letters"),
     ("sinks", "monitor", "embedded", "local", "conformance"),
     ("testing",),
     ("spark.read",),

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from typer.exceptions import TyperException
 
+from tidemark.commands.dead_letters import app as dead_letters
 from tidemark.commands.interrupts import interrupts_first
 from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.commands.replay import diff, replay
@@ -347,3 +348,4 @@ def conformance(
 app.command()(replay)
 app.command()(diff)
 app.command()(schemas)
+app.add_typer(dead_letters, name="dead-letters")

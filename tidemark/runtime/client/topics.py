@@ -95,6 +95,11 @@ def stats_topic(name: str) -> Topic:
     return Topic(name, 1, _STATS, least_message_bytes=0, least_retention_ms=0)
 
 
+def retried_topic(plan: Plan) -> Topic:
+    """Return the topic of letters that were sent again; the first retry creates it."""
+    return Topic(plan.retried, 1, _CHANGELOG)
+
+
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
     """Return the raw topics that a pipeline names, with recommended settings for missing ones."""
     partitions = max((log.partitions for log in plan.logs), default=1)

@@ -1,0 +1,162 @@
+"""Sends the raw records of dead letters again, exactly once.
+
+A record goes to the end of its raw partition, with its key, headers and timestamp.  For a few
+letters at a time, ``attempts.py`` decides what may be sent.  Then ONE transaction writes the raw
+records, and to the topic of retries that they were sent (docs/dead-letters.md).
+
+The transactional id is the same for every process.  So a process first ends the transaction of one
+that was killed, and fences one that runs: that one can commit no more, and this one sees all that
+it has committed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from tidemark.errors import InfrastructureError
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client import clients
+from tidemark.runtime.client.topics import ensure, retried_topic
+from tidemark.runtime.client.transaction import STEP_S, persist
+from tidemark.runtime.config import Config
+from tidemark.runtime.faults import FENCED
+from tidemark.runtime.letters.attempts import Attempt, Attempts, Edit
+from tidemark.runtime.letters.past import Past
+from tidemark.runtime.letters.retried import Retry, read_retried, record_of
+from tidemark.runtime.letters.selection import StoredLetter
+from tidemark.runtime.wall_clock import now_ms
+
+_MOST_LETTERS, _MOST_BYTES = 500, 8 * 2**20
+_ROOM_S = 0.05
+
+
+class RetryJob:
+    """Sends letters again, or only says what would become of them."""
+
+    def __init__(
+        self,
+        config: Config,
+        admin: AdminClient,
+        plan: Plan,
+        past: Past,
+        *,
+        again: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        """Fence other processes unless it is a ``dry_run``; read what was sent again before.
+
+        ``again``: send also what was sent or read again before.
+        """
+        self._topic = plan.retried
+        self._producer = None
+        if not dry_run:
+            ensure(admin, [retried_topic(plan)], config.replication_factor)
+            self._producer = clients.transactional_producer(config, plan.retried)
+            _persist(lambda: self._producer_of_run.init_transactions(STEP_S))
+        self._retried_ms = read_retried(config, admin, plan.retried)
+        self._attempts = Attempts(config, admin, plan, past, self._retried_ms, again=again)
+
+    @property
+    def _producer_of_run(self) -> Producer:
+        assert self._producer is not None
+        return self._producer
+
+    def run(self, letters: Iterable[StoredLetter], edit: Edit) -> Iterator[Attempt]:
+        """Yield what becomes of each letter, once that is committed.
+
+        Raises:
+            InfrastructureError: another process sends letters of the pipeline again.
+        """
+        for some in _portions(letters):
+            attempts = self._attempts.of(some, edit)
+            ready = [each for each in attempts if each.state == "checked"]
+            if self._producer is not None and ready:
+                self._send(self._producer, ready)
+                attempts = [
+                    replace(each, state="sent") if each.state == "checked" else each
+                    for each in attempts
+                ]
+            yield from attempts
+
+    def _send(self, producer: Producer, attempts: Sequence[Attempt]) -> None:
+        """Write records and what says so in one transaction."""
+        at_ms = now_ms()
+        try:
+            producer.begin_transaction()
+            for each in attempts:
+                self._write(producer, each, at_ms)
+            _persist(lambda: producer.commit_transaction(STEP_S))
+        except BaseException as error:
+            with suppress(KafkaException):
+                producer.abort_transaction(STEP_S)
+            if not isinstance(error, KafkaException) or error.args[0].name() not in FENCED:
+                raise
+            raise InfrastructureError(
+                "another process sends dead letters of this pipeline again, and has ended the "
+                f"transaction of this one: {len(attempts)} letters were not sent; run the command "
+                "again when the other one has ended"
+            ) from error
+        self._retried_ms |= {each.key: at_ms for each in attempts}
+
+    def _write(self, producer: Producer, attempt: Attempt, at_ms: int) -> None:
+        record, origin, letter = attempt.record, attempt.origin, attempt.stored.letter
+        assert record is not None
+        assert origin is not None
+        _produce(
+            lambda: producer.produce(
+                record.topic,
+                record.value,
+                record.key,
+                record.partition,
+                timestamp=max(record.timestamp_ms, 0),  # 0: now, for a record without one
+                headers=list(record.headers or ()),
+            ),
+            producer,
+        )
+        retry = Retry(
+            origin.topic,
+            origin.partition,
+            origin.offset,
+            attempt.stored.id,
+            letter.reason,
+            attempt.edited,
+            at_ms,
+        )
+        key, value = record_of(retry, origin.fingerprint)
+        _produce(lambda: producer.produce(self._topic, value, key, 0), producer)
+
+
+def _produce(produce: Callable[[], object], producer: Producer) -> None:
+    """Put a record into the queue of a producer when there is room."""
+    while True:
+        try:
+            produce()
+        except BufferError:
+            producer.poll(_ROOM_S)
+        else:
+            return
+
+
+def _persist(call: Callable[[], object]) -> None:
+    persist(call, _passes, lambda _reason: None)
+
+
+def _passes(error: KafkaError) -> bool:
+    return error.retriable() and not error.txn_requires_abort() and not error.fatal()
+
+
+def _portions(letters: Iterable[StoredLetter]) -> Iterator[list[StoredLetter]]:
+    """Yield letters in lists whose records take little memory."""
+    some: list[StoredLetter] = []
+    size = 0
+    for each in letters:
+        if some and (len(some) == _MOST_LETTERS or size + each.letter.size > _MOST_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(each)
+        size += each.letter.size
+    if some:
+        yield some
