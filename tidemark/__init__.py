@@ -30,6 +30,7 @@ from tidemark.core.windows.trigger import every, on_close, on_final, on_update
 from tidemark.errors import ConfigurationError, PipelineError, StateError, TidemarkError
 from tidemark.language.arrival_windows import count_window, delta, global_window, punctuation
 from tidemark.language.custom import apply_frame, custom
+from tidemark.language.field import RAW, field
 from tidemark.language.formats import avro, csv, protobuf
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
@@ -37,6 +38,7 @@ from tidemark.language.windows import calendar, hopping, processing_time, sessio
 
 __all__ = [
     "INGEST_TIME",
+    "RAW",
     "RECORD_TIME",
     "Aggregate",
     "ConfigurationError",
@@ -57,6 +59,7 @@ __all__ = [
     "custom",
     "delta",
     "every",
+    "field",
     "first",
     "from_expression",
     "global_window",

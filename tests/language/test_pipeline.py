@@ -91,10 +91,10 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
         ({}, "source('moves') schema: {} is not a dict of column names and types"),
         (
             {"a": dict},
-            "column 'a': dict is not a type; use str, int, float, bool, bytes or list",
+            "column 'a': dict is not a type; use str, int, float, bool, bytes, list",
         ),
         ({"a": "str"}, "column 'a': 'str' is not a type"),
-        ({"a": list[dict]}, "column 'a': dict is not a type"),  # type: ignore[type-arg]  # the mistake under test
+        ({"a": list[dict]}, "column 'a'[]: dict is not a type"),  # type: ignore[type-arg]  # the mistake under test
         ({"a": list}, "column 'a': list is not a type"),
         ({"": str}, "'' is not a column name"),
         ({"*": str}, "column '*': '*' and '^...$' mean several columns to polars"),
@@ -172,11 +172,13 @@ def test_a_schema_that_means_nothing_is_refused(schema, message):
         ({"idle_after": 10}, "idle_after: 10 has no unit; write '10ms' for milliseconds or '10s'"),
         (
             {"schema": {"at": int, "details.price": float}},  # A8
-            "column 'details.price': a source reads top-level fields only, and nested fields are "
-            "not supported; let the producer write the field at the top level, for example as "
-            "'details_price'",
+            "column 'details.price' reads like the path of a nested field; write {'details_price': "
+            "field('details.price', ...)}, or field(['details.price'], ...) if the member has this",
         ),
-        ({"schema": {"at": int, "items[0]": float}}, "for example as 'items_0'"),
+        (
+            {"schema": {"at": int, "items[0]": float}},
+            "explode('items') or col('items').list.get(0)",
+        ),
     ],
 )
 def test_a_source_that_means_nothing_is_refused(options, message):

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.rows.expression import metadata_used, output_types
+from tidemark.core.rows.nested import nested_expression
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime, IngestTime, RecordTime
 from tidemark.core.time.column_times import column_times, value_times
@@ -139,7 +140,7 @@ class SourceTime:
         expressions = list(_expressions(plan))
         roots = {name for expression in expressions for name in expression.meta.root_names()}
         if isinstance(plan.event_time, ColumnTime):
-            roots.add(plan.event_time.column)
+            roots.add(plan.event_time.path[0])
         self.columns = [name for name in plan.schema if name in roots]
         self._metadata = metadata_used(expressions)
         self._dtypes = [
@@ -199,7 +200,8 @@ class SourceTime:
         """Return the event times of the rows; None if time does not come from their values."""
         spec = self._plan.event_time
         if isinstance(spec, ColumnTime):
-            return self._bounded(column_times(spec, time_input.rows[spec.column]))
+            column = time_input.rows.select(nested_expression(spec.path)).to_series()
+            return self._bounded(column_times(spec, column))
         if isinstance(spec, ExpressionTime):
             values, failed = time_input.values(spec.expression, self._dtypes[0])
             for index, reason in failed.items():

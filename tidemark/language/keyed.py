@@ -5,6 +5,7 @@ from typing import get_args
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.ports import late_port, pane_port
+from tidemark.core.rows.byte_text import has_bytes
 from tidemark.core.rows.expression import as_written
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
@@ -212,9 +213,14 @@ class WindowedStream:
                     "sum('column') or another aggregate of tidemark"
                 )
         require_values(list(aggregates), self.windowed.key, "aggregate")
-        return AggregatedStream(
-            self.dataflow, self.windowed, Aggregation(aggregates, self.windowed.node.columns)
-        )
+        aggregation = Aggregation(aggregates, self.windowed.node.columns)
+        for name, dtype in aggregation.types.items():
+            if has_bytes(dtype):
+                raise PipelineError(
+                    f"{name}={aggregates[name]}: results cannot hold bytes ({dtype}); make "
+                    "them text first, such as col('body').bin.encode('base64')"
+                )
+        return AggregatedStream(self.dataflow, self.windowed, aggregation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.rows.keys import KEY_GROUPS
-from tidemark.core.rows.schema import Schema
 from tidemark.core.time.assigners import IngestTime, RecordTime
 from tidemark.core.time.duration import Duration
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
 from tidemark.language.formats import FormatName, fitted, format_columns, source_format
 from tidemark.language.mistake import caller
+from tidemark.language.schema import schema_of
 from tidemark.language.source_options import (
     WhenSilent,
     assigner,
@@ -30,7 +30,7 @@ from tidemark.language.source_options import (
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
 from tidemark.plan.logical import Dataflow, Node, Source
-from tidemark.plan.names import column_types, require_top_level, require_topic, source_text
+from tidemark.plan.names import require_topic, source_text
 from tidemark.plan.physical import Plan
 from tidemark.serde.formats.source_format import SourceFormat
 
@@ -66,7 +66,7 @@ class Pipeline:
         topic: str | Sequence[str] | None = None,
         *,
         topics: str | None = None,
-        schema: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | type | None = None,
         format: FormatName | SourceFormat = "json",  # noqa: A002 - the word users know
         event_time: str | pl.Expr | RecordTime | IngestTime,
         watermark: Watermark,
@@ -83,16 +83,20 @@ class Pipeline:
         ``topic``: the name of a raw topic, or a list of names.  ``topics`` instead: a regular
         expression that matches whole names; new topics that match join while ingest runs.
 
-        ``schema``: the columns and their types: str, int, float, bool or list[...].  A column is a
-        top-level field of the record.  Without it, the columns are those of the format's schema.
+        ``schema``: the columns and their types, as a dict or a class of fields (a dataclass, a
+        TypedDict, a pydantic model).  A type is str, int, float, bool, bytes, list[...],
+        dict[str, ...], or a dict or class of nested fields.  ``field`` reads a column from another
+        place in the record, or with options; RAW is the whole record.  Without a schema, the
+        columns are those of the format's schema.
 
         ``format``: "json", "avro", "csv", "debezium-json", "debezium-avro", "cloudevents", "text"
         or "bytes"; or with options: avro(), protobuf() or csv().
 
-        ``event_time``: one of a column, read in ``unit``, or in several units to try in turn (with
-        ``zone`` for text without an offset; docs/time.md); an expression of one record, in ms or as
-        a Datetime with a zone; RECORD_TIME; INGEST_TIME.  ``watermark``: the progress of event time
-        in each partition: bounded(), monotonic(), punctuated() or from_expression().
+        ``event_time``: one of a column or nested field, read in ``unit``, or in several units to
+        try in turn (with ``zone`` for text without an offset; docs/time.md); an expression of one
+        record, in ms or as a Datetime with a zone; RECORD_TIME; INGEST_TIME.  ``watermark``: the
+        progress of event time in each partition: bounded(), monotonic(), punctuated() or
+        from_expression().
 
         ``min_time``: earlier event times become dead letters.  ``max_future``: how far the event
         time of a record may be ahead of its Kafka timestamp.
@@ -110,10 +114,9 @@ class Pipeline:
         chosen = source_format(format, what)
         if schema is None:
             schema = format_columns(chosen, what)
-        columns = column_types(schema, f"{what} schema")
-        require_top_level(list(columns), f"{what} schema")
+        columns = schema_of(schema, f"{what} schema")
         require_watermark(watermark, columns, what)
-        chosen, read_as = fitted(chosen, Schema.of(columns), what)
+        chosen, read_as = fitted(chosen, columns, what)
         source = Source(
             read,
             read_as,
@@ -127,7 +130,7 @@ class Pipeline:
             declared_at=caller(),
             format=chosen,
         )
-        node = Node(columns, source=source)
+        node = Node(dict(columns), source=source)
         self._dataflow.add_source(node)
         return Stream(self._dataflow, node)
 

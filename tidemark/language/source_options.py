@@ -14,6 +14,7 @@ from tidemark.core.rows.expression import (
     require_column,
     require_expression,
 )
+from tidemark.core.rows.nested import nested_type, path_of
 from tidemark.core.rows.options import require_zone
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.time.assigners import (
@@ -94,13 +95,16 @@ def assigner(
             return event_time
         _require_time(event_time, columns, f"{what}: event_time")
         return ExpressionTime(event_time)
-    require_column(event_time, columns, f"{what}: event_time")
-    assert isinstance(event_time, str)
+    place = f"{what}: event_time"
+    if not isinstance(event_time, str):
+        raise PipelineError(f"{place}: {event_time!r} is not a column name")
+    path = path_of(event_time, place)
+    require_column(path[0], columns, place)
     units = tuple(unit) if isinstance(unit, list | tuple) else (unit,)
     require_units(units, what)
     if zone is not None:
         require_zone(zone, what)
-    _require_type(event_time, units, columns[event_time], what)
+    _require_type(event_time, units, nested_type(path, columns, place), what)
     return ColumnTime(event_time, units if len(units) > 1 else units[0], zone)
 
 

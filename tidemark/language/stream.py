@@ -4,7 +4,7 @@ Each call checks its arguments at once.  It computes types only, and expressions
 (core/rows/probe.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,6 +17,7 @@ from tidemark.core.rows.expression import (
     require_column,
     require_expression,
 )
+from tidemark.core.rows.nested import Path, nested_expression, nested_type, path_of
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import (
     Apply,
@@ -133,17 +134,54 @@ class Stream:
         parents = (self.node, *(other.node for other in others))
         return Stream(self.dataflow, Node(self.columns, parents))
 
-    def key_by(self, *columns: str) -> KeyedStream:
-        """Set the key, the columns that state is kept by; a record with a null key is dead."""
-        what = f"key_by({', '.join(map(str, columns))})"
-        if not columns:
+    def key_by(self, *columns: str, **named: str) -> KeyedStream:
+        """Set the key, the columns that state is kept by; a record with a null key is dead.
+
+        A nested field is a column of the key under its last name: ``key_by("user.id")`` keys by
+        ``id``.  ``key_by(user_id="user.id")`` gives the column a name; so it does for a plain
+        column, which then stays beside it.
+        """
+        what = f"key_by({', '.join([*map(str, columns), *(f'{n}={c}' for n, c in named.items())])})"
+        if not columns and not named:
             raise PipelineError("key_by: no column")
-        for column in columns:
-            require_column(column, self.node.columns, what)
-        if len(set(columns)) < len(columns):
-            raise PipelineError(f"{what}: a column is named twice")
-        require_key(columns, self.node.columns, what)
-        return KeyedStream(self.dataflow, self.node, columns)
+        stream, key = self._with_key(columns, named, what)
+        if len(set(key)) < len(key):
+            raise PipelineError(
+                f"{what}: a column is named twice; write name='path' for one of them"
+            )
+        require_key(key, stream.node.columns, what)
+        return KeyedStream(self.dataflow, stream.node, key)
+
+    def _with_key(
+        self, columns: Sequence[str], named: Mapping[str, str], what: str
+    ) -> "tuple[Stream, tuple[str, ...]]":
+        """Return a stream with the columns of a key, and their names."""
+        added: dict[str, Path] = {}
+        key: list[str] = []
+        for name, column in [*((None, column) for column in columns), *named.items()]:
+            if not isinstance(column, str):
+                raise PipelineError(f"{what}: {as_written(column)} is not a column name")
+            path = (column,) if column in self.node.columns else path_of(column, what)
+            require_column(path[0], self.node.columns, what)
+            nested_type(path, self.node.columns, what)
+            if name is not None or len(path) > 1:
+                added[name or path[-1]] = path
+            key.append(name or path[-1])
+        for name, path in added.items():
+            if name in self.node.columns:
+                raise PipelineError(
+                    f"{what}: the stream has a column {name!r} already; give the key another name: "
+                    f"key_by({'_'.join(path)}={'.'.join(path)!r})"
+                )
+        if not added:
+            return self, tuple(key)
+        require_new_columns(list(added), what)
+        known = self.dataflow.keyed_nodes.get((self.node, tuple(added.items())))
+        if known is not None:
+            return Stream(self.dataflow, known), tuple(key)
+        made = self.with_columns(**{n: nested_expression(path) for n, path in added.items()})
+        self.dataflow.keyed_nodes[self.node, tuple(added.items())] = made.node
+        return made, tuple(key)
 
     def window(self, *window: object, **options: object) -> NoReturn:
         """Raise PipelineError: windows need a key."""

@@ -22,6 +22,7 @@ from tidemark.serde.formats.source_format import JSON, SourceFormat
 Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
 Accumulation = Literal["accumulating", "discarding"]
+Paths = tuple[tuple[str, tuple[str, ...]], ...]
 Window = Hopping | Calendar | Sliding | Session
 
 
@@ -114,6 +115,8 @@ class Dataflow:
     partitions: int
     sources: list[Node] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
+    keyed_nodes: dict[tuple[Node, Paths], Node] = field(default_factory=dict)
+    """Nodes with columns of keys added, by node and paths: the same key gives the same stream."""
 
     @property
     def dead_letters(self) -> str:

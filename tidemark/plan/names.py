@@ -21,7 +21,7 @@ PANE_FIELDS = (WINDOW, *PANE_COLUMNS, END_OF_INPUT)
 LATE_FIELDS = (START, END, LATE_BY)
 """Fields of every late record, in addition to the columns of its row."""
 
-KEY_TYPES = (
+KEYTYPES = (
     pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64,
     pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
 )  # fmt: skip
@@ -29,9 +29,8 @@ KEY_TYPES = (
 _LOG = "the log of a key"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)
-_PATH = re.compile(r"[.\[\]]+")
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
-_TYPES: dict[Any, pl.DataType] = {
+TYPES: dict[Any, pl.DataType] = {
     str: pl.String(),
     int: pl.Int64(),
     float: pl.Float64(),
@@ -129,14 +128,32 @@ def require_new_columns(names: Sequence[str], what: str) -> None:
 
 
 def require_top_level(names: Sequence[str], what: str) -> None:
-    """Raise PipelineError if a name reads like the path of a nested field."""
+    """Raise PipelineError if a name of a source's column reads like the path of a nested field."""
     for name in names:
-        if _PATH.search(name):
-            flat = _PATH.sub("_", name).strip("_")
+        where = f"{what}: column {name!r}"
+        if "[" in name or "]" in name:
+            column = re.split(r"[.\[]", name)[0]
             raise PipelineError(
-                f"{what}: column {name!r}: a source reads top-level fields only, and nested fields "
-                f"are not supported; let the producer write the field at the top level, for "
-                f"example as {flat!r}"
+                f"{where} reads like an item of a list; declare the list, and use "
+                f"explode({column!r}) or col({column!r}).list.get(0)"
+            )
+        if "." in name:
+            flat = name.replace(".", "_").strip("_")
+            raise PipelineError(
+                f"{where} reads like the path of a nested field; write {{{flat!r}: "
+                f"field({name!r}, ...)}}, or field([{name!r}], ...) if the member has this name"
+            )
+
+
+def require_member_names(names: Sequence[object], what: str) -> None:
+    """Raise PipelineError if a name cannot be that of a nested field."""
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise PipelineError(f"{what}: {name!r} is not the name of a member")
+        if _PATTERN.fullmatch(name) or _ESCAPED.search(name):
+            raise PipelineError(
+                f"{what}: member {name!r}: '*' and '^...$' mean several fields to polars; quotes, "
+                "backslashes and control characters are not allowed in a name"
             )
 
 
@@ -153,8 +170,8 @@ def column_types(schema: object, what: str) -> dict[str, pl.DataType]:
 
 
 def _type(kind: object, what: str) -> pl.DataType:
-    if isinstance(kind, type) and kind in _TYPES:
-        return _TYPES[kind]
+    if isinstance(kind, type) and kind in TYPES:
+        return TYPES[kind]
     if get_origin(kind) is list:
         return pl.List(_type(get_args(kind)[0], what))
     raise PipelineError(
@@ -163,13 +180,13 @@ def _type(kind: object, what: str) -> pl.DataType:
 
 
 def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
-    """Raise PipelineError if a key column's type is not of KEY_TYPES, or its name is taken.
+    """Raise PipelineError if a key column's type is not of KEYTYPES, or its name is taken.
 
     Values of these types compare and print the same everywhere.
     """
     for name in key:
         dtype = columns[name]
-        if not isinstance(dtype, KEY_TYPES):
+        if not isinstance(dtype, KEYTYPES):
             hint = " (0.0 and -0.0 are equal, NaN is not)" if dtype.is_float() else ""
             raise PipelineError(
                 f"{what}: column {name!r} is {dtype}, which is not a type for keys{hint}; use a "

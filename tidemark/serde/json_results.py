@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from tidemark.core.operators.ports import Port
+from tidemark.core.rows.byte_text import bytes_as_text
 from tidemark.core.state.blocks import in_one_chunk
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.serde.avro import AvroType
@@ -47,8 +48,8 @@ class JsonEncoder:
 
 
 def json_lines(rows: pl.DataFrame) -> list[bytes]:
-    """Return each row as a JSON object, in UTF-8."""
-    lines = rows.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary))
+    """Return each row as a JSON object, in UTF-8; bytes are base64 text."""
+    lines = bytes_as_text(rows).select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary))
     return lines.to_series().to_list()
 
 

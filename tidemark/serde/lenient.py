@@ -41,11 +41,7 @@ def lenient(dtype: pl.DataType) -> Read:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool | int | float):
-        return msgspec.json.encode(value).decode()
-    raise _differs("text", value)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _boolean(value: Any) -> bool | None:

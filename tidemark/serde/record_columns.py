@@ -31,12 +31,16 @@ def record_columns(
     columns = []
     for each in type_.schema.fields:
         if isinstance(each.kind, Raw):
-            is_text = each.kind.dtype == pl.String
-            values: list[Any] = list(map(bytes.decode, raw)) if is_text else list(raw)
+            values = _texts(raw) if each.kind.dtype == pl.String else list(raw)
             columns.append(pl.Series(each.name, values, each.kind.dtype))
         else:
             columns.append(_column(each, rows, type_.object))
     return pl.DataFrame(columns)
+
+
+def _texts(values: Sequence[bytes]) -> list[Any]:
+    """Return bytes as texts; bytes that are not UTF-8, which JSON never has, show as ``\\xff``."""
+    return [value.decode(errors="backslashreplace") for value in values]
 
 
 def _column(each: Field, rows: Sequence[Any], inside: Object) -> pl.Series:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
+from tidemark.core.rows.byte_text import bytes_as_text, text_types
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
 from tidemark.core.windows.pane import (
     END,
@@ -151,11 +152,13 @@ class Port:
         """Return an operator's frame with the columns of the port.
 
         Late rows come with the columns of segment and stream, and are converted to ``LATE_COLUMNS``
-        and ``ROW``.  All other frames already have the columns of the port.
+        and ``ROW``, with bytes as base64 text.  All other frames already have the columns of the
+        port.
         """
         if self.kind != LATE:
             return frame
-        return _late_columns(frame).with_columns(frame.select(*self._own).to_struct(ROW))
+        rows = bytes_as_text(frame.select(*self._own))
+        return _late_columns(frame).with_columns(rows.to_struct(ROW))
 
     @property
     def _own(self) -> list[str]:
@@ -210,7 +213,7 @@ def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: st
     return Port(
         name,
         LATE,
-        {**LATE_COLUMNS, ROW: pl.Struct(own)},
+        {**LATE_COLUMNS, ROW: pl.Struct(text_types(own))},
         key,
         message_key=key,
         identity=_LATE_IDENTITY,

@@ -102,9 +102,16 @@ def output_types(
     seen = visible(expressions, columns)
     for expression in expressions:
         for name in expression.meta.root_names():
-            require_column(name, seen, what)
+            if name:  # pl.element(), an item of a list, has no name
+                require_column(name, seen, what)
     try:
         schema = pl.LazyFrame(schema=seen).select(expressions).collect_schema()
+    except pl.exceptions.StructFieldNotFoundError as error:
+        structs = {n: dtype for n, dtype in seen.items() if isinstance(dtype, pl.Struct)}
+        raise PipelineError(
+            f"{what}: no field {first_line(error)!r} in a struct column (struct columns: "
+            f"{', '.join(f'{name}: {dtype}' for name, dtype in structs.items()) or 'none'})"
+        ) from error
     except pl.exceptions.PolarsError as error:
         raise PipelineError(f"{what}: {first_line(error)}") from error
     for name, dtype in schema.items():

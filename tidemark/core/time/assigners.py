@@ -16,6 +16,7 @@ from tidemark.errors import PipelineError
 class ColumnTime:
     """Event time from a column.
 
+    ``column``: a column of a source, or with dots the path to a field in a struct column.
     ``unit``: how to read it, or several units to try in turn.  ``zone`` (IANA): of texts without an
     offset.
     """
@@ -40,6 +41,11 @@ class ColumnTime:
     def units(self) -> tuple[str, ...]:
         """The units, in the order to try them."""
         return (self.unit,) if isinstance(self.unit, str) else self.unit
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the column and the fields that lead to the value."""
+        return tuple(self.column.split("."))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
