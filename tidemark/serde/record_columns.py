@@ -39,7 +39,7 @@ def record_columns(
 
 
 def _texts(values: Sequence[bytes]) -> list[Any]:
-    """Return bytes as texts; bytes that are not UTF-8, which JSON never has, show as ``\\xff``."""
+    r"""Return bytes as texts; bytes that are not UTF-8, which JSON never has, show as ``\\xff``."""
     return [value.decode(errors="backslashreplace") for value in values]
 
 
