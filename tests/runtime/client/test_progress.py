@@ -3,6 +3,7 @@ import pytest
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
 from tidemark.runtime.client.progress import (
+    ANY,
     MAX_BYTES,
     VERSION,
     LogProgress,
@@ -31,7 +32,18 @@ def test_the_first_operators_apart_are_left_out_if_not_all_fit():
 
     assert 60 < len(found.apart) < 200
     assert list(found.apart.items()) == list(apart.items())[-len(found.apart) :]
-    assert found.behind == log.behind
+    assert found.behind == [ANY]
+
+
+@pytest.mark.parametrize(("count", "behind"), [(100, None), (1_000, [ANY])])
+def test_any_number_of_operators_may_be_behind(count, behind):
+    names = [f"clicks-per-country-{number}" for number in range(count)]
+    snapshots = dict.fromkeys(names, 2**40)
+    log = LogProgress(VERSION, "8NA5iMkpR7KrFQmnNwAuRQ", snapshots=snapshots, behind=names)
+
+    found = decode(encode(log), LogProgress, "game.log/0")
+
+    assert found == LogProgress(VERSION, log.topic_id, behind=behind or names)
 
 
 @pytest.mark.parametrize("text", ["", "x", "{}", '{"version":99,"topicId":"a"}'])

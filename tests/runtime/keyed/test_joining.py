@@ -1,5 +1,6 @@
 """Operators that are not at the commit of their log partition: what is restored; how they join."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from tests.support.changelogs import NEVER, PARTS, State, Target, commit, journa
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.producer import Record
+from tidemark.runtime.client.progress import ANY, VERSION, LogProgress
 from tidemark.runtime.keyed.changelog import Changelog
+from tidemark.runtime.keyed.log_partition import LogPartition
 from tidemark.runtime.keyed.restore import ChangelogReader, RestoreRequest, StateBuilder
 from tidemark.serde.changelog import NO_COMMIT, Commit
 
@@ -104,3 +107,29 @@ def test_operators_apart_do_not_decide_which_commit_of_the_log_is_restored():
     assert found.restorable() == LOG
     behind = request(ahead=True, a=reader(records), b=reader([]))
     assert behind.restorable()[:2] == (8, "x")
+
+
+def test_operators_that_lag_are_found_by_their_offsets_if_the_metadata_names_none():
+    operators = [Restored("lags", 3), Restored("keeps up", 5)]
+    past = LogProgress(VERSION, "id", *LOG, behind=[ANY])
+    log = LogPartition(Partition("log", 0), 5, past, operators, "generations")  # type: ignore[arg-type]
+    mirrors = {each.changelog: None for each in operators}
+    restore: Any = SimpleNamespace(commits={log.at: LOG}, mirrors=mirrors, troubles={})
+    readers: Any = {each.changelog: None for each in operators}
+    log.restored(restore, RestoreRequest(log.at, 5, LOG, False, readers), certain=True)
+    assert [each.is_behind for each in operators] == [True, False]
+    assert log.past.behind == ["lags"]
+
+
+class Restored:
+    """An operator whose changelog ends with the last commit of the log partition."""
+
+    is_stopped, is_behind, trouble, snapshot = False, False, None, 7
+
+    def __init__(self, name: str, next_offset: int) -> None:
+        self.plan = SimpleNamespace(name=name)
+        self.changelog = Partition(name, 0)
+        self.task = SimpleNamespace(next_offset=next_offset)
+
+    def restored(self, _reader: object, _mirror: object) -> Commit:
+        return LOG

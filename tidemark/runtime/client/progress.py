@@ -4,6 +4,7 @@ The broker takes up to 4,095 bytes and keeps them as long as the offset.  They a
 transaction as the output, so offset, watermark and state always agree.
 """
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +14,8 @@ from tidemark.errors import StateError
 
 VERSION = 1
 MAX_BYTES = 4000
+ANY = "*"
+"""In ``LogProgress.behind``: any operator whose own next offset is below the committed one."""
 
 
 class Backfilled(msgspec.Struct, frozen=True, array_like=True):
@@ -67,7 +70,8 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     ``apart``: sequence number and writer of the last commit of each operator whose state is not at
     this commit: it is new, has stopped, was reset, or is not in the pipeline now.  The first of
     them are left out if the metadata would be too long.
-    ``behind``: the operators that have not processed all segments below the offset.
+    ``behind``: the operators that have not processed all segments below the offset; ``ANY`` alone
+    if the metadata would be too long.
     """
 
     version: int
@@ -90,19 +94,26 @@ AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
 def encode(progress: SourceProgress | LogProgress) -> str:
     """Return the metadata text of an offset, at most MAX_BYTES long.
 
-    If it would be longer, ``snapshots`` and the first entries of ``apart`` are left out.  A restore
-    finds out which operators these are: those that are new begin, the others need a reset.
+    If it would be longer, ``snapshots`` is left out, then the names in ``behind``, then the first
+    entries of ``apart``.  A restore finds out which operators lag.  It also finds out which are
+    apart: those that are new begin, the others need a reset.
     """
     text = msgspec.json.encode(progress).decode()
-    if len(text) > MAX_BYTES and isinstance(progress, LogProgress):
-        apart = list(progress.apart.items())
-        for first in range(len(apart) + 1):
-            short = msgspec.structs.replace(progress, snapshots={}, apart=dict(apart[first:]))
+    if isinstance(progress, LogProgress):
+        shorter = _shorter(progress)
+        while len(text) > MAX_BYTES and (short := next(shorter, None)) is not None:
             text = msgspec.json.encode(short).decode()
-            if len(text) <= MAX_BYTES:
-                break
     assert len(text) <= MAX_BYTES, f"offset metadata of {len(text)} bytes: {text}"
     return text
+
+
+def _shorter(progress: LogProgress) -> Iterator[LogProgress]:
+    """Yield shorter forms of a progress, which say less and less."""
+    yield (short := msgspec.structs.replace(progress, snapshots={}))
+    yield (short := msgspec.structs.replace(short, behind=[ANY] if short.behind else []))
+    apart = list(short.apart.items())
+    for first in range(1, len(apart) + 1):
+        yield msgspec.structs.replace(short, apart=dict(apart[first:]))
 
 
 def decode(text: str, kind: type[AnyProgress], where: str) -> AnyProgress:

@@ -19,7 +19,7 @@ from tidemark.runtime.backends.backend import Backend
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.generations import Generation, Key, record_of
-from tidemark.runtime.client.progress import VERSION, LogProgress, check_topic, decode
+from tidemark.runtime.client.progress import ANY, VERSION, LogProgress, check_topic, decode
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoders
@@ -157,7 +157,11 @@ class LogPartition:
                 continue
             reader = request.readers[each.changelog]
             at = each.restored(reader, mirror)
-            each.is_behind = name in self.past.behind or name in apart
+            each.is_behind = (
+                name in self.past.behind
+                or name in apart
+                or (ANY in self.past.behind and each.task.next_offset < self.offset)
+            )
             if at[:2] == commit[:2]:
                 apart.pop(name, None)
                 found.add(at)

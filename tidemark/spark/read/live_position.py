@@ -24,7 +24,7 @@ from tidemark.runtime.client import offline_group
 from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.generations import Key, newest_generations
-from tidemark.runtime.client.progress import LogProgress, decode
+from tidemark.runtime.client.progress import ANY, LogProgress, decode
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
 from tidemark.runtime.retry import poll
@@ -149,7 +149,7 @@ def _state_begin(committed: TopicPartition, operators: Iterable[str]) -> int:
     at = Partition(committed.topic, committed.partition)
     past = decode(committed.metadata, LogProgress, str(at))
     for name in operators:
-        if name in past.apart or name in past.behind:
+        if name in past.apart or not {name, ANY}.isdisjoint(past.behind):
             raise ConfigurationError(
                 f"{at}: operator {name} has stopped, or has not caught up with its log: see the "
                 "log of its service. --operator compares others"
