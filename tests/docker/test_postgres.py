@@ -15,21 +15,31 @@ from tests.sinks.contract import (
     PositionContract,
     ReloadContract,
     SinkContract,
+    filled,
     opened,
 )
-from tests.sinks.feeds import PANES, batch, held, pane
+from tests.sinks.feeds import PANES, TOPIC_ID, batch, held, pane, row
 from tests.sinks.letters import Letters
 from tests.sinks.places import Place
+from tests.sinks.remaking import CITIES, RemakeContract, statements
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.databases.postgres import PostgresSink
 from tidemark.sinks.delivery import Delivery
-from tidemark.sinks.sink import RefusedError, UnavailableError
+from tidemark.sinks.sink import (
+    Position,
+    RefusedError,
+    Reload,
+    TablesStoppedError,
+    UnavailableError,
+)
 
 T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TestPostgres(SinkContract, PositionContract, ReloadContract, DatabaseContract):
+class TestPostgres(
+    SinkContract, PositionContract, ReloadContract, DatabaseContract, RemakeContract
+):
     def test_a_text_with_a_nul_character_is_refused_and_nothing_of_its_batch_taken(self, place):
         sink = opened(place)
         with pytest.raises(RefusedError, match="PostgreSQL: "):
@@ -103,6 +113,67 @@ class TestPostgres(SinkContract, PositionContract, ReloadContract, DatabaseContr
         assert place.run(f"SELECT {asked}") == [(True, True, True)]
         assert place.run("SELECT to_regclass('own_index') IS NOT NULL") == [(True,)]
         assert place.run("SELECT best FROM pops_latest") == []
+
+    def test_grants_and_indexes_are_made_again_with_the_table(self, place):
+        opened(place).close()
+        place.run("DO 'BEGIN CREATE ROLE reader; EXCEPTION WHEN duplicate_object THEN END'")
+        for name in ("pops", "pops_latest", "pops_final"):
+            place.run(f"GRANT SELECT ON {name} TO reader")
+        place.run("GRANT SELECT ON pops TO PUBLIC")
+        place.run("CREATE INDEX own_index ON pops (pops)")
+        opened(place, CITIES).close()
+        granted = "has_table_privilege('reader', 'pops{}', 'SELECT')"
+        asked = ", ".join(granted.format(end) for end in ("", "_latest", "_final"))
+        assert place.run(f"SELECT {asked}") == [(True, True, True)]
+        assert place.run("SELECT to_regclass('own_index') IS NOT NULL") == [(True,)]
+        assert place.run("SELECT city FROM pops_latest") == []
+
+    @pytest.mark.parametrize(
+        ("made", "named"),
+        [
+            ("CREATE VIEW own AS SELECT player FROM pops_latest", "view own depends on"),
+            ("CREATE MATERIALIZED VIEW own AS SELECT pops FROM pops", "own depends on table pops"),
+            ("ALTER TABLE pops ADD CHECK (pops > 0)", "constraint pops_pops_check"),
+            ("CREATE STATISTICS own ON pops, revision FROM pops", "statistics own"),
+            ("GRANT SELECT (pops) ON pops TO PUBLIC", "grants on column pops"),
+            ("CREATE INDEX own ON pops (player)", "column .player. does not exist"),
+        ],
+    )
+    def test_objects_of_others_stop_a_table_alone(self, place, made, named):
+        filled(place, batch([pane("ann", 0, 1)]))
+        place.run(made)
+        other = replace(PANES, topic="game.other", name="other")
+        sink = place.open()
+        with pytest.raises(TablesStoppedError, match=named) as raised:
+            sink.prepare([CITIES, other])
+        assert "HINT" not in str(raised.value)
+        sink.write([batch([pane("ann", 0, 1)], table=other)])
+        assert place.run("SELECT player FROM pops") == [("ann",)]
+        for statement in statements(raised.value):
+            place.run(statement)
+        sink.prepare([CITIES, other])
+        assert place.run("SELECT city FROM pops_latest") == []
+        sink.close()
+
+    def test_a_missing_right_on_one_table_stops_it_alone(self, place):  # B5
+        other = replace(PANES, topic="game.other", name="other")
+        sink = place.open()
+        sink.prepare([PANES, other])
+        place.run("DO 'BEGIN CREATE ROLE poor; EXCEPTION WHEN duplicate_object THEN END'")
+        ((schema,),) = sink.run("SELECT current_schema()")
+        place.run(f"GRANT USAGE ON SCHEMA {schema} TO poor")
+        place.run("GRANT ALL ON tidemark_positions, other TO poor")
+        sink.run("SET ROLE poor")
+        both = [batch([pane("ann", 0, 1)]), batch([pane("ann", 0, 1)], table=other)]
+        with pytest.raises(TablesStoppedError, match="permission denied") as raised:
+            sink.write(both)
+        assert list(raised.value.reasons) == ["pops"]
+        sink.write(both[1:])
+        begin = {both[0].partition: Position(7, TOPIC_ID, 5)}
+        with pytest.raises(TablesStoppedError, match="permission denied"):
+            sink.reload([Reload(PANES, begin, empties=True)])
+        sink.close()
+        assert place.rows(other) == [row(pane("ann", 0, 1))]
 
     def test_long_names_start_again_and_longer_ones_never(self, place):  # D1
         table = replace(PANES, name="t" * 56, columns={**PANES.columns, "c" * 63: pl.Int64()})

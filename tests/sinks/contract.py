@@ -225,8 +225,9 @@ class DatabaseContract:
         assert [each["best"] for each in filled(place, later, table=wider)] == [None, 7]
         assert place.run("SELECT best FROM pops_latest WHERE player = 'bob'") == [(7,)]
 
-    def test_a_table_with_another_type_is_refused(self, place):
+    def test_a_table_of_a_user_with_another_type_is_refused(self, place):
         filled(place, batch([pane("ann", 0, 1)]))
+        place.run("ALTER TABLE pops ADD COLUMN note VARCHAR")
         other = replace(PANES, columns={**PANES.columns, "pops": pl.String()})
         with pytest.raises(ConfigurationError, match="table pops has column pops with type"):
             opened(place, other)

@@ -2,11 +2,15 @@
 
 import pytest
 
-from tidemark.errors import StateError
+from examples.game import game
+from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import Start
-from tidemark.sinks.contents import is_older, noted, require_same, resumed
+from tidemark.runtime.client.generations import Generation, result_columns
+from tidemark.sinks.contents import difference, is_older, noted, require_same, resumed
 from tidemark.sinks.sink import Position
+from tidemark.sinks.stopped import StoppedTables
+from tidemark.sinks.table import tables_of
 
 AT = Partition("game.pops", 0)
 WAS = Position(0, "AAAA", 4)
@@ -57,3 +61,42 @@ def test_a_sink_that_cannot_load_again_ends_where_its_rows_are_void():
         require_same(start(7), Position(7, "AAAA"), Position(0, "BBBB", 0))
     with pytest.raises(StateError, match="has generation 5, and the sink has no method 'reload'"):
         require_same(start(7), Position(7, "AAAA"), Position(9, "AAAA", 5))
+
+
+@pytest.mark.parametrize(
+    ("key", "columns", "says"),
+    [
+        ([], {}, ""),  # of an earlier version
+        (["player"], {"player": "String", "pops": "Int64", "gone": "Int64"}, ""),
+        (["player", "city"], {"player": "String"}, "have the key (player, city), not (player)"),
+        (["player"], {"pops": "Float64"}, "have column pops of type Float64, not Int64"),
+    ],
+)
+def test_results_of_another_key_or_type_are_not_read(key, columns, says):
+    (operator, *_) = game.plan().operators
+    generation = Generation(operator.name, 0, key=key, columns=columns)
+    assert difference(generation, operator) == says
+
+
+def test_results_of_the_pipeline_itself_are_read():
+    for operator in game.plan().operators:
+        own = list(operator.results.port.key), result_columns(operator)
+        assert difference(Generation(operator.name, 0, key=own[0], columns=own[1]), operator) == ""
+
+
+def test_stopped_tables_are_named_and_tried_again_each_minute(caplog):
+    tables = tables_of(game.plan())[:2]
+    stopped = StoppedTables(tables, lambda line: line.replace("PIPELINE", "p"))
+    stopped.replace({tables[0].name: "try 'tidemark reset PIPELINE'"}, 100.0)
+    stopped.report(100.0)
+    stopped.report(101.0)
+    line = f"table {tables[0].name} has stopped: try 'tidemark reset p'"
+    assert [each.message for each in caplog.records] == [f"{line}. The other tables go on"]
+    assert (list(stopped.topics), stopped.lines) == ([tables[0].topic], [line])
+    assert [stopped.are_due(now) for now in (159.0, 160.0)] == [False, True]
+    stopped.require_others()
+    stopped.add({tables[1].name: "no"})
+    with pytest.raises(ConfigurationError, match=r"reset p'; table .* has stopped: no"):
+        stopped.require_others()
+    stopped.replace({}, 160.0)
+    assert not stopped.are_due(300.0)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.sinks.contract import DatabaseContract, PositionContract, ReloadContract, SinkContract
+from tests.sinks.remaking import RemakeContract
 
 
 class TestSink(SinkContract):
@@ -21,4 +22,9 @@ class TestReload(ReloadContract):
 
 @pytest.mark.parametrize("places", ["sqlite", "duckdb"], indirect=True)
 class TestDatabase(DatabaseContract):
+    pass
+
+
+@pytest.mark.parametrize("places", ["sqlite", "duckdb"], indirect=True)
+class TestRemake(RemakeContract):
     pass

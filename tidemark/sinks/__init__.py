@@ -12,6 +12,7 @@ from tidemark.sinks.sink import (
     RefusedError,
     Reload,
     Sink,
+    TablesStoppedError,
     UnavailableError,
 )
 from tidemark.sinks.table import Table
@@ -25,5 +26,6 @@ __all__ = [
     "Reload",
     "Sink",
     "Table",
+    "TablesStoppedError",
     "UnavailableError",
 ]

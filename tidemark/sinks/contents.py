@@ -5,7 +5,7 @@ generation (docs/operations.md, "Generations"): its results before the generatio
 """
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,8 +15,15 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
+from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
-from tidemark.runtime.client.generations import GenerationReader, newest_generations
+from tidemark.runtime.client.generations import (
+    Generation,
+    GenerationReader,
+    Key,
+    newest_generations,
+    result_columns,
+)
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.sinks.sink import Position
@@ -31,13 +38,14 @@ class Contents:
     """The ids and generations of the topics of tables; ``poll`` notices changes."""
 
     def __init__(
-        self, config: Config, admin: AdminClient, generations: str, tables: Sequence[Table]
+        self, config: Config, admin: AdminClient, plan: Plan, tables: Sequence[Table]
     ) -> None:
-        """``generations``: ``Plan.generations``, which must exist."""
-        self._config, self._admin, self._generations = config, admin, generations
+        """``plan``: its topic of generations must exist."""
+        self._config, self._admin, self._generations = config, admin, plan.generations
+        self._operators = {operator.name: operator for operator in plan.operators}
         self._tables = {table.topic: table for table in tables}
         self._topics = TopicCollection(list(self._tables))
-        self._reader = GenerationReader(config, admin, generations)
+        self._reader = GenerationReader(config, admin, plan.generations)
         self._numbers = self._newest_numbers()
         self._asked: dict[str, Future[Any]] = {}
         self._asked_ms = 0
@@ -45,7 +53,7 @@ class Contents:
     def begins(self, topics: Collection[str]) -> dict[str, dict[Partition, Position]]:
         """Ask for the first position of the present records, of all partitions, by topic."""
         ids = topic_ids(self._admin, topics)
-        newest = newest_generations(self._config, self._admin, self._generations)
+        newest = self._refreshed()
         partitions = {topic: self._partitions(topic) for topic in topics}
         wanted = [at for each in partitions.values() for at in each]
         low, high = (offsets(self._admin, wanted, which) for which in (EARLIEST, LATEST))
@@ -65,6 +73,24 @@ class Contents:
                 begin = begin if begin <= high[at] else low[at]
                 found[topic][at] = Position(begin, ids[topic], number)
         return found
+
+    def _refreshed(self) -> Mapping[Key, Generation]:
+        self._reader.newest |= newest_generations(self._config, self._admin, self._generations)
+        self._numbers = self._newest_numbers()
+        return self._reader.newest
+
+    def has_begun_anew(self, topic: str, begin: Position) -> bool:
+        """Ask whether a topic has a newer generation than that of ``begin``."""
+        self._refreshed()
+        return self._numbers.get(self._tables[topic].operator, 0) > begin.generation
+
+    def foreign(self, topic: str) -> str:
+        """Return how the present results of a topic differ from this pipeline's; empty if not."""
+        operator = self._operators.get(self._tables[topic].operator)
+        if operator is None:
+            return ""
+        found = self._reader.of_operator(operator.name).values()
+        return next(filter(None, (difference(each, operator) for each in found)), "")
 
     def _partitions(self, topic: str) -> list[Partition]:
         return [Partition(topic, number) for number in range(self._tables[topic].partitions)]
@@ -106,6 +132,20 @@ class Contents:
     def close(self) -> None:
         """Close the reader of generations."""
         self._reader.close()
+
+
+def difference(generation: Generation, operator: OperatorPlan) -> str:
+    """Return what rows of a generation cannot be read as; other columns may come and go."""
+    declared = result_columns(operator)
+    key = operator.results.port.key
+    if not generation.columns:
+        return ""
+    if set(generation.key) != set(key):
+        return f"have the key ({', '.join(generation.key)}), not ({', '.join(key)})"
+    for name, dtype in generation.columns.items():
+        if declared.get(name, dtype) != dtype:
+            return f"have column {name} of type {dtype}, not {declared[name]}"
+    return ""
 
 
 def is_older(position: Position, begin: Position) -> bool:

@@ -5,10 +5,9 @@ one table.  So a name that a place would change is refused at the start, with th
 limit.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tidemark.errors import ConfigurationError
 from tidemark.sinks.table import Table
 
 OWN_PREFIX = "tidemark_"
@@ -41,46 +40,40 @@ class Identifiers:
     prefixes: tuple[str, ...] = ()
     derived: Callable[[Table], Iterable[str]] = lambda table: (table.name,)
 
-    def require(self, tables: Sequence[Table]) -> None:
-        """Raise if a name of a table does not fit.
-
-        Raises:
-            ConfigurationError: names the table or column, and the limit or the other name.
-        """
+    def problems(self, tables: Sequence[Table]) -> dict[str, str]:
+        """Return the tables with a name that does not fit, each with the first reason."""
         objects: dict[str, str] = {}
+        found = {}
         for table in tables:
-            for name in self.derived(table):
-                self._require_short(f"table {table.name}: {name!r}", name)
-                other = objects.setdefault(self.fold(name), table.name)
-                if other != table.name:
-                    raise ConfigurationError(
-                        f"table {table.name}: {name!r} is also a name of table {other}; {_RENAME}"
-                    )
-            if table.name.startswith(self.prefixes):
-                raise ConfigurationError(
-                    f"table {table.name}: {self.place} and this sink keep names that begin with "
-                    f"{' or '.join(self.prefixes)} for themselves; {_RENAME}"
-                )
-            self._require_columns(table)
+            reasons = [*self._of_objects(table, objects), *self._of_columns(table)]
+            if reasons:
+                found[table.name] = reasons[0]
+        return found
 
-    def _require_columns(self, table: Table) -> None:
+    def _of_objects(self, table: Table, objects: dict[str, str]) -> Iterator[str]:
+        for name in self.derived(table):
+            yield from self._too_long(f"table {table.name}: {name!r}", name)
+            other = objects.setdefault(self.fold(name), table.name)
+            if other != table.name:
+                yield f"table {table.name}: {name!r} is also a name of table {other}; {_RENAME}"
+        if table.name.startswith(self.prefixes):
+            yield (
+                f"table {table.name}: {self.place} and this sink keep names that begin with "
+                f"{' or '.join(self.prefixes)} for themselves; {_RENAME}"
+            )
+
+    def _of_columns(self, table: Table) -> Iterator[str]:
         seen: dict[str, str] = {}
         for name in table.columns:
             what = f"table {table.name}: column {name!r}"
-            self._require_short(what, name)
+            yield from self._too_long(what, name)
             other = seen.setdefault(self.fold(name), name)
             if other != name:
-                raise ConfigurationError(
-                    f"{what} and column {other!r} are one column in {self.place}; {_RENAME}"
-                )
+                yield f"{what} and column {other!r} are one column in {self.place}; {_RENAME}"
             if self.fold(name) in self.columns:
-                raise ConfigurationError(
-                    f"{what}: {self.place} has such a column itself; {_RENAME}"
-                )
+                yield f"{what}: {self.place} has such a column itself; {_RENAME}"
 
-    def _require_short(self, what: str, name: str) -> None:
+    def _too_long(self, what: str, name: str) -> Iterator[str]:
         size = len(name.encode())
         if size > self.most_bytes:
-            raise ConfigurationError(
-                f"{what} has {size} bytes; {self.place} takes {self.most_bytes}: {_RENAME}"
-            )
+            yield f"{what} has {size} bytes; {self.place} takes {self.most_bytes}: {_RENAME}"

@@ -14,7 +14,7 @@ import msgspec
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.folder import classified, exclusive, file_names
-from tidemark.sinks.sink import Batch, OvertakenError, Position, Reload
+from tidemark.sinks.sink import Batch, OvertakenError, Position, Reload, TablesStoppedError
 from tidemark.sinks.table import Table
 
 
@@ -43,23 +43,27 @@ class LinesSink:
         """Create the folder.
 
         Raises:
-            ConfigurationError: it cannot be created, or some topic does not hold JSON.
+            ConfigurationError: it cannot be created.
+            TablesStoppedError: a name is too long, or some topics do not hold JSON.
         """
-        file_names(_longest).require(tables)
-        self._tables = {table.topic: table for table in tables}
+        reasons = file_names(_longest).problems(tables)
         for table in tables:
             if table.avro is not None:
-                raise ConfigurationError(
+                reasons[table.name] = (
                     f"{table.topic} is Avro, but JSON lines hold only JSON: choose another sink, "
                     "or leave the table out of TIDEMARK_SINK_TABLES"
                 )
+        ready = [table for table in tables if table.name not in reasons]
+        self._tables = {table.topic: table for table in ready}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for table in tables:
+            for table in ready:
                 for number in range(table.partitions):
                     self._cut(Partition(table.topic, number))
         except OSError as error:
             raise ConfigurationError(f"folder {self._folder}: {error.strerror}") from error
+        if reasons:
+            raise TablesStoppedError(reasons)
 
     def _cut(self, at: Partition) -> None:
         """Cut off the lines behind the position; a crash has left them."""

@@ -21,10 +21,9 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
-from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.folder import classified, exclusive, file_names
-from tidemark.sinks.sink import Batch, OvertakenError, Position, Reload
+from tidemark.sinks.sink import Batch, OvertakenError, Position, Reload, TablesStoppedError
 from tidemark.sinks.table import Table
 
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.parquet")
@@ -55,22 +54,25 @@ class ParquetSink:
         """Create a folder for each table.
 
         Raises:
-            ConfigurationError: a folder cannot be created, or a table has a column _OFFSET.
+            TablesStoppedError: a folder cannot be created, or a table has a column _OFFSET.
         """
-        file_names(lambda table: (table.name,)).require(tables)
-        self._tables = {table.topic: table for table in tables}
-        for table in tables:
-            folder = self._folder_of(table)
+        reasons = file_names(lambda table: (table.name,)).problems(tables)
+        self._tables = {each.topic: each for each in tables if each.name not in reasons}
+        for table in self._tables.values():
             if _OFFSET in table.columns:
-                raise ConfigurationError(
+                reasons[table.name] = (
                     f"{table.topic}: the sink adds a column {_OFFSET}; rename the output's column"
                 )
+                continue
+            folder = self._folder_of(table)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 for number in range(table.partitions):
                     self._finish(Partition(table.topic, number))
             except OSError as error:
-                raise ConfigurationError(f"folder {folder}: {error.strerror}") from error
+                reasons[table.name] = f"folder {folder}: {error.strerror}"
+        if reasons:
+            raise TablesStoppedError(reasons)
 
     def _folder_of(self, table: Table) -> Path:
         return self._folder / table.name

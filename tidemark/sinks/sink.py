@@ -16,13 +16,26 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import polars as pl
 
 from tidemark.core.windows.pane import RETRACTED
-from tidemark.errors import InfrastructureError
+from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks.table import Table
 
 
 class UnavailableError(InfrastructureError):
     """The sink cannot be reached or is busy; the same batches are written again later."""
+
+
+class TablesStoppedError(ConfigurationError):
+    """Some tables cannot be delivered until a person acts; all others can.
+
+    From ``prepare``, the others are ready.  From ``write``, no row of any batch was taken.
+    ``reasons``: what is wrong and what helps, by name of the table.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        """``reasons``: see above."""
+        super().__init__("; ".join(reasons.values()))
+        self.reasons = reasons
 
 
 class RefusedError(InfrastructureError):
@@ -182,7 +195,8 @@ class Sink(Protocol):
         """Create what the tables need, or check what exists.
 
         Raises:
-            ConfigurationError: what exists cannot take the rows.
+            ConfigurationError: what exists cannot take the rows; of some tables if it is a
+                TablesStoppedError.
             UnavailableError: the sink is away; the call is repeated.
         """
 
@@ -195,6 +209,7 @@ class Sink(Protocol):
         Raises:
             UnavailableError: the sink is away; all batches come again, also those it has taken.
             RefusedError: the sink can never take some row.
+            TablesStoppedError: some tables cannot be written.
             OvertakenError: a partition's position is not the begin of its batch.
         """
 

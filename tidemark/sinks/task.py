@@ -14,9 +14,13 @@ If a topic was created again, or its operator has a new generation, the sink loa
 it deletes the rows and sets all positions in one transaction, and this process reads on from there.
 The same happens to a table without positions.  A process whose positions another one has moved goes
 on from the new ones.
+
+A table that cannot be delivered stops alone (``StoppedTables``): its partitions are paused, and
+nothing is committed of them.
 """
 
 import logging
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,46 +33,31 @@ from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import as_typed
 from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.sinks.backoff import Backoff, when_available
-from tidemark.sinks.contents import Contents, is_older, noted, require_same, resumed
+from tidemark.sinks.contents import Contents, noted
 from tidemark.sinks.delivery import DeadLetterWriter, Delivery
 from tidemark.sinks.open import open_sink
-from tidemark.sinks.rows import decode
+from tidemark.sinks.partition_state import PartitionState
+from tidemark.sinks.placement import Placement
 from tidemark.sinks.sink import (
     Batch,
-    Move,
     OvertakenError,
-    Position,
-    Reload,
     Reloads,
+    TablesStoppedError,
     UnavailableError,
 )
+from tidemark.sinks.stopped import StoppedTables
 from tidemark.sinks.table import Table, chosen, tables_of
 from tidemark.sinks.topic import TopicSink
 
 _log = logging.getLogger("tidemark")
 
 _MOST_HELD = 200_000
-
-
-@dataclass
-class _PartitionState:
-    """One partition that this process owns: the sink's position, and the records to write.
-
-    ``begin``: where the records begin that the partition has now.  ``next_offset``: behind the last
-    record delivered.  ``known``: the same by the sink's own account, None if it has no position.
-    """
-
-    begin: Position
-    next_offset: int
-    known: int | None
-    held: list[Message] = field(default_factory=list)
-    batch: Batch | None = None
-    committed: int = -1
 
 
 @dataclass
@@ -79,9 +68,11 @@ class SinkTask:
     delivery: Delivery
     tables: Sequence[Table]
     contents: Contents
+    stopped: StoppedTables
+    placement: Placement
     batch: int = 20_000
     gathers: bool = True
-    _states: dict[Partition, _PartitionState] = field(default_factory=dict)
+    _states: dict[Partition, PartitionState] = field(default_factory=dict)
     _moved_topics: set[str] = field(default_factory=set)
     _bytes: int = 0  # of records taken since the last write
 
@@ -91,62 +82,43 @@ class SinkTask:
         self._table = {table.topic: table for table in self.tables}
         self._paused = False
 
+    def _prepare_again(self) -> None:
+        """Prepare; tables that stop now are let go, and those that go on now are placed."""
+        before = set(self.stopped.topics)
+        self.placement.prepare()
+        self._moved_topics |= before
+        self._pause_stopped()
+
+    def _pause_stopped(self) -> None:
+        """Let go what has stopped, so that nothing of it is delivered or committed."""
+        for at in self._stopped:
+            self._states[at].let_go()
+        self.process.member.pause(self._stopped)
+
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Return the sink's own positions, or the committed offsets where it has none."""
         return when_available(lambda: self._place(starts), self.process.waiting)
 
     def _place(self, starts: Sequence[Start]) -> Sequence[Start]:
-        """Begin partitions at the sink's positions; loads tables again whose topics have moved on.
-
-        Raises:
-            StateError: the sink holds other records than the topic, and cannot load them again.
-        """
-        begins = self.contents.begins({start.partition.topic for start in starts})
-        positions = self._positions(begins)
-        placed = []
-        for start in starts:
-            at, begin = start.partition, begins[start.partition.topic][start.partition]
-            position = positions.get(at)
-            if position is None:
-                offset = resumed(start, begin)
-            else:
-                offset = position.next_offset
-                if not isinstance(self.delivery.sink, Reloads):
-                    require_same(start, position, begin)
-            known = None if position is None else offset
-            self._states[at] = _PartitionState(begin, offset, known)
-            placed.append(Start(at, offset, start.metadata))
-        return placed
-
-    def _positions(
-        self, begins: Mapping[str, Mapping[Partition, Position]]
-    ) -> Mapping[Partition, Position]:
-        """Return the sink's positions, after it has loaded tables again that are not of now."""
-        sink = self.delivery.sink
-        partitions = [at for each in begins.values() for at in each]
-        positions = sink.positions(partitions)
-        if not isinstance(sink, Reloads):
-            return positions
-        reloads = [
-            Reload(self._table[topic], begin, empties=any(at in positions for at in begin))
-            for topic, begin in begins.items()
-            if any(at not in positions or is_older(positions[at], to) for at, to in begin.items())
+        self._states |= self.placement.states(starts)
+        return [
+            Start(each.partition, self._states[each.partition].next_offset, each.metadata)
+            for each in starts
         ]
-        if not reloads:
-            return positions
-        sink.reload(reloads)
-        for each in reloads:
-            _log.info(
-                "table %s: loads %s from the begin of its results",
-                each.table.name,
-                each.table.topic,
-            )
-        return sink.positions(partitions)
 
     def assigned(self, starts: Sequence[Start]) -> None:
-        """Pause new partitions too, if the sink is away."""
-        if self._paused:
-            self.process.member.pause([start.partition for start in starts])
+        """Pause new partitions too, if the sink is away or their tables have stopped."""
+        waiting = self._states if self._paused else self._stopped
+        self.process.member.pause([each.partition for each in starts if each.partition in waiting])
+
+    @property
+    def _left_out(self) -> set[str]:
+        return {*self._moved_topics, *self.stopped.topics}
+
+    @property
+    def _stopped(self) -> list[Partition]:
+        topics = self.stopped.topics
+        return [at for at in self._states if at.topic in topics]
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget partitions that were revoked."""
@@ -155,9 +127,10 @@ class SinkTask:
 
     def take(self, messages: Sequence[Message]) -> None:
         """Hold records until the next write, except those of partitions that will move."""
+        left_out = self._left_out
         for message in messages:
             at = Partition(message.topic() or "", message.partition() or 0)
-            if at.topic not in self._moved_topics:
+            if at.topic not in left_out:
                 self._states[at].held.append(message)
         self._bytes += sum(map(len, messages))
 
@@ -171,6 +144,10 @@ class SinkTask:
             self.process.member.refresh_positions()
         begins = ((at.topic, state.begin) for at, state in self._states.items())
         self._let_go(self.contents.poll(begins, now_ms()))
+        now_s = time.monotonic()
+        if self.stopped.are_due(now_s):
+            self._let_go(self.stopped.topics)
+        self.stopped.report(now_s)
         if self._moved_topics and not self._backoff.left_s:
             self._place_again()
 
@@ -179,28 +156,32 @@ class SinkTask:
         self._moved_topics |= set(topics)
         for at, state in self._states.items():
             if at.topic in topics:
-                state.held, state.batch = [], None
+                state.let_go()
 
     def _place_again(self) -> None:
-        starts = [
-            Start(at, state.next_offset, noted(state.begin))
-            for at, state in self._states.items()
-            if at.topic in self._moved_topics
-        ]
         try:
+            self._prepare_again()
+            starts = [
+                Start(at, state.next_offset, noted(state.begin))
+                for at, state in self._states.items()
+                if at.topic in self._moved_topics
+            ]
             placed = self._place(starts) if starts else ()
         except UnavailableError as error:
             self._wait(error)
             return
         self._moved_topics.clear()
         self.process.member.move(placed)
+        self.process.member.resume([start.partition for start in placed])
         self.assigned(placed)
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write the held records; return the offsets behind them, none if the sink is away."""
         self._bytes = 0
         try:
-            self._deliver_all()
+            while not self._deliver_all():
+                self.stopped.require_others()
+                self._pause_stopped()
         except UnavailableError as error:
             self._wait(error)
             return ()
@@ -219,47 +200,44 @@ class SinkTask:
         if pause != self._paused:
             self._paused = pause
             (self.process.member.pause if pause else self.process.member.resume)(self._states)
+            self.process.member.pause(self._stopped)
 
-    def _deliver_all(self) -> None:
+    def _deliver_all(self) -> bool:
+        """Deliver what is held; return whether that is done, or else some tables have stopped."""
         batches = [
             batch for at in sorted(self._states) if (batch := self._batch_of(at)) is not None
         ]
         if not batches:
-            return
+            return True
         if self._backoff.reason:  # the failed try may have written some batches
-            self.delivery.sink.prepare(self.tables)  # it may have lost a table
+            self._prepare_again()  # it may have lost a table
             self._forget_written()
             batches = [state.batch for state in self._states.values() if state.batch is not None]
-        self.delivery.deliver(batches)
+        try:
+            self.delivery.deliver(batches)
+        except TablesStoppedError as error:
+            self.stopped.add(error.reasons)
+            return False
         for batch in batches:
             state = self._states[batch.partition]
             state.next_offset, state.batch = batch.move.end, None
             state.known = batch.move.end
+        return True
 
     def _batch_of(self, at: Partition) -> Batch | None:
         """Return the batch of a partition, or None; a batch is decoded only once."""
         state = self._states[at]
         if state.batch is not None or not state.held:
             return state.batch
-        records, state.held = state.held, []
-        values = [record.value() for record in records]
         table = self._table[at.topic]
-        decoded = decode(table, values)
+        decoded = state.decoded(table)
         if decoded.bad:
-            self.delivery.undecoded(records, decoded.bad)
-        good = [records[index] for index in decoded.good]
-        end = (records[-1].offset() or 0) + 1
-        state.batch = Batch(
-            table,
-            at,
-            Move(state.known, end, state.begin.topic_id),
-            decoded.rows,
-            [record.offset() or 0 for record in good],
-            [record.key() for record in good],
-            [values[index] or b"" for index in decoded.good],
-            state.begin.generation,
-        )
-        return state.batch
+            # They may be results of another pipeline, which began a moment ago.
+            if table.operator and self.contents.has_begun_anew(at.topic, state.begin):
+                self._let_go([at.topic])
+                return None
+            self.delivery.undecoded(state.held, decoded.bad)
+        return state.hold(table, at, decoded)
 
     def _forget_written(self) -> None:
         """Cut what the sink has taken from the batches.
@@ -282,16 +260,17 @@ class SinkTask:
     def _moved(self) -> Sequence[TopicPartition]:
         moved = []
         positions = self.process.member.positions
+        left_out = self._left_out
         for at, state in self._states.items():
             behind = positions[at] > state.committed and not state.held
-            if behind and at.topic not in self._moved_topics:
+            if behind and at.topic not in left_out:
                 state.committed = positions[at]
                 moved.append(TopicPartition(*at, state.committed, noted(state.begin)))
         return moved
 
     def waits(self) -> Sequence[str]:
-        """Return why the sink is away, if it is."""
-        return [self._backoff.reason] if self._backoff.reason else []
+        """Return why the sink is away, if it is, and which tables have stopped."""
+        return [*filter(None, [self._backoff.reason]), *self.stopped.lines]
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag."""
@@ -329,9 +308,12 @@ def run(config: Config, plan: Plan) -> None:
     ensure(process.admin, own_topics(process.plan), config.replication_factor)
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)
-    when_available(lambda: sink.prepare(tables), process.waiting)
     delivery = Delivery(sink, DeadLetterWriter(own, plan.dead_letters))
-    contents = Contents(own, process.admin, plan.generations, tables)
-    process.run(SinkTask(process, delivery, tables, contents))
+    contents = Contents(own, process.admin, plan, tables)
+    where = config.pipeline, config.sink_name, config.bootstrap_servers
+    stopped = StoppedTables(tables, lambda line: as_typed(line, *where))
+    placement = Placement(sink, tables, contents, stopped)
+    when_available(placement.prepare, process.waiting)
+    process.run(SinkTask(process, delivery, tables, contents, stopped, placement))
     contents.close()
     sink.close()

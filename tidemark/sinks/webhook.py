@@ -14,7 +14,13 @@ import msgspec
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks.sink import Batch, Position, RefusedError, UnavailableError
+from tidemark.sinks.sink import (
+    Batch,
+    Position,
+    RefusedError,
+    TablesStoppedError,
+    UnavailableError,
+)
 from tidemark.sinks.table import Table
 
 _TIMEOUT_S = 30.0
@@ -47,13 +53,15 @@ class WebhookSink:
         return str(self._url.copy_with(userinfo=b""))
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Raise ConfigurationError for a topic that does not hold JSON."""
-        for table in tables:
-            if table.avro is not None:
-                raise ConfigurationError(
-                    f"{table.topic} is Avro, but a webhook takes only JSON: choose another sink, "
-                    "or leave the table out of TIDEMARK_SINK_TABLES"
-                )
+        """Raise TablesStoppedError for topics that do not hold JSON."""
+        reasons = {
+            table.name: f"{table.topic} is Avro, but a webhook takes only JSON: choose another "
+            "sink, or leave the table out of TIDEMARK_SINK_TABLES"
+            for table in tables
+            if table.avro is not None
+        }
+        if reasons:
+            raise TablesStoppedError(reasons)
 
     def positions(self, _partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return none: the offsets committed in Kafka are the positions."""

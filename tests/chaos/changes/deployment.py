@@ -4,19 +4,16 @@ import os
 import random
 import re
 import shlex
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 
 from tests.chaos.changes.program import Program
 
 SERVICES = ("ingest", "windowing", "sink")
 _ADVICE = re.compile(r"'(tidemark (?:reset|replay) [^']*)'")
-_OLD_TABLE = re.compile(r"table (\w+) has .* drop the table")
 _REFUSED = 2
 _STOP_S = 40
 _COMMAND_S = 170
@@ -93,10 +90,7 @@ class Deployment:
             status = process.poll()
             said = self._logs[service].read_text()
             advice = _ADVICE.findall(said)
-            if status == _REFUSED and (table := _OLD_TABLE.search(said)):
-                self._drop(table[1])
-                self.start([service])
-            elif status is not None and status != _REFUSED:
+            if status is not None and status != _REFUSED:
                 self.start([service])
             elif status == _REFUSED or advice:
                 assert advice, f"{service} ended with 2: {said[-2000:]}"
@@ -116,12 +110,6 @@ class Deployment:
         self.stop()
         self.run("reset", self._module, *options, "--yes")
         self.start(SERVICES)
-
-    def _drop(self, table: str) -> None:
-        """Drop a table, as the sink advises where the key of an output has changed."""
-        self.advice.append(f"drop table {table}")
-        with closing(sqlite3.connect(self.database)) as connection:
-            connection.execute(f'DROP TABLE "{table}"')
 
     def kill(self, draw: random.Random) -> str:
         """Kill a service, and start it again; return its name."""

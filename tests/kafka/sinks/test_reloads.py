@@ -3,13 +3,15 @@
 ``Table.await_topic`` compares with a reference that reads topics and generations by itself.
 """
 
+import json
 from typing import Any
 
 import pytest
 
+from tests.kafka.pipelines import changing
 from tests.kafka.pipelines.pops import build
 from tests.kafka.support.stack import Stack, move, wait_until
-from tests.kafka.support.tables import Table
+from tests.kafka.support.tables import Keyed, Table
 from tidemark.runtime.client import topics
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
@@ -106,4 +108,46 @@ def test_a_table_whose_topic_rows_or_positions_are_gone_is_loaded_again(broker, 
         if stack.process("sink").poll() is not None:  # it has met the topic while it was gone
             stack.start("sink")
         pops.await_topic(stack, "created again")
+        assert set(stack.stop().values()) == {0}
+
+
+KEYS = (["player"], ["player", "score"])
+
+
+def keyed(key: list[str]) -> dict[str, Any]:
+    return {"outputs": {"a": {"key": key}, "b": {}}}
+
+
+def start_as(stack: Stack, options: dict[str, Any], *services: str) -> None:
+    stack.start(*services, TEST_OPTIONS=json.dumps(options))
+
+
+def test_a_table_follows_a_changed_key_and_stops_while_the_sink_does_not_know_it(broker, tmp_path):
+    path = tmp_path / "results.db"
+    before, after = map(keyed, KEYS)
+    counts = {key: Keyed(path, "a", key) for key in map(tuple, KEYS)}
+    others = Keyed(path, "b", ("player",))
+    with Stack(
+        broker, "rekeyed", module=changing, options=before, TIDEMARK_SINK=f"sqlite:{path}"
+    ) as stack:
+        stack.start("ingest", "windowing", "sink")
+        stack.produce([*moves(0, 300), (0, None, move("end", T + 3_600_000))])
+        counts["player",].await_topic(stack)
+        for round_, options in enumerate((after, before, after)):
+            key = tuple(options["outputs"]["a"]["key"])
+            stack.stop("ingest", "windowing")
+            start_as(stack, options, "ingest", "windowing")
+            wait_until(lambda: "operator a has stopped" in stack.log("windowing"), "the advice")
+            stack.stop("windowing")
+            plan = changing.build(stack.name, **options).plan()
+            Reset(stack.config, stack.admin, Scope(plan, only=("a",))).run()
+            start_as(stack, options, "windowing")
+            wait_until(lambda: "table a has stopped: the present" in stack.log("sink"), "the stop")
+            later = T + 3_600_000 + (round_ + 1) * 60_000
+            stack.produce([(0, None, move("end", later))])
+            others.await_topic(stack)
+            assert stack.stop("sink") == {"sink": 0}
+            start_as(stack, options, "sink")
+            counts[key].await_topic(stack)
+        assert stack.results("dead-letters") == []
         assert set(stack.stop().values()) == {0}

@@ -26,20 +26,25 @@ def records(stack: Stack, topic: str) -> list[tuple[int, int, bytes | None, Any]
     ]
 
 
-def wanted(stack: Stack, operator: str, column: str) -> Panes:
-    """Return what the topic of an operator says, by its newest generation."""
+def present(stack: Stack, operator: str) -> list[Any]:
+    """Return the panes of an operator's newest generation."""
     topic = f"{stack.name}.{operator}"
     begins = {}
     for _, _, key, value in records(stack, f"{stack.name}.generations"):
         name, _, number = (key or b"").decode().rpartition("/")
         if name == operator:
             begins[int(number)] = value["begins"].get(topic, 0)
-    panes = [
+    return [
         value
         for number, offset, _, value in records(stack, topic)
         if offset >= begins.get(number, 0)
     ]
-    return {(player, iso(start)): n for (player, start), n in last_panes(panes, column).items()}
+
+
+def wanted(stack: Stack, operator: str, column: str) -> Panes:
+    """Return what the topic of an operator says, by its newest generation."""
+    last = last_panes(present(stack, operator), column)
+    return {(player, iso(start)): n for (player, start), n in last.items()}
 
 
 def iso(ms: int) -> str:
@@ -73,3 +78,33 @@ class Table:
             return bool(topic) is filled and self.rows() == topic
 
         wait_until(same, f"{self.name} {what}", 60.0)
+
+
+class Keyed:
+    """A table of counts by any key; ``path``: of the SQLite file."""
+
+    def __init__(self, path: Path, name: str, key: tuple[str, ...]) -> None:
+        self._path, self._name, self._key = path, name, key
+
+    def rows(self) -> dict[tuple[Any, ...], int]:
+        """Return the counts by key and start; none if there is no such table."""
+        columns = ", ".join(map('"{}"'.format, self._key))
+        try:
+            with closing(sqlite3.connect(self._path)) as db:
+                found = db.execute(f'SELECT {columns}, window_start, n FROM "{self._name}"')
+                return {tuple(at): n for *at, n in found.fetchall()}
+        except sqlite3.OperationalError:
+            return {}
+
+    def await_topic(self, stack: Stack) -> None:
+        """Wait until the table says what the topic says."""
+
+        def same() -> bool:
+            panes = present(stack, self._name)
+            topic = {
+                (*(pane.get(name) for name in self._key), iso(pane["start"])): pane["n"]
+                for pane in panes
+            }
+            return bool(topic) and self.rows() == topic
+
+        wait_until(same, f"{self._name} by {self._key}", 60.0)

@@ -12,8 +12,9 @@ from tidemark.runtime.client.generations import (
 from tidemark.serde.avro import schema_file
 
 GENERATION = Generation(
-    "pops", 3, 7, "windowing", "p.by-player.log", 12, {"p.pops": 40}, {"p.pops": "id"}
-)
+    "pops", 3, 7, "windowing", "p.by-player.log", 12, {"p.pops": 40}, {"p.pops": "id"},
+    key=["player"], columns={"player": "String", "pops": "Int64"},
+)  # fmt: skip
 
 
 def test_a_generation_is_read_back_from_its_record():

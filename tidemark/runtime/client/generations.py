@@ -42,8 +42,9 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         topic_ids: by topic, the id of each topic of results.
         lost_until_ms: the largest event time of rows that the log lacks at its beginning; windows
             that start at or before it are not published.  None if it lacks none.
-        signature: the state signature of the operator that publishes the results; empty if an
-            earlier version of Tidemark wrote the record.
+        key: the key of the results.
+        columns: names and types of the columns of the results, without those of every pane.  Empty
+            if an earlier version of Tidemark wrote the record.
     """
 
     operator: str
@@ -55,10 +56,11 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     begins: dict[str, int] = msgspec.field(default_factory=dict)
     topic_ids: dict[str, str] = msgspec.field(default_factory=dict)
     lost_until_ms: int | None = None
-    signature: dict[str, str] = msgspec.field(default_factory=dict)
+    key: list[str] = msgspec.field(default_factory=list)
+    columns: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
-    def key(self) -> Key:
+    def at(self) -> Key:
         """The operator and the partition."""
         return self.operator, self.partition
 
@@ -105,7 +107,7 @@ def _generations(messages: Iterable[Message]) -> Iterator[tuple[Key, Generation]
     for message in messages:
         found = generation_of(message.key(), message.value())
         if found is not None:
-            yield found.key, found
+            yield found.at, found
 
 
 def begun_generations(
@@ -141,10 +143,17 @@ def begun_generations(
             begun[at],
             {each.topic: ends[each] for each in results},
             {each.topic: ids[each.topic] for each in results},
-            signature=dict(plan.state_signature),
+            key=list(plan.results.port.key),
+            columns=result_columns(plan),
         )
         for plan, at, results in wanted
     }
+
+
+def result_columns(plan: OperatorPlan) -> dict[str, str]:
+    """Return names and types of the key and the values of an operator's results."""
+    port = plan.results.port
+    return {name: str(port.columns[name]) for name in (*port.key, *port.values)}
 
 
 class GenerationReader:

@@ -1,11 +1,7 @@
-"""Shared by SQL sinks: creates and checks tables, and moves positions atomically.
+"""Shared by SQL sinks: what a database does, writes of batches, and moves of positions."""
 
-What others made stays: a view is replaced only if it is what this sink writes, and it keeps its
-columns, so that grants and views on top of it last.
-"""
-
-import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -16,10 +12,15 @@ from tidemark.partition import Partition
 from tidemark.sinks.databases import sql
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX
-from tidemark.sinks.sink import Batch, OvertakenError, Position, RefusedError, Reload
+from tidemark.sinks.sink import (
+    Batch,
+    OvertakenError,
+    Position,
+    RefusedError,
+    Reload,
+    TablesStoppedError,
+)
 from tidemark.sinks.table import Table
-
-_log = logging.getLogger("tidemark")
 
 INDEX = f"{OWN_PREFIX}index"
 """A column with the number of a row in its batch."""
@@ -40,6 +41,17 @@ class Database(Protocol):
     """A connection, as the shared statements use it."""
 
     dialect: Dialect
+    error: type[Exception]
+    """What the client raises."""
+    putting: Batch | None
+    """The batch whose rows are being written."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a transaction in which no other process prepares or reloads.
+
+        Raises:
+            UnavailableError, ConfigurationError: for errors of the client.
+        """
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows, if any."""
@@ -56,11 +68,44 @@ class Database(Protocol):
     def view(self, name: str) -> str | None:
         """Return the definition of a view; empty for another object, None if it is missing."""
 
+    def comment(self, table: Table) -> None:
+        """Set the comments of a table and its columns."""
+
+    def bound(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return what belongs to a table, or to views of it, and cannot be made again."""
+
+    def extras(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return statements that make grants and indexes of others again."""
+
+    def others(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return views of others that the database would not protect from a missing column."""
+
+    def set_aside(self, table: str, to: str, views: Mapping[str, str]) -> list[str]:
+        """Return statements that rename a table; ``views``: new names of its views."""
+
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
 
     def empty(self, table: str) -> None:
         """Delete all rows of a table."""
+
+
+def readers(
+    database: Database, views: Sequence[tuple[Any, ...]], table: str, own: Sequence[str]
+) -> list[str]:
+    """Return the views of others that read a table or its own views, and that work.
+
+    ``views``: names and definitions of all views.
+    """
+    found = []
+    for name, definition in views:
+        if name not in own and sql.mentions(definition, [table, *own]):
+            try:
+                database.run(f"SELECT * FROM {quoted(name)} LIMIT 0")
+            except database.error:
+                continue
+            found.append(name)
+    return found
 
 
 def require_fit(dialect: Dialect, batches: Sequence[Batch]) -> None:
@@ -94,100 +139,17 @@ def write(database: Database, batches: Sequence[Batch]) -> None:
         OvertakenError: a partition's position is not the begin of its batch.
     """
     for batch in batches:
+        database.putting = None
         move(database, batch)
+        database.putting = batch
         database.put(batch)
 
 
-def prepare(database: Database, tables: Sequence[Table]) -> list[Table]:
-    """Create missing tables and columns; return the tables that were created or extended.
-
-    Raises:
-        ConfigurationError: a name does not fit, or a table exists with another key, with a column
-            of another type, or with a column that no row of the sink fills.
-    """
-    database.dialect.identifiers.require(tables)
-    database.run(database.dialect.create_positions())
-    if sql.GENERATION not in database.columns(sql.POSITIONS):
-        generation = database.dialect.generation_column()
-        database.run(f"ALTER TABLE {sql.POSITIONS} ADD COLUMN {generation}")
-    changed = [table for table in tables if _fit(database, table)]
-    for table in tables:
-        for name, query in sql.views(table).items():
-            _show(database, table, name, query)
-    return changed
-
-
-def _show(database: Database, table: Table, name: str, query: sql.Query) -> None:
-    """Create a view, or add columns to it; columns that it has keep their places."""
-    columns = list(table.columns)
-    definition = database.view(name)
-    if definition is None:
-        database.run(f"CREATE VIEW {quoted(name)} AS {query(columns)}")
-        return
-    shown = list(database.columns(name))
-    if not sql.is_query(definition, query(shown)):
-        _log.warning(
-            "%s is not a view of this sink and stays as it is; to get the view of table %s, rename "
-            "it and start the sink again",
-            name,
-            table.name,
-        )
-        return
-    added = [column for column in columns if column not in shown]
-    if not added:
-        return
-    replace = "CREATE OR REPLACE VIEW"
-    if not database.dialect.replaces_views:
-        database.run(f"DROP VIEW {quoted(name)}")
-        replace = "CREATE VIEW"
-    database.run(f"{replace} {quoted(name)} AS {query([*shown, *added])}")
-
-
-def _fit(database: Database, table: Table) -> bool:
-    there = database.columns(table.name)
-    if not there:
-        database.run(database.dialect.create(table))
-        database.run(database.dialect.delete_positions(), table.topic)  # its rows are gone
-        return True
-    _require_key(database, table)
-    _require_fillable(table, there)
-    missing = []
-    for name, dtype in table.columns.items():
-        wanted = database.dialect.type_of(name, dtype)
-        if name not in there:
-            missing.append(f"{quoted(name)} {wanted}")
-        elif there[name].type != wanted:
-            raise ConfigurationError(
-                f"table {table.name} has column {name} with type {there[name].type}, but it needs "
-                f"{wanted}: rename the output, or drop the table and the sink loads it again"
-            )
-    for column in missing:
-        database.run(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {column}")
-    return bool(missing)
-
-
-def _require_fillable(table: Table, there: Mapping[str, Column]) -> None:
-    for name, column in there.items():
-        if column.required and name not in table.columns:
-            raise ConfigurationError(
-                f"table {table.name} has a column {name} of its own that is NOT NULL and has no "
-                "default, so no row of the sink fits: give it a default, or let it be null"
-            )
-        if column.computed and name in table.columns:
-            raise ConfigurationError(
-                f"table {table.name} computes column {name} itself, but the sink writes it: make "
-                "it a plain column"
-            )
-
-
-def _require_key(database: Database, table: Table) -> None:
-    key = database.key(table.name)
-    if set(key) != set(table.key):  # in any order
-        raise ConfigurationError(
-            f"table {table.name} has the primary key ({', '.join(key)}), but it needs "
-            f"({', '.join(table.key)}): rename the output, or drop the table and the sink loads it "
-            "again"
-        )
+def failed(database: Database, error: Exception) -> Exception:
+    """Return an error of ``write``: if a person must act for the sake of one table, it stops."""
+    if isinstance(error, ConfigurationError) and database.putting is not None:
+        return TablesStoppedError({database.putting.table.name: str(error)})
+    return error
 
 
 def positions(database: Database, partitions: Collection[Partition]) -> dict[Partition, Position]:
@@ -219,15 +181,26 @@ def move(database: Database, batch: Batch) -> None:
 
 
 def reload(database: Database, reloads: Sequence[Reload]) -> None:
-    """Set the positions of tables and delete their rows; the caller wraps it in one transaction.
+    """Set the positions of tables and delete their rows, each table in one transaction.
 
     Positions come first, as in ``write``, so that two processes lock in the same order.
+
+    Raises:
+        TablesStoppedError: rows cannot be deleted.
     """
+    for each in reloads:
+        try:
+            with database.alone():
+                _reload(database, each)
+        except ConfigurationError as error:
+            raise TablesStoppedError({each.table.name: str(error)}) from error
+
+
+def _reload(database: Database, each: Reload) -> None:
     known = _positions(database)
-    for each in sorted(reloads, key=lambda each: each.table.topic):
-        if all(at in known and known[at].is_of(to) for at, to in each.positions.items()):
-            continue  # another process was first
-        for at, position in each.positions.items():
-            database.run(database.dialect.set_position(), *at, *position)
-        if each.empties:
-            database.empty(each.table.name)
+    if all(at in known and known[at].is_of(to) for at, to in each.positions.items()):
+        return  # another process was first
+    for at, position in each.positions.items():
+        database.run(database.dialect.set_position(), *at, *position)
+    if each.empties:
+        database.empty(each.table.name)

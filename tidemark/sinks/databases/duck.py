@@ -16,6 +16,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
 from tidemark.sinks.databases.database import Column
+from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
@@ -56,6 +57,8 @@ class DuckSink:
 
     every_ms = 0
     dialect = DIALECT
+    error: type[Exception] = duckdb.Error
+    putting: Batch | None = None
 
     def __init__(self, path: Path) -> None:
         """``path``: of the file; it is opened at the first use."""
@@ -96,12 +99,46 @@ class DuckSink:
         return list(found[0][0]) if found else []
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
-        with self._transaction():
-            for table in database.prepare(self, tables):
-                for on, comment in sql.comments(table):
-                    text = comment.replace("'", "''")
-                    self.run(f"COMMENT ON {on} IS '{text}'")
+        """Create tables, add new columns; raise TablesStoppedError for tables that do not fit."""
+        prepare(self, tables)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Return a transaction; no other process has the file."""
+        try:
+            with self._transaction():
+                yield
+        except duckdb.Error as error:
+            known = _classified(error)
+            if isinstance(known, RefusedError):
+                known = ConfigurationError(str(known))
+            raise known from error
+
+    def comment(self, table: Table) -> None:
+        """Set the comments of a table and its columns."""
+        for on, comment in sql.comments(table):
+            text = comment.replace("'", "''")
+            self.run(f"COMMENT ON {on} IS '{text}'")
+
+    def bound(self, _table: str, _views: Sequence[str]) -> list[str]:
+        """Return none: DuckDB has no other objects of a table than indexes."""
+        return []
+
+    def extras(self, table: str, _views: Sequence[str]) -> list[str]:
+        """Return the statements of indexes."""
+        return [each for (each,) in self.run(_INDEXES, table)]
+
+    def others(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return views of others that read a table or its views, and that work."""
+        asked = "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal"
+        return database.readers(self, self.run(asked), table, views)
+
+    def set_aside(self, table: str, to: str, views: Mapping[str, str]) -> list[str]:
+        """Return statements that rename a table; its views would not follow, and go."""
+        return [
+            *(f"DROP VIEW {quoted(name)}" for name in views),
+            f"ALTER TABLE {quoted(table)} RENAME TO {quoted(to)}",
+        ]
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return the positions of partitions, without those that have none."""
@@ -111,12 +148,8 @@ class DuckSink:
             raise _classified(error) from error
 
     def reload(self, reloads: Sequence[Reload]) -> None:
-        """Empty tables and set their positions, in one transaction."""
-        try:
-            with self._transaction():
-                database.reload(self, reloads)
-        except duckdb.Error as error:
-            raise _classified(error) from error
+        """Empty tables and set their positions, each table in one transaction."""
+        database.reload(self, reloads)
 
     def empty(self, table: str) -> None:
         """Delete all rows of a table."""
@@ -125,11 +158,12 @@ class DuckSink:
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
         database.require_fit(DIALECT, batches)
+        self.putting = None
         try:
             with self._transaction():
                 database.write(self, batches)
         except duckdb.Error as error:
-            raise _classified(error) from error
+            raise database.failed(self, _classified(error)) from error
         finally:  # not before: a transaction that failed takes no statement but its rollback
             self._db.unregister(_ROWS)
 
@@ -174,6 +208,7 @@ _VIEW = """
     SELECT sql FROM duckdb_views() WHERE view_name = ?1 AND NOT internal
     UNION ALL SELECT '' FROM duckdb_tables() WHERE table_name = ?1
 """
+_INDEXES = "SELECT sql FROM duckdb_indexes() WHERE table_name = ? AND sql IS NOT NULL"
 _KEY = """
     SELECT constraint_column_names FROM duckdb_constraints()
     WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'

@@ -7,7 +7,8 @@ If PostgreSQL refuses a batch, a block of PL/pgSQL tries each of its rows in a s
 tells which it refuses.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
@@ -19,7 +20,9 @@ from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases import postgres_catalog as catalog
 from tidemark.sinks.databases.database import INDEX, Column
+from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
@@ -92,6 +95,8 @@ class PostgresSink:
 
     every_ms = 0
     dialect = DIALECT
+    error: type[Exception] = psycopg.Error
+    putting: Batch | None = None
 
     def __init__(self, url: str) -> None:
         """``url``: as libpq reads it; the sink connects at the first use.
@@ -107,7 +112,6 @@ class PostgresSink:
         self._known: psycopg.Connection | None = None
         self._staged: set[str] = set()
         self._numbers: dict[str, int] = {}
-        self._putting: Batch | None = None
 
     @property
     def _db(self) -> psycopg.Connection:
@@ -136,31 +140,62 @@ class PostgresSink:
 
     def columns(self, table: str) -> Mapping[str, Column]:
         """Return the columns of a table or view, in order."""
-        return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, quoted(table))}
+        return {name: Column(*rest) for name, *rest in self.run(catalog.COLUMNS, quoted(table))}
 
     def view(self, name: str) -> str | None:
         """Return the definition of a view; empty for another object, None if it is missing."""
-        found = self.run(_VIEW, quoted(name))
+        found = self.run(catalog.VIEW, quoted(name))
         return found[0][0] if found else None
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
-        return [name for (name,) in self.run(_KEY, quoted(table))]
+        return [name for (name,) in self.run(catalog.KEY, quoted(table))]
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
+        """Create tables, add new columns; raise TablesStoppedError for tables that do not fit."""
+        prepare(self, tables)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Return a transaction in which no other process prepares or reloads."""
         try:
             with self._db.transaction():
                 # Services may start together: one creates the tables, the others wait for it.
                 self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
-                for table in database.prepare(self, tables):
-                    for on, comment in sql.comments(table):
-                        self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
+                yield
         except psycopg.Error as error:
             known = _classified(error)
-            if not isinstance(known, UnavailableError | ConfigurationError):
-                known = ConfigurationError(f"PostgreSQL: {_line(error)}")
+            if isinstance(known, RefusedError):
+                known = ConfigurationError(str(known))
             raise known from error
+
+    def comment(self, table: Table) -> None:
+        """Set the comments of a table and its columns."""
+        for on, comment in sql.comments(table):
+            self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
+
+    def bound(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return what a DROP would take away without a word."""
+        names = list(map(quoted, [table, *views]))
+        return [what for (what,) in self.run(catalog.BOUND, names)]
+
+    def extras(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return statements that make grants and indexes again."""
+        names = list(map(quoted, [table, *views]))
+        return [each for (each,) in self.run(catalog.EXTRAS, names)]
+
+    def others(self, _table: str, _views: Sequence[str]) -> list[str]:
+        """Return none: PostgreSQL drops nothing on which an object of others depends."""
+        return []
+
+    def set_aside(self, table: str, to: str, views: Mapping[str, str]) -> list[str]:
+        """Return statements that rename a table and its views."""
+        ((schema,),) = self.run("SELECT current_schema()")
+        rename = f"{{}} {quoted(schema)}.{{}} RENAME TO {{}}"
+        return [
+            *(rename.format("ALTER VIEW", *map(quoted, each)) for each in views.items()),
+            rename.format("ALTER TABLE", quoted(table), quoted(to)),
+        ]
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return the positions of partitions, without those that have none."""
@@ -170,32 +205,27 @@ class PostgresSink:
             raise _classified(error) from error
 
     def reload(self, reloads: Sequence[Reload]) -> None:
-        """Empty tables and set their positions, in one transaction."""
-        try:
-            with self._db.transaction():
-                self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
-                database.reload(self, reloads)
-        except psycopg.Error as error:
-            raise _classified(error) from error
+        """Empty tables and set their positions, each table in one transaction."""
+        database.reload(self, reloads)
 
     def empty(self, table: str) -> None:
         """Delete all rows of a table, however many, in a moment if nothing forbids it."""
-        ((truncates,),) = self.run(_TRUNCATES, *[quoted(table)] * 2)
+        ((truncates,),) = self.run(catalog.TRUNCATES, *[quoted(table)] * 2)
         self.run(f"{'TRUNCATE' if truncates else 'DELETE FROM'} {quoted(table)}")
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
         database.require_fit(DIALECT, batches)
-        self._putting = None
+        self.putting = None
         try:
             with self._db.transaction():
                 database.write(self, batches)
         except psycopg.Error as error:
             self._staged.clear()  # the rollback also drops the tables that this transaction created
             known = _classified(error)
-            if isinstance(known, RefusedError) and self._putting is not None:
-                known = RefusedError(str(known), self._refused_rows(self._putting))
-            raise known from error
+            if isinstance(known, RefusedError) and self.putting is not None:
+                known = RefusedError(str(known), self._refused_rows(self.putting))
+            raise database.failed(self, known) from error
 
     def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that PostgreSQL refuses; none if it cannot tell."""
@@ -231,7 +261,6 @@ class PostgresSink:
 
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
-        self._putting = batch
         withdrawn, rows = batch.newest()
         table = batch.table
         columns = list(table.columns)
@@ -267,30 +296,6 @@ class PostgresSink:
             self._known.close()
 
 
-_COLUMNS = """
-    SELECT attname, format_type(atttypid, atttypmod),
-        attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = '',
-        attidentity = 'a' OR attgenerated <> ''
-    FROM pg_attribute
-    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
-"""
-_VIEW = """
-    SELECT CASE relkind WHEN 'v' THEN pg_get_viewdef(oid) ELSE '' END
-    FROM pg_class WHERE oid = to_regclass(%s)
-"""
-# TRUNCATE needs a right of its own, and no table may refer to the rows.
-_TRUNCATES = """
-    SELECT has_table_privilege(to_regclass(%s), 'TRUNCATE') AND NOT EXISTS (
-        SELECT FROM pg_constraint WHERE contype = 'f' AND confrelid = to_regclass(%s)
-    )
-"""
-_KEY = """
-    SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (number, place)
-    JOIN pg_attribute ON attnum = number
-    WHERE indrelid = to_regclass(%s) AND attrelid = indrelid AND indisprimary ORDER BY place
-"""
-
-
 def _csv(rows: pl.DataFrame) -> str:
     texts = sql.instants(sql.json_texts(rows), _INSTANT)
     # All texts are quoted, so that no text is read as NULL.
@@ -318,4 +323,5 @@ def _classified(error: psycopg.Error) -> Exception:
 
 
 def _line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split())
+    line = " ".join(str(error).split())
+    return line.partition(" HINT:")[0]  # it advises to drop what others made

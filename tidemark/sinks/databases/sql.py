@@ -19,6 +19,8 @@ from tidemark.sinks.table import INSTANT, WINDOW_START, Table
 
 POSITIONS = "tidemark_positions"
 GENERATION = "generation"
+MADE = "tidemark_tables"
+"""The tables that the sink made, each as it was then."""
 
 
 def quoted(name: str) -> str:
@@ -109,6 +111,22 @@ class Dialect:
     def delete_positions(self) -> str:
         """Return the statement that deletes the positions of a topic; parameter: the topic."""
         return f"DELETE FROM {POSITIONS} WHERE topic = {self.parameter}"
+
+    def create_made(self) -> str:
+        """Return the statement that creates the table of tables."""
+        text = self.types[pl.String()]
+        return f"CREATE TABLE IF NOT EXISTS {MADE} (name {text} PRIMARY KEY, made {text} NOT NULL)"
+
+    def select_made(self) -> str:
+        """Return the statement that finds how a table was made; parameter: its name."""
+        return f"SELECT made FROM {MADE} WHERE name = {self.parameter}"
+
+    def set_made(self) -> str:
+        """Return the statement that records a table; parameters: its name, and how it was made."""
+        return (
+            f"INSERT INTO {MADE} VALUES ({self.parameter}, {self.parameter}) "
+            "ON CONFLICT (name) DO UPDATE SET made = excluded.made"
+        )
 
     def set_position(self) -> str:
         """Return the statement that puts a row of POSITIONS; parameters: its columns, in order."""
@@ -205,6 +223,11 @@ def is_query(definition: str, query: str) -> bool:
 def _bare(query: str) -> str:
     """Return a query without what databases add or drop: quotes, parentheses, names of tables."""
     return re.sub(r"\b\w+\.|\bas\b|[\s\"();]", "", query.lower())
+
+
+def mentions(definition: str, names: Sequence[str]) -> bool:
+    """Return whether the definition of a view may read one of the names."""
+    return any(re.search(rf"\b{re.escape(name)}\b", definition, re.IGNORECASE) for name in names)
 
 
 def unfit(dialect: Dialect, table: Table, rows: pl.DataFrame) -> dict[int, str]:

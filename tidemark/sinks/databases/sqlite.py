@@ -17,6 +17,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
 from tidemark.sinks.databases.database import INDEX, Column
+from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
@@ -62,6 +63,8 @@ class SqliteSink:
 
     every_ms = 0
     dialect = DIALECT
+    error: type[Exception] = sqlite3.Error
+    putting: Batch | None = None
 
     def __init__(self, path: Path) -> None:
         """Open the file.
@@ -69,7 +72,6 @@ class SqliteSink:
         Raises:
             ConfigurationError: the file cannot be opened, or is not a database.
         """
-        self._putting: Batch | None = None
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
         except sqlite3.Error as error:
@@ -113,12 +115,48 @@ class SqliteSink:
         return next((text if kind == "view" else "" for kind, text in found), None)
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Create tables, add new columns; raise ConfigurationError for tables that do not fit."""
+        """Create tables, add new columns; raise TablesStoppedError for tables that do not fit."""
+        prepare(self, tables)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Return a transaction in which no other process prepares or reloads."""
         try:
             with self._transaction():
-                database.prepare(self, tables)
+                yield
         except sqlite3.Error as error:
-            raise _classified(error) from error
+            known = _classified(error)
+            if isinstance(known, RefusedError):
+                known = ConfigurationError(str(known))
+            raise known from error
+
+    def comment(self, table: Table) -> None:
+        """Do nothing: the statement that creates a table has the comments."""
+
+    def bound(self, _table: str, _views: Sequence[str]) -> list[str]:
+        """Return none: triggers and indexes are made again."""
+        return []
+
+    def extras(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return the statements of indexes and triggers."""
+        marks = ", ".join("?" * (len(views) + 1))
+        asked = (
+            "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL "
+            f"AND tbl_name IN ({marks})"
+        )
+        return [each for (each,) in self.run(asked, table, *views)]
+
+    def others(self, table: str, views: Sequence[str]) -> list[str]:
+        """Return views of others that read a table or its views, and that work."""
+        asked = "SELECT name, sql FROM sqlite_master WHERE type = 'view'"
+        return database.readers(self, self.run(asked), table, views)
+
+    def set_aside(self, table: str, to: str, views: Mapping[str, str]) -> list[str]:
+        """Return statements that rename a table; views have no other names and go."""
+        return [
+            f"ALTER TABLE {quoted(table)} RENAME TO {quoted(to)}",
+            *(f"DROP VIEW {quoted(name)}" for name in views),
+        ]
 
     def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
         """Return the positions of partitions, without those that have none."""
@@ -128,12 +166,8 @@ class SqliteSink:
             raise _classified(error) from error
 
     def reload(self, reloads: Sequence[Reload]) -> None:
-        """Empty tables and set their positions, in one transaction."""
-        try:
-            with self._transaction():
-                database.reload(self, reloads)
-        except sqlite3.Error as error:
-            raise _classified(error) from error
+        """Empty tables and set their positions, each table in one transaction."""
+        database.reload(self, reloads)
 
     def empty(self, table: str) -> None:
         """Delete all rows of a table."""
@@ -142,15 +176,15 @@ class SqliteSink:
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
         database.require_fit(DIALECT, batches)
-        self._putting = None
+        self.putting = None
         try:
             with self._transaction():
                 database.write(self, batches)
         except (sqlite3.Error, OverflowError) as error:
             known = _classified(error)
-            if isinstance(known, RefusedError) and self._putting is not None:
-                known = RefusedError(str(known), self._refused_rows(self._putting))
-            raise known from error
+            if isinstance(known, RefusedError) and self.putting is not None:
+                known = RefusedError(str(known), self._refused_rows(self.putting))
+            raise database.failed(self, known) from error
 
     def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that SQLite refuses; each is tried by itself."""
@@ -181,7 +215,6 @@ class SqliteSink:
 
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
-        self._putting = batch
         withdrawn, rows = batch.newest()
         table = batch.table
         if withdrawn.height:
