@@ -16,6 +16,7 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from tidemark.commands.dead_letters import app as dead_letters
+from tidemark.commands.deployment import deployment_lines
 from tidemark.commands.interrupts import interrupts_first
 from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.commands.replay import diff, replay
@@ -32,7 +33,7 @@ from tidemark.local.view import open_inputs, summary, write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
-from tidemark.runtime.client.recorded_program import deployment_lines, placed_plan
+from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.client.topics import (
     ensure,
     ensure_raw,
@@ -131,7 +132,7 @@ def plan(
         config = broker_config(bootstrap_server)
         admin = require_broker(config)
         compiled = placed_plan(config, admin, compiled)
-        lines = deployment_lines(config, admin, compiled)
+        lines = deployment_lines(config, admin, compiled, pipeline)
     typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
     for line in lines:
         typer.echo(f"  {line}")
@@ -284,10 +285,7 @@ def reset(
     ] = None,
     operator: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Reset only the operator of this output, from its log; repeatable.",
-        ),
+        typer.Option(metavar="NAME", help="Reset only the operator of this output; repeatable."),
     ] = None,
     source: Annotated[
         str | None,

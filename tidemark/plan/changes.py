@@ -180,6 +180,15 @@ def without_outputs(before: Program, after: Program, outputs: Collection[str]) -
     return replace(before, version=VERSION, outputs=kept)
 
 
+def signature_changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return the differences of two state signatures of an operator as text."""
+    return "; ".join(
+        f"{name} {before.get(name, 'absent')!r} is now {after.get(name, 'absent')!r}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
+
+
 def _source_changes(topic: str, before: SourceProgram, after: SourceProgram) -> Iterator[Change]:
     if before.format != after.format:
         yield Change(f"the format of source {topic}", before.format, after.format)

@@ -8,8 +8,9 @@ import pytest
 from tests.kafka.support.changes import Outputs, await_whole, deployed, moves, published
 from tests.kafka.support.stack import Stack
 from tidemark.commands.cli import main
+from tidemark.commands.deployment import deployment_lines
 from tidemark.errors import ConfigurationError
-from tidemark.runtime.client.consumer import LATEST, offsets
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.keyed.fresh_start import Scope, partitions_of
 from tidemark.runtime.keyed.reset import Reset
 
@@ -46,6 +47,13 @@ def assert_went_on(before: dict[str, list[Any]], stack: Stack, *outputs: str) ->
             assert now[: len(values)] == values
 
 
+def fates(stack: Stack) -> dict[str, str]:
+    """Return what ``tidemark plan`` says of each output, and of ingest."""
+    lines = deployment_lines(stack.config, stack.admin, stack.plan, "P")
+    found = (re.fullmatch(r"output (\w+) (.*)", line) for line in lines[1:])
+    return {"ingest": lines[0], **{each[1]: each[2] for each in found if each}}
+
+
 def run(monkeypatch: pytest.MonkeyPatch, stack: Stack, command: str) -> None:
     """Run a command of the product as it was advised, without a question."""
     monkeypatch.setattr("tidemark.commands.cli._plan", lambda _: stack.compiled)
@@ -66,6 +74,8 @@ def test_outputs_that_are_removed_reordered_or_rekeyed_leave_the_others_alone(br
         assert_went_on(before, stack, "b", "c")
         before |= begun(stack)
     with deployed(broker, name, {"c": C, "b": B}) as stack:  # another order
+        went_on = "ingest goes on with the logs that are there"
+        assert fates(stack) == {"ingest": went_on, "b": "goes on", "c": "goes on"}
         play(stack, 200, 300, {"b": B, "c": C})
         assert_went_on(before, stack, "b", "c")
         before |= begun(stack)
@@ -87,6 +97,10 @@ def test_a_new_output_with_another_filter_is_whole_from_the_first_raw_record(bro
         play(stack, 0, 100, {"a": A})
         before = begun(stack)
     with deployed(broker, name, {"c": C, "b": B, "a": A}) as stack:
+        new = "is built from log filtered.by-player.2.log, which is new"
+        found = fates(stack)
+        assert "log filtered.by-player.2.log is new" in found.pop("ingest")
+        assert found == {"a": "goes on", "b": new, "c": new}
         play(stack, 100, 200, ABC, "windowing")  # it starts before the program is recorded
         assert {each.name: each.log for each in stack.plan.operators} == {
             "a": "filtered.by-player.log",
@@ -104,6 +118,7 @@ def test_an_output_that_was_away_while_its_log_went_on_is_whole_again(broker):
     with deployed(broker, name, {"a": A}) as stack:
         play(stack, 100, 200, {"a": A})
     with deployed(broker, name, {"b": B, "a": A}) as stack:
+        assert fates(stack)["b"].startswith("stops: stream 'away-moves' is now 'away-moves#3'. ")
         stack.start()
         moves(stack, 200, 300)
         await_whole(stack, 300, {"a": A})
@@ -127,6 +142,10 @@ def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
         logs = partitions_of(stack.admin, [log.topic for log in stack.plan.logs])
         ends = offsets(stack.admin, logs, LATEST)
     with deployed(broker, name, changed) as stack:
+        found = fates(stack)
+        assert found["ingest"].startswith("ingest ends with 2: the pipeline has changed: in output")
+        assert found["a"] == "waits for ingest"
+        assert found["b"].startswith("is refused by ingest: 'tidemark reset P --operator b --boot")
         stack.start("ingest")
         assert stack.process("ingest").wait(60) == 2
         stack.kill("ingest")
@@ -147,3 +166,20 @@ def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
         run(monkeypatch, stack, advice)
         play(stack, 200, 300, changed)
         assert_went_on(before, stack, "a")
+
+
+def test_a_reset_of_all_puts_all_streams_of_a_key_into_one_log_again(broker):
+    name = "restarted"
+    with deployed(broker, name, {"a": A}, first=True) as stack:
+        play(stack, 0, 100, {"a": A})
+    with deployed(broker, name, {"b": B, "a": A}) as stack:
+        play(stack, 100, 200, {"a": A, "b": B})
+        Reset(stack.config, stack.admin, Scope(stack.compiled)).run()
+        second = partitions_of(stack.admin, [f"{name}.by-player.2.log"])
+        assert offsets(stack.admin, second, EARLIEST) == offsets(stack.admin, second, LATEST)
+    with deployed(broker, name, {"b": B, "a": A}) as stack:
+        assert [log.topic for log in stack.plan.logs] == [f"{name}.by-player.log"]
+        play(stack, 200, 300, {"a": A, "b": B})
+    with deployed(broker, name, {"c": C, "b": B, "a": A}) as stack:
+        assert stack.plan.logs[1].topic == f"{name}.by-player.3.log"
+        play(stack, 300, 400, ABC)

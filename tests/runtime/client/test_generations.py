@@ -14,6 +14,7 @@ from tidemark.serde.avro import schema_file
 GENERATION = Generation(
     "pops", 3, 7, "windowing", "p.by-player.log", 12, {"p.pops": 40}, {"p.pops": "id"},
     key=["player"], columns={"player": "String", "pops": "Int64"},
+    signature={"windows": "tumbling(10s)"},
 )  # fmt: skip
 
 

@@ -45,6 +45,8 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         key: the key of the results.
         columns: names and types of the columns of the results, without those of every pane.  Empty
             if an earlier version of Tidemark wrote the record.
+        signature: the signature of the state (``OperatorPlan.state_signature``).  Empty if an
+            earlier version wrote the record.
     """
 
     operator: str
@@ -58,6 +60,7 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     lost_until_ms: int | None = None
     key: list[str] = msgspec.field(default_factory=list)
     columns: dict[str, str] = msgspec.field(default_factory=dict)
+    signature: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def at(self) -> Key:
@@ -145,6 +148,7 @@ def begun_generations(
             {each.topic: ids[each.topic] for each in results},
             key=list(plan.results.port.key),
             columns=result_columns(plan),
+            signature=dict(plan.state_signature),
         )
         for plan, at, results in wanted
     }

@@ -58,8 +58,8 @@ def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | 
         return record_of_program(program)
     found = changes(recorded, program)
     if found:
-        raise StateError(_refused(found, config.pipeline or "PIPELINE"))
-    for line in _news(recorded, program):
+        raise StateError(refusal(found))
+    for line in news(recorded, program):
         _log.warning(line)
     whole = recorded_after(recorded, program)
     return None if whole == recorded else record_of_program(whole)
@@ -142,21 +142,22 @@ def recorded_program(config: Config, admin: AdminClient, topic: str) -> Program 
     return None if newest is None else decode_program(newest)
 
 
-def _refused(found: Sequence[Change], pipeline: str) -> str:
+def refusal(found: Sequence[Change]) -> str:
+    """Return why ingest refuses a program, and what leads on."""
     shown = "; ".join(map(str, found[:3]))
     more = f"; and {len(found) - 3} more changes" if len(found) > 3 else ""
     return (
         f"the pipeline has changed: {shown}{more}. Nothing was written, so the earlier pipeline "
-        f"can go on. {_remedy(found, pipeline)}"
+        f"can go on. {_remedy(found)}"
     )
 
 
-def _remedy(found: Sequence[Change], pipeline: str) -> str:
+def _remedy(found: Sequence[Change]) -> str:
     outputs = dict.fromkeys(output for each in found for output in each.outputs)
     if all(each.outputs for each in found):
         options = " ".join(f"--operator {output}" for output in outputs)
         return (
-            f"'tidemark reset {pipeline} {options}' starts the changed outputs afresh: ingest "
+            f"'tidemark reset PIPELINE {options}' starts the changed outputs afresh: ingest "
             "builds their rows from the raw topics, and the other outputs go on"
         )
     why = "The logs hold rows of the earlier pipeline, which fit no result of this one"
@@ -165,24 +166,11 @@ def _remedy(found: Sequence[Change], pipeline: str) -> str:
             f"{why}: set partitions= back, or give the pipeline another name, which has its own "
             "topics"
         )
-    return f"{why}: 'tidemark reset {pipeline}' starts the pipeline afresh from its raw topics"
+    return f"{why}: 'tidemark reset PIPELINE' starts the pipeline afresh from its raw topics"
 
 
-def deployment_lines(config: Config, admin: AdminClient, plan: Plan) -> list[str]:
-    """Return what the next start of ingest would do, for ``tidemark plan``; ``plan``: placed."""
-    recorded = recorded_program(config, admin, plan.generations)
-    if recorded is None:
-        return ["no program is recorded: the first start of ingest records it"]
-    program = comparable_program(plan, recorded)
-    found = changes(recorded, program)
-    if found:
-        return [_refused(found, config.pipeline or "PIPELINE")]
-    news = list(_news(recorded, program))
-    return news or ["ingest goes on with the logs that are there"]
-
-
-def _news(recorded: Program, program: Program) -> Iterator[str]:
-    """Yield what is new in the logs and worth a word."""
+def news(recorded: Program, program: Program) -> Iterator[str]:
+    """Yield a line for each new log, and for another version of polars."""
     for topic, log in program.logs.items():
         if topic not in recorded.logs:
             outputs = [

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidemark.errors import StateError
+from tidemark.plan.changes import signature_changes
 from tidemark.runtime.keyed.changelog import OPERATOR_KEY, Changelog, Live
 from tidemark.serde.changelog import (
     DELTA,
@@ -189,15 +190,10 @@ class ChangelogReplay:
         if self._found is None or self._found == self.signature:
             return
         found, declared = self._found, self.signature
-        changed = "; ".join(
-            f"{name} {found.get(name, 'absent')!r} is now {declared.get(name, 'absent')!r}"
-            for name in sorted({*found, *declared})
-            if found.get(name) != declared.get(name)
-        )
         raise StateError(
             f"{self.where}: the state of operator {self.operator!r} has another signature: "
-            f"{changed}. {_kept(found, declared)}Undo the change, give the operator another name, "
-            f"or: {self._advice()}"
+            f"{signature_changes(found, declared)}. {_kept(found, declared)}Undo the change, give "
+            f"the operator another name, or: {self._advice()}"
         )
 
     def _lacks(self, missing: int, commit: Commit) -> StateError:
@@ -211,7 +207,12 @@ class ChangelogReplay:
 
 
 def _kept(found: Mapping[str, str], declared: Mapping[str, str]) -> str:
-    """Return how sessions of the former default lateness keep their state; else nothing."""
+    """Return how sessions of the former default lateness keep their state, or what a new stream is.
+
+    Nothing in other cases.
+    """
+    if found.get("key") == declared.get("key") and found.get("stream") != declared.get("stream"):
+        return "It reads other rows now, or its rows ended while their log went on. "
     if declared.get("windows") != f"{found.get('windows')}, strict":
         return ""
     return (
