@@ -29,7 +29,8 @@ class SourceProgram(msgspec.Struct, frozen=True):
     """How a raw topic is read: the types of its columns, and its settings of time, as text.
 
     ``topic_id`` and ``shifts`` say which topic it is: the broker's id, and by partition what the
-    log adds to its offsets.  They are no part of the pipeline.
+    log adds to its offsets.  ``gone``: a topic of a pattern that does not exist any more.  They are
+    no part of the pipeline.
     """
 
     columns: dict[str, str]
@@ -37,6 +38,7 @@ class SourceProgram(msgspec.Struct, frozen=True):
     topic_id: str = ""
     shifts: dict[str, int] = msgspec.field(default_factory=dict)
     format: str = "json"
+    gone: bool = False
 
 
 class StreamProgram(msgspec.Struct, frozen=True):
@@ -93,7 +95,9 @@ def with_topic(
     program: Program, topic: str, topic_id: str, shifts: Mapping[str, int] = MappingProxyType({})
 ) -> Program:
     """Return a program whose source ``topic`` is the raw topic of an id."""
-    source = msgspec.structs.replace(program.sources[topic], topic_id=topic_id, shifts=dict(shifts))
+    source = msgspec.structs.replace(
+        program.sources[topic], topic_id=topic_id, shifts=dict(shifts), gone=False
+    )
     return msgspec.structs.replace(program, sources={**program.sources, topic: source})
 
 

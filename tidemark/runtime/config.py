@@ -115,6 +115,10 @@ class Config(BaseSettings):
     transaction_timeout_ms: int = Field(
         default=30_000, validation_alias="TIDEMARK_TRANSACTION_TIMEOUT_MS", ge=1_000, le=900_000
     )
+    # Time between two looks for new topics of a source that reads them by a pattern.
+    topics_interval_ms: Millis = Field(
+        default=5_000, validation_alias="TIDEMARK_TOPICS_INTERVAL_MS"
+    )
     # The memory that a service plans with; see runtime/memory.py.
     memory_bytes: Annotated[int, BeforeValidator(bytes_of)] = Field(
         default="512MiB", validation_alias="TIDEMARK_MEMORY", ge=LEAST_BYTES, validate_default=True

@@ -65,7 +65,7 @@ class Stack:
         self.compiled: Plan = module.build(name, **(options or {})).plan()
         self.plan = placed_plan(self.config, self.admin, self.compiled)
         raw = list(_raw_topics(self.plan, raw_partitions))
-        self.raw = raw[0].name
+        self.raw = raw[0].name if raw else ""  # a source may read its topics by a pattern
         made = raw if raw_partitions else []
         topics.ensure(self.admin, [*made, *topics.own_topics(self.plan)], -1)
         self.processes: dict[Replica, Process] = {}

@@ -16,7 +16,7 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import EARLIEST, Start
 from tidemark.runtime.config import Config
-from tidemark.runtime.ingest import backfill, new_logs, past_marks, raw_sources, task
+from tidemark.runtime.ingest import backfill, new_logs, past_marks, raw_sources, raw_topics, task
 from tidemark.serde.segments import decode_segment
 
 
@@ -38,6 +38,8 @@ class Cluster:
         monkeypatch.setattr(raw_sources, "message_bytes", lambda *_: 2**20)
         monkeypatch.setattr(task, "EndOffsets", lambda *_: _Ends(self))
         monkeypatch.setattr(task, "require_raw", lambda *_: self._counts())
+        monkeypatch.setattr(raw_topics, "require", lambda *_: self._counts())
+        monkeypatch.setattr(raw_topics, "partition_counts", lambda *_: self._counts())
         monkeypatch.setattr(task, "topic_ids", lambda _admin, names: self._ids(names))
         monkeypatch.setattr(new_logs, "short_ids", lambda _admin, names: self._ids(names))
         for module in (new_logs, past_marks):

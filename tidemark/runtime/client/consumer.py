@@ -6,7 +6,7 @@ drops instead of returning them.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -31,6 +31,12 @@ _log = logging.getLogger("tidemark")
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 
 _STEP_S = 5.0
 _UNSETTLED = "waiting for a transaction of the previous owner to end"
@@ -72,11 +78,21 @@ class RebalanceListener(Protocol):
 class Member:
     """A consumer that joined a group."""
 
-    def __init__(self, consumer: Consumer, admin: AdminClient, listener: RebalanceListener) -> None:
-        """``admin`` must live as long as the member."""
+    def __init__(
+        self,
+        consumer: Consumer,
+        admin: AdminClient,
+        listener: RebalanceListener,
+        may_go: Callable[[str], bool] = lambda _topic: False,
+    ) -> None:
+        """``admin`` must live as long as the member.
+
+        ``may_go``: whether a topic that is gone is no error.
+        """
         self.consumer = consumer
         self._admin = admin
         self._listener = listener
+        self._may_go = may_go
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._callbacks = Callbacks()
@@ -85,9 +101,13 @@ class Member:
         """Whether the group has answered with an assignment; it may be empty."""
 
     def join(self, topics: Iterable[str]) -> None:
-        """Join the group; partitions arrive inside ``consume``."""
+        """Join the group, or read other topics; partitions come and go inside ``consume``."""
+        wanted = list(topics)
+        if not wanted:  # which is no subscription for the client
+            self.consumer.unsubscribe()
+            return
         self.consumer.subscribe(
-            list(topics),
+            wanted,
             on_assign=self._callbacks.safe(self._on_assign),
             on_revoke=self._callbacks.safe(self._on_revoke),
             on_lost=self._callbacks.safe(self._on_lost),
@@ -99,7 +119,7 @@ class Member:
             lambda: self.consumer.consume(count, timeout_s)
         )
         if any(map(Message.error, messages)):
-            messages = [message for message in messages if not _failed(message)]
+            messages = [each for each in messages if not _failed(each, self._may_go)]
         if messages:
             self._note_positions()
         return messages
@@ -268,11 +288,13 @@ def ask_offsets(
     return {Partition(tp.topic, tp.partition): future for tp, future in futures.items()}
 
 
-def _failed(message: Message) -> bool:
+def _failed(message: Message, may_go: Callable[[str], bool]) -> bool:
     """Return whether a message is an error event; raise an error that does not pass by itself."""
     error = message.error()
     if error is None:
         return False
     if error.code() == KafkaError._PARTITION_EOF or (error.retriable() and not error.fatal()):
+        return True
+    if error.code() in _GONE and may_go(message.topic() or ""):
         return True
     raise KafkaException(error)

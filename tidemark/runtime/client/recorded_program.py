@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import StateError
@@ -21,7 +22,14 @@ from tidemark.plan.changes import (
 )
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import comparable_program, placed
-from tidemark.plan.program import Program, decode_program, encode_program, program_of, with_topic
+from tidemark.plan.program import (
+    Program,
+    SourceProgram,
+    decode_program,
+    encode_program,
+    program_of,
+    with_topic,
+)
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
@@ -29,6 +37,7 @@ from tidemark.runtime.client.topics import partition_counts, require_raw, topic_
 from tidemark.runtime.config import Config
 
 _KEY = b"ingest"  # of the record in the topic of generations
+_TOPIC = b"ingest:"  # and of the records of topics that came or went later; no name has a colon
 
 _log = logging.getLogger("tidemark")
 
@@ -121,6 +130,14 @@ def record_of_program(program: Program) -> Record:
     return _KEY, encode_program(program)
 
 
+def record_of_topic(topic: str, source: SourceProgram) -> Record:
+    """Return how a raw topic is read as a record of the topic of generations.
+
+    A record per topic: processes that find topics at the same time do not write over each other.
+    """
+    return _TOPIC + topic.encode(), msgspec.json.encode(source)
+
+
 def _identified(admin: AdminClient, plan: Plan) -> Program:
     """Return the program of a plan, with the ids of its raw topics, which must exist."""
     program = program_of(plan, require_raw(admin, plan))
@@ -135,11 +152,23 @@ def recorded_program(config: Config, admin: AdminClient, topic: str) -> Program 
         return None
     at = Partition(topic, 0)
     begins, ends = offsets(admin, [at], EARLIEST), offsets(admin, [at], LATEST)
-    newest: bytes | None = None
+    program: Program | None = None
+    sources: dict[str, SourceProgram] = {}
     for message in read(config, {at: (begins[at], ends[at])}):
-        if message.key() == _KEY:
-            newest = message.value()
-    return None if newest is None else decode_program(newest)
+        key, value = message.key() or b"", message.value() or b""
+        if key == _KEY:
+            program = decode_program(value)
+            sources |= program.sources
+        elif key.startswith(_TOPIC):
+            sources[key.removeprefix(_TOPIC).decode()] = _source(key, value)
+    return None if program is None else msgspec.structs.replace(program, sources=sources)
+
+
+def _source(key: bytes, value: bytes) -> SourceProgram:
+    try:
+        return msgspec.json.decode(value, type=SourceProgram)
+    except msgspec.DecodeError as error:
+        raise StateError(f"the record {key!r} cannot be read: {error}") from None
 
 
 def refusal(found: Sequence[Change]) -> str:

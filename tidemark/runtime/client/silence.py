@@ -28,13 +28,17 @@ class EndOffsets:
     def __init__(self, admin: AdminClient, topics: Collection[str] = ()) -> None:
         """``admin`` must live as long as this; ``topics``: those whose partitions are counted."""
         self._admin = admin
-        self._topics = TopicCollection(list(topics)) if topics else None
+        self.count(topics)
         self._asked: dict[Partition, Future[Any]] = {}
         self._asked_counts: dict[str, Future[Any]] = {}
         self._asked_ms = 0
         self.known: dict[Partition, int] = {}
         self.counts: dict[str, int] = {}
         """Number of partitions, by topic of ``topics``."""
+
+    def count(self, topics: Collection[str]) -> None:
+        """Count the partitions of these topics from the next question on."""
+        self._topics = TopicCollection(list(topics)) if topics else None
 
     def poll(self, partitions: Iterable[Partition], now_ms: int) -> int | None:
         """Ask at most once a second; return the time of the question when its answer has come.
@@ -47,6 +51,8 @@ class EndOffsets:
             self._asked = ask_offsets(self._admin, partitions, LATEST)
             if self._topics is not None:
                 self._asked_counts = self._admin.describe_topics(self._topics)
+            else:
+                self._asked_counts = {}
             self._asked_ms = now_ms
         return None
 

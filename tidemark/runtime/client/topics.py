@@ -139,9 +139,9 @@ def ensure_raw(admin: AdminClient, topics: Sequence[Topic], replication_factor: 
     return created
 
 
-def partition_counts(admin: AdminClient) -> dict[str, int]:
+def partition_counts(admin: AdminClient, timeout_s: float = _TIMEOUT_S) -> dict[str, int]:
     """Return the number of partitions of each topic of the cluster, by name."""
-    topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+    topics = admin.list_topics(timeout=timeout_s).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 

@@ -98,6 +98,11 @@ class PastMarks:
                 return segment.partitions[topic]
         return 0
 
+    def announced(self, log: LogPlan, topic: str) -> int:
+        """Return the last number of partitions of a raw topic that a log names; 0 without any."""
+        segments = self._segments_backwards(Partition(log.topic, 0))
+        return next((each.partitions[topic] for each in segments if topic in each.partitions), 0)
+
     def _marks_backwards(self, log: Partition) -> Iterator[SourceMark]:
         for segment in self._segments_backwards(log):
             yield from segment.sources

@@ -28,6 +28,7 @@ from tidemark.runtime.client.progress import (
 from tidemark.runtime.client.topics import message_bytes
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
+from tidemark.runtime.service.stats import SourceStats, instant
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.segments import encode_segment
 
@@ -125,6 +126,12 @@ class OwnedSource:
         """Return the mark that says that the source is silent."""
         offset, watermark_ms = self.progress.next_offset, self.progress.watermark_ms
         return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, self.silence_ms)
+
+    def stats(self, source: str) -> SourceStats:
+        """Return the state of the source for the stats."""
+        watermark = instant(self.progress.watermark_ms)
+        is_silent = self.silence_ms > 0
+        return SourceStats(source, watermark, is_silent, self.silence_ms, self.silent_since_ms)
 
     def metadata(self) -> str:
         """Return the metadata of the committed offset."""

@@ -30,10 +30,11 @@ from tidemark.ingest.silence import to_mark
 from tidemark.ingest.unit_check import UnitCheck
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.program import SourceProgram
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Record
-from tidemark.runtime.client.recorded_program import checked_program
+from tidemark.runtime.client.recorded_program import checked_program, recorded_program
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
@@ -46,13 +47,15 @@ from tidemark.runtime.client.topics import (
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.backfill import Backfill
+from tidemark.runtime.ingest.departures import Departures
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
+from tidemark.runtime.ingest.raw_topics import RawTopics
 from tidemark.runtime.ingest.troubles import Troubles
 from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.process import Process
-from tidemark.runtime.service.stats import Account, SourceStats, instant
+from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts, DeadLetter
@@ -70,6 +73,7 @@ class IngestTask:
     batch: int = 20_000
     gathers: bool = True
     program: Record | None = None  # the next commit writes it
+    known: Mapping[str, SourceProgram] = field(default_factory=dict)  # raw topics as recorded
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _troubles: Troubles = field(default_factory=Troubles)
     _moved: set[Partition] = field(default_factory=set)
@@ -82,16 +86,18 @@ class IngestTask:
         self._ingest = Ingest(self.plan, writers)
         self._units = UnitCheck(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
-        self._ends = EndOffsets(self.process.admin, require_raw(self.process.admin, self.plan))
+        counts = require_raw(self.process.admin, self.plan)
+        self._raw = RawTopics(self.process.admin, self.plan, counts, self.config.topics_interval_ms)
+        self._ends = EndOffsets(self.process.admin, counts)
         self._past = PastMarks(self.config, self.process.admin, self.plan)
+        self._departures = Departures(self.plan, self._past, self.known)
+        self._departures.begin(counts)
         self._new_logs = NewLogs(self.process.admin, self.plan, self._past)
         self._backfill = Backfill(
             self.config, self.plan, segment_builder(self.process.admin, self.plan), writers
         )
-        self._alignment = Alignment(
-            max_drifts_ms(self.plan),
-            held_bytes(self.config.memory_bytes),
-        )
+        most_held_bytes = held_bytes(self.config.memory_bytes)
+        self._alignment = Alignment(max_drifts_ms(self.plan), most_held_bytes)
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Return where raw partitions start; one whose next records are gone is not read."""
@@ -105,7 +111,7 @@ class IngestTask:
         Raises:
             StateError: no source of this process can be read.
         """
-        self._partitions = require_raw(self.process.admin, self.plan)
+        self._partitions = self._raw.counted()
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
             if start.partition not in self._troubles.texts:
@@ -141,7 +147,10 @@ class IngestTask:
 
     def take(self, messages: Sequence[Message]) -> None:
         """Turn records into rows; hold those that must wait for slower sources."""
-        for partition, records in by_partition(messages, self._partitions).items():
+        topics = {at.topic for at in self.process.member.positions}
+        for partition, records in by_partition(messages, topics).items():
+            if partition not in self._sources:
+                continue  # of a topic that is gone
             if self._alignment.covers(partition.topic):
                 self._alignment.hold(partition, records)
             else:
@@ -187,6 +196,7 @@ class IngestTask:
         if self._builder.size_bytes > held_bytes(self.config.memory_bytes):
             self.process.settle()
         self._troubles.report(time.monotonic())
+        self._follow()
         if not self._sources:
             return
         self._release()
@@ -200,13 +210,31 @@ class IngestTask:
         self._report_dead(letters)
         self._moved |= moved
 
+    def _follow(self) -> None:
+        """Read topics of a pattern that have come; let those go that are gone."""
+        if (change := self._raw.poll(now_ms())) is None:
+            return
+        self._departures.follow(change, self._sources, self._partitions)
+        for partition in self.process.member.positions.keys() - self._sources.keys():
+            self._alignment.drop(partition)
+            self._asked_ms.pop(partition, None)
+        self._moved &= self._sources.keys()
+        # From now on the logs name the new partitions, so clocks wait for them.
+        self._partitions = {
+            topic: max(count, self._partitions.get(topic, 0))
+            for topic, count in self._raw.counts.items()
+        }
+        self._ends.count(self._raw.counts)
+        self.process.follow(self._raw.counts)
+
     def _find_silent(self) -> None:
         asked_ms = self._ends.poll(self._sources, now_ms())
         if asked_ms is None:
             return
         # Counts come first: the clock must wait for new partitions before a silence is written.
         self._partitions = {
-            topic: max(count, self._ends.counts[topic]) for topic, count in self._partitions.items()
+            topic: max(count, self._ends.counts.get(topic, count))
+            for topic, count in self._partitions.items()
         }
         self.process.member.refresh_positions()
         for partition, source in self._sources.items():
@@ -242,10 +270,10 @@ class IngestTask:
             for partition, source in moved.items()
             if source.silence_ms > source.logged_silence_ms
         ]
-        if self.program is not None:
-            key, value = self.program
+        marks += self._departures.marks
+        for key, value in (*filter(None, [self.program]), *self._departures.records):
             self.process.outbox.write(self.plan.generations, 0, [key], [value])
-            self.program = None
+        self.program = None
         self._backfill.write(self.process.outbox, self._partitions)
         write_segments(
             self.process.outbox,
@@ -262,6 +290,7 @@ class IngestTask:
             source.committed = self._read_to(partition)
             offsets.append(TopicPartition(*partition, source.committed, metadata=source.metadata()))
         self._builder.clear()
+        self._departures.clear()
         self._moved.clear()
         return offsets
 
@@ -274,7 +303,7 @@ class IngestTask:
 
     def waits(self) -> Sequence[str]:
         """Return the troubles of sources; all state comes with the committed offsets."""
-        return tuple(self._troubles.texts.values())
+        return (*self._troubles.texts.values(), *self._raw.waits)
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag in records."""
@@ -302,26 +331,23 @@ class IngestTask:
             ends=self._ends.known,
             filtered=counts.filtered,
             dead_letters=counts.dead,
-            sources=[
-                SourceStats(
-                    str(partition),
-                    instant(source.progress.watermark_ms),
-                    source.silence_ms > 0,
-                    source.silence_ms,
-                    source.silent_since_ms,
-                )
-                for partition, source in sorted(self._sources.items())
-            ],
+            sources=[each.stats(str(at)) for at, each in sorted(self._sources.items())],
         )
 
 
 def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until a stop signal."""
     process = Process(
-        config, plan, "ingest", lambda admin, plan: require_raw(admin, plan, config.user)
+        config,
+        plan,
+        "ingest",
+        lambda admin, plan: require_raw(admin, plan, config.user),
+        may_go=lambda topic: topic not in plan.named_topics,
     )
     raw = list(require_raw(process.admin, plan, config.user))
     program = checked_program(config, process.admin, process.plan)
     warn_of_retention(process.admin, raw)
     ensure(process.admin, own_topics(process.plan), config.replication_factor)
-    process.run(IngestTask(config, process.plan, process, program=program))
+    recorded = recorded_program(config, process.admin, plan.generations)
+    known = {} if recorded is None else recorded.sources
+    process.run(IngestTask(config, process.plan, process, program=program, known=known))

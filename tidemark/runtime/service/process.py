@@ -94,6 +94,7 @@ class Process:
         plan: Plan,
         service: str,
         topics: Callable[[AdminClient, Plan], Iterable[str]],
+        may_go: Callable[[str], bool] = lambda _topic: False,
     ) -> None:
         """Wait for a broker and create the clients.
 
@@ -104,6 +105,7 @@ class Process:
             plan: of the pipeline, as compiled; ``self.plan`` is the placed one.
             service: its name.
             topics: returns the topics that the service reads, by the placed plan.
+            may_go: whether a topic that is gone is no error.
         """
         self.name = name = plan.group(service)
         self.transactional_id = f"{name}.{config.slot}"
@@ -139,7 +141,7 @@ class Process:
         consumer = clients.group_consumer(
             config, name, member_id, instance_id, partitions=partitions
         )
-        self.member = Member(consumer, self.admin, self)
+        self.member = Member(consumer, self.admin, self, may_go)
         self._commit_interval = CommitInterval(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
@@ -184,6 +186,11 @@ class Process:
                 raise BrokersAwayError from error
             raise
         _log.info("%s stopped", self.name)
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Read these topics from now on: some have come or gone."""
+        self._topics = list(topics)
+        self.member.join(self._topics)
 
     def _turn(self, work: Work) -> None:
         self._consume(work)

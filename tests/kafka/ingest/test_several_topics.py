@@ -1,0 +1,208 @@
+"""Sources of several topics on a real broker: docs/semantics.md, "Several topics"."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from tests.kafka.pipelines import regions
+from tests.kafka.support.stack import Stack, wait_until
+from tidemark.commands.cli import main
+from tidemark.core.time.segment import Segment
+from tidemark.runtime.client.topics import partition_counts
+from tidemark.serde.segments import decode_segment
+
+T = 1_700_000_000_000
+SOON = {"TIDEMARK_TOPICS_INTERVAL_MS": "200"}
+
+
+def created(stack: Stack, topic: str, partitions: int = 1) -> None:
+    stack.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
+    wait_until(lambda: partition_counts(stack.admin).get(topic) == partitions, topic)
+
+
+def deleted(stack: Stack, topic: str) -> None:
+    stack.admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: topic not in partition_counts(stack.admin), f"the end of {topic}")
+
+
+def send(stack: Stack, topic: str, seconds: Iterable[float], partition: int = 0) -> None:
+    stack.produce(
+        (
+            (partition, None, json.dumps({"k": "a", "ts": T + int(at * 1_000), "v": 1}).encode())
+            for at in seconds
+        ),
+        topic,
+    )
+
+
+def panes(stack: Stack, output: str = "by-topic", key: str = "topic") -> dict[Any, int]:
+    """Return the final panes by key and start in seconds; none may come twice."""
+    found = [(p[key], (p["start"] - T) // 1_000, p["n"]) for p in stack.results(output)]
+    assert max(Counter(each[:2] for each in found).values(), default=1) == 1
+    return {(name.rpartition(".")[2], start): n for name, start, n in found}
+
+
+def segments(stack: Stack) -> list[Segment]:
+    values = stack.committed(f"{stack.name}.by-topic.log")
+    return [decode_segment(value or b"") for _, value in values]
+
+
+def await_panes(stack: Stack, wanted: dict[Any, int], output: str = "by-topic", key: str = "topic"):
+    wait_until(lambda: panes(stack, output, key) == wanted, f"{output} of {stack.name}")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, stack: Stack, command: str) -> int:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", stack.config.bootstrap_servers)
+    monkeypatch.setattr("tidemark.commands.cli._plan", lambda _: stack.plan)
+    monkeypatch.setattr(sys, "argv", command.split())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def matching(broker: str, name: str, **options: str) -> Stack:
+    """Return a stack whose source is the pattern ``NAME.in.*``."""
+    return Stack(broker, name, 1, regions, {"topics": rf"{name}\.in\..*", **options}, **SOON)
+
+
+def test_topics_join_while_ingest_runs_and_dies(broker):
+    """Two processes; one is killed just after a topic has joined.  No record counts twice."""
+    with matching(broker, "joining", idle_after="1h") as stack:
+        created(stack, "joining.in.eu", 2)
+        for slot in ("0", "1"):
+            stack.start("ingest", slot=slot)
+        stack.start("windowing")
+        for number in range(2):
+            send(stack, "joining.in.eu", range(20), number)
+        await_panes(stack, {("eu", 0): 20})
+
+        created(stack, "joining.in.us", 2)
+        for number in range(2):
+            send(stack, "joining.in.us", [5, *range(20, 40)], number)  # 5 s is late
+        wait_until(
+            lambda: "joins source" in stack.log("ingest", "0"), "the first process to find it"
+        )
+        stack.kill("ingest", slot="0")
+        stack.start("ingest", slot="0")
+        for number in range(2):
+            send(stack, "joining.in.eu", range(20, 40), number)
+            for topic in ("joining.in.eu", "joining.in.us"):
+                send(stack, topic, [60], number)
+        starts = (0, 10, 20, 30)
+        await_panes(
+            stack,
+            {("eu", start): 20 for start in starts} | {("us", start): 20 for start in (20, 30)},
+        )
+        assert len(stack.results("by-topic.late")) == 2
+        assert segments(stack)[-1].partitions == {"joining.in.eu": 2, "joining.in.us": 2}
+        assert set(stack.stop().values()) == {0}
+
+
+def test_a_pattern_without_a_topic_waits_and_says_so(broker):
+    with matching(broker, "waiting") as stack:
+        stack.start()
+        wait_until(
+            lambda: r"source /waiting\.in\..*/ matches no topic yet" in stack.log("ingest"),
+            "the line of the log",
+        )
+        created(stack, "waiting.in.eu")
+        created(stack, "waiting.in.us")  # without a record: idle
+        send(stack, "waiting.in.eu", [1, 2, 13])
+        await_panes(stack, {("eu", 0): 2})
+        assert set(stack.stop().values()) == {0}
+
+
+def test_a_topic_that_is_deleted_holds_no_clock(broker):
+    with matching(broker, "leaving", idle_after="1h") as stack:
+        for topic in ("leaving.in.eu", "leaving.in.us"):
+            created(stack, topic)
+            send(stack, topic, [1, 2, 13])
+        stack.start()
+        await_panes(stack, {("eu", 0): 2, ("us", 0): 2})
+        deleted(stack, "leaving.in.us")
+        send(stack, "leaving.in.eu", [25, 40])
+        await_panes(stack, {(r, s): n for r, s, n in _LEFT})
+        assert stack.process("ingest").poll() is None
+        assert set(stack.stop().values()) == {0}
+
+        deleted(stack, "leaving.in.eu")  # while no process runs
+        created(stack, "leaving.in.asia")
+        send(stack, "leaving.in.asia", [41, 60])
+        stack.start()
+        await_panes(stack, {(r, s): n for r, s, n in [*_LEFT, ("eu", 40, 1), ("asia", 40, 1)]})
+        assert set(stack.stop().values()) == {0}
+
+
+_LEFT = [("eu", 0, 2), ("us", 0, 2), ("eu", 10, 1), ("us", 10, 1), ("eu", 20, 1)]
+
+
+def test_a_topic_that_two_patterns_match_is_read_by_neither(broker):
+    options = {"topics": r"disputed\.in\.a.*", "others": r"disputed\.in\..*b"}
+    with Stack(broker, "disputed", 1, regions, options, **SOON) as stack:
+        created(stack, "disputed.in.a")
+        created(stack, "disputed.in.b")
+        send(stack, "disputed.in.a", [1, 2, 13])
+        send(stack, "disputed.in.b", [1, 2, 13])
+        stack.start()
+        await_panes(stack, {("a", 0): 2})
+        created(stack, "disputed.in.ab")
+        send(stack, "disputed.in.ab", [14, 15])
+        wait_until(
+            lambda: (
+                r"topic disputed.in.ab belongs to sources /disputed\.in\.a.*/ and "
+                r"/disputed\.in\..*b/" in stack.log("ingest")
+            ),
+            "the trouble",
+        )
+        send(stack, "disputed.in.a", [33])
+        send(stack, "disputed.in.b", [33])
+        await_panes(stack, {("a", 0): 2, ("a", 10): 1})
+        assert set(stack.stop().values()) == {0}
+        stack.start("ingest")
+        assert stack.process("ingest").wait(30) == 2
+        stack.kill("ingest")
+
+
+def test_a_topic_made_anew_is_reset_alone(broker, monkeypatch):
+    """B4 for a topic of a pattern."""
+    with matching(broker, "anew-in") as stack:
+        for topic in ("anew-in.in.eu", "anew-in.in.us"):
+            created(stack, topic)
+            send(stack, topic, [1, 2, 13])
+        stack.start()
+        await_panes(stack, {("eu", 0): 2, ("us", 0): 2})
+        assert set(stack.stop().values()) == {0}
+        deleted(stack, "anew-in.in.us")
+        created(stack, "anew-in.in.us")
+        send(stack, "anew-in.in.us", [14, 25])
+        stack.start()
+        wait_until(lambda: "The other sources go on" in stack.log("ingest"), "the trouble")
+        assert set(stack.stop().values()) == {0}
+        command = "tidemark reset anew --source anew-in.in.us --yes"
+        assert run(monkeypatch, stack, command) == 0
+        stack.start()
+        send(stack, "anew-in.in.eu", [25])
+        await_panes(stack, {("eu", 0): 2, ("us", 0): 2, ("eu", 10): 1, ("us", 10): 2})
+        assert set(stack.stop().values()) == {0}
+
+
+def test_a_list_of_topics_is_one_source_and_the_commands_name_its_topics(
+    broker, monkeypatch, capsys
+):
+    names = ["listed-eu", "listed-us"]
+    with Stack(broker, "listed", 2, regions, {"names": names}) as stack:
+        for topic in names:
+            for number in range(2):
+                send(stack, topic, [1, 2, 13], number)
+        stack.start()
+        await_panes(stack, {("listed-eu", 0): 4, ("listed-us", 0): 4})
+        await_panes(stack, {("a", 0): 8}, "by-key", "k")
+        assert set(stack.stop().values()) == {0}
+    assert run(monkeypatch, stack, "tidemark topics listed") == 0
+    assert {line.split()[-1] for line in capsys.readouterr().out.splitlines()} >= set(names)
