@@ -4,24 +4,34 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
 
 from confluent_kafka import Producer
 
-from tests.kafka.pipelines import pops
+from tests.kafka.pipelines import failing, pops
 from tests.kafka.support.stack import ROOT, Stack, move, wait_until
+
+Ended: TypeAlias = "subprocess.CompletedProcess[bytes]"
 
 T = 1_700_000_000_000
 
 
-def tidemark(stack: Stack, module, *arguments: str, stdin: bytes = b"", **env: str):
-    command = [sys.executable, "-m", "tidemark", "dead-letters", arguments[0], module.__name__]
+def tidemark(stack: Stack, module: ModuleType, *arguments: str, **env: str) -> Ended:
+    """Run a command on dead letters to its end."""
     return subprocess.run(
-        [*command, *arguments[1:]],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        env=environment(stack, **env),
+        command(module, arguments), capture_output=True, check=False, env=environment(stack, **env)
     )
+
+
+def command(module: ModuleType, arguments: Sequence[str], *program: str) -> list[str]:
+    name, *others = arguments
+    run = program or ("-m", "tidemark")
+    return [sys.executable, *run, "dead-letters", name, module.__name__, *others]
 
 
 def environment(stack: Stack, **env: str) -> dict[str, str]:
@@ -32,6 +42,26 @@ def environment(stack: Stack, **env: str) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         **env,
     }
+
+
+@contextmanager
+def standing_still(
+    stack: Stack, file: Path, *arguments: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Return a command that stands still in its transaction until ``file`` exists."""
+    program = "-m", "tests.kafka.support.stalling_retry", str(file)
+    with subprocess.Popen(
+        command(pops, arguments, *program),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(stack),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"stands still\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def bad(player: str, at: int, score: str = "many") -> bytes:
@@ -105,6 +135,119 @@ def test_letters_are_listed_shown_edited_and_sent_again(broker, tmp_path):
         stack.await_results("pops", lambda panes: len(panes) >= 2)
         scores = {pane["player"]: (pane["pops"], pane["score"]) for pane in stack.results("pops")}
         assert scores == {"ann": (2, 6), "bob": (1, 1)}
-        listed = tidemark(stack, pops, "list", "--reason", "SCORE").stdout.decode()
-        assert "(sent again " in listed
+        marked = tidemark(stack, pops, "list", "--reason", "SCORE").stdout.decode()
+        assert "(sent again " in marked
         assert set(stack.stop().values()) == {0}
+
+
+def test_a_command_that_is_killed_or_overtaken_in_its_transaction_has_sent_nothing(
+    broker, tmp_path
+):
+    with Stack(broker, "letters-killed", module=pops) as stack:
+        stack.produce([(0, None, bad("ann", T + 1_000))])
+        stack.start("ingest")
+        wait_until(lambda: len(stack.results("dead-letters")) == 1, "the dead letter")
+        retry = ("retry", "letters-killed-moves/0/0", "--set", "score=4")
+
+        with standing_still(stack, tmp_path / "never", *retry) as killed:
+            killed.kill()
+        goes_on = tmp_path / "goes on"
+        with standing_still(stack, goes_on, *retry) as overtaken:
+            sent = tidemark(stack, pops, *retry)
+            assert sent.returncode == 0, sent.stderr
+            goes_on.touch()
+            _, errors = overtaken.communicate(timeout=60)
+        assert overtaken.returncode == 1
+        assert b"another process sends dead letters of this pipeline again" in errors
+
+        values = [json.loads(value or b"") for _, value in stack.committed(stack.raw)]
+        assert [each["score"] for each in values] == ["many", 4]
+        assert len(stack.committed(stack.plan.retried)) == 1
+        again = tidemark(stack, pops, *retry)
+        assert (again.returncode, b"it was sent again at" in again.stdout) == (1, True)
+        stack.stop("ingest")
+
+
+def test_many_letters_are_sent_once_each_whenever_the_command_is_killed(broker):
+    count = 2_300
+    with Stack(broker, "letters-many", raw_partitions=2, module=pops) as stack:
+        stack.produce((at % 2, None, bad("ann", T + at)) for at in range(count))
+        stack.start("ingest")
+        wait_until(lambda: len(stack.results("dead-letters")) == count, "the dead letters")
+        retry = ("retry", "--all", "--yes", "--set", "score=1")
+        for lines in (1, 400, 700):
+            with subprocess.Popen(
+                command(pops, retry), stdout=subprocess.PIPE, env=environment(stack)
+            ) as process:
+                assert process.stdout is not None
+                for _ in range(lines):
+                    process.stdout.readline()
+                process.kill()
+        last = tidemark(stack, pops, *retry)
+        assert last.returncode == 0, last.stderr
+        assert b" sent or read again before" in last.stdout
+        values = [json.loads(value or b"") for _, value in stack.committed(stack.raw)]
+        good = Counter(each["at"] - T for each in values if each["score"] == 1)
+        assert good == Counter(range(count))
+        stack.stop("ingest")
+
+
+def test_a_reset_reads_what_was_sent_again_and_sends_nothing_twice(broker):
+    with Stack(broker, "letters-reset", module=pops) as stack:
+        stack.produce([(0, None, bad("ann", T)), (0, None, move("end", T + 60_000))])
+        stack.start()
+        wait_until(lambda: len(stack.results("dead-letters")) == 1, "the dead letter")
+        assert tidemark(stack, pops, "retry", "0", "--set", "score=4").returncode == 0
+        wait_until(lambda: len(stack.results("pops.late")) == 1, "the record, which is late")
+        assert set(stack.stop().values()) == {0}
+        reset = [sys.executable, "-m", "tidemark", "reset", pops.__name__, "--yes"]
+        subprocess.run(reset, check=True, capture_output=True, env=environment(stack))
+        stack.start()
+        wait_until(lambda: len(stack.results("dead-letters")) == 2, "the same dead letter")
+        newest = json.loads(tidemark(stack, pops, "list", "-n", "1", "--json").stdout)
+        assert newest["retried_ms"] is not None
+        again = tidemark(stack, pops, "retry", str(newest["letter"]), "--set", "score=4")
+        assert (again.returncode, b"it was sent again at" in again.stdout) == (1, True)
+        assert set(stack.stop().values()) == {0}
+        assert len(stack.committed(stack.raw)) == 3
+
+
+def test_a_row_of_operators_is_sent_again_only_if_none_has_taken_it(broker):
+    with Stack(broker, "letters-rows", module=failing) as stack:
+        rows = [("a", 0, 5), ("a", 1, None), ("b", 2, 13), ("c", 100, 1)]
+        stack.produce(
+            (0, None, json.dumps({"k": key, "ts": T + at * 1_000, "v": value}).encode())
+            for key, at, value in rows
+        )
+        stack.start()
+        wait_until(lambda: len(stack.results("dead-letters")) == 4, "dead rows and panes")
+        shown = tidemark(stack, failing, "show", "letters-rows-in/0/1").stdout.decode()
+        assert shown.count("reason     total=custom(Total): add: TypeError: ") == 2
+        assert "next       correct the function, then tidemark dead-letters retry" in shown
+        refused = tidemark(stack, failing, "retry", "letters-rows-in/0/1")
+        assert refused.returncode == 1
+        assert b"add: TypeError: " in refused.stdout
+        panes = json.loads(
+            tidemark(stack, failing, "list", "--topic", "letters-rows.windows", "--json").stdout
+        )
+        pane = tidemark(stack, failing, "retry", str(panes["letter"]))
+        assert pane.returncode == 1
+        assert b"'tidemark reset tests.kafka.pipelines.failing --operator windows'" in pane.stdout
+
+        sent = tidemark(stack, failing, "retry", "letters-rows-in/0/1", "--set", "v=6")
+        assert sent.returncode == 0, sent.stdout
+        assert sent.stdout.decode().splitlines()[-1] == (
+            "1 sent again, 1 with the record of another letter"
+        )
+        assert len(stack.committed(stack.raw)) == 5
+        assert set(stack.stop().values()) == {0}
+        taken = tidemark(
+            stack,
+            failing,
+            "retry",
+            "letters-rows-in/0/1",
+            "--again",
+            "--dry-run",
+            TEST_OPTIONS='{"plain": true}',
+        )
+        assert b"plain took rows of this record" in taken.stdout

@@ -111,6 +111,7 @@ def attempt_line(attempt: Attempt, behind_ms: int | None) -> str:
         "checked": f"would be sent to the end of {letter.topic}/{letter.partition}",
         "refused": "not sent, would be refused again",
         "repeated": "not sent",
+        "twin": "another letter has this record",
         "impossible": "cannot be sent again",
         "left out": "not sent",
     }[attempt.state]
@@ -141,6 +142,7 @@ def outcome_line(states: Counter[str]) -> str:
         "checked": "would be sent",
         "refused": "refused by the present program",
         "repeated": "sent or read again before",
+        "twin": "with the record of another letter",
         "impossible": "cannot be sent again",
         "left out": "left out",
     }

@@ -26,8 +26,11 @@ class Total:
         return state
 
 
-def build(name: str, on_error: Any = "dead_letter") -> Pipeline:
-    """Return the pipeline under a name of its own, so that tests share a broker."""
+def build(name: str, on_error: Any = "dead_letter", *, plain: bool = False) -> Pipeline:
+    """Return the pipeline under a name of its own, so that tests share a broker.
+
+    ``plain``: with an output that no row breaks.
+    """
     pipeline = Pipeline(name, partitions=1)
     keyed = pipeline.source(
         f"{name}-in",
@@ -39,6 +42,8 @@ def build(name: str, on_error: Any = "dead_letter") -> Pipeline:
     total = custom(Total(), "v", int, on_error=on_error)
     keyed.window(tumbling("10s")).aggregate(n=count(), total=total).to("windows")
     keyed.window(session("5s")).aggregate(n=count(), total=total).to("sessions")
+    if plain:
+        keyed.window(tumbling("10s")).aggregate(n=count()).to("plain")
     return pipeline
 
 

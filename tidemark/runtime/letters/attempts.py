@@ -29,7 +29,7 @@ from tidemark.serde.letters import Letter
 HEADER = "tidemark-retry-of"
 """The header of a record that was sent again: topic/partition/offset of the refused one."""
 
-State = Literal["sent", "checked", "refused", "repeated", "impossible", "left out"]
+State = Literal["sent", "checked", "refused", "repeated", "twin", "impossible", "left out"]
 
 _ROOM = 1_024  # of a message beside key, value and headers
 
@@ -40,7 +40,7 @@ class Attempt:
 
     Args:
         stored: the letter.
-        state: ``checked`` if its record may be sent.
+        state: ``checked`` if its record may be sent; ``twin`` if another letter has this record.
         note: why it is not sent, or what is to be known.
         origin: the raw record as it was refused.
         record: the record to send.
@@ -127,7 +127,7 @@ class Attempts:
             return replace(attempt, state="impossible", note=found.note)
         attempt = replace(attempt, origin=found.record, note=found.note)
         if attempt.key in seen:
-            return replace(attempt, state="repeated", note="another letter is of the same record")
+            return replace(attempt, state="twin")
         seen.add(attempt.key)
         at_ms = self._retried_ms.get(attempt.key)
         if at_ms is not None and not self._again:
