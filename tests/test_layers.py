@@ -35,7 +35,7 @@ LAYERS = (
     ("runtime.service",),
     ("runtime.backends",),
     ("runtime.ingest", "runtime.keyed", "runtime.archive", "runtime.letters"),
-    ("sinks", "monitor", "embedded", "local", "conformance"),
+    ("sinks", "monitor", "embedded", "local", "conformance", "infer"),
     ("testing",),
     ("spark.read",),
     ("spark",),

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 
 from tidemark.commands.dead_letters import app as dead_letters
 from tidemark.commands.deployment import deployment_lines
+from tidemark.commands.infer import infer_
 from tidemark.commands.interrupts import interrupts_first
 from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
 from tidemark.commands.replay import diff, replay
@@ -343,6 +344,7 @@ def conformance(
     return int(any(verdict.outcome is Outcome.FAILED for verdict in verdicts))
 
 
+app.command("infer")(infer_)
 app.command()(replay)
 app.command()(diff)
 app.command()(schemas)

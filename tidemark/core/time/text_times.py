@@ -45,6 +45,10 @@ class TextTimes:
 def text_times(column: pl.Series, pattern: TimePattern, zone: str | None) -> TextTimes:
     """Return the times of texts in a pattern; ``zone``: of texts without an offset and a zone."""
     parts = _Parts.of(column, pattern)
+    if parts.unmatched.all():
+        return TextTimes(
+            np.zeros(len(column), np.int64), np.full(len(column), NOT_IN_PATTERN, np.uint8)
+        )
     day, bad = _days(parts)
     bad |= parts.unmatched | ~_in_a_day(parts)
     fault = np.where(bad, NOT_IN_PATTERN, NO_FAULT).astype(np.uint8)

@@ -1,0 +1,239 @@
+"""Modules that `tidemark infer` prints: they run over the records that they were made of."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.infer.shapes import SHAPES, lines
+from tidemark import ConfigurationError
+from tidemark.infer.fit import fit_comments, plan_of
+from tidemark.infer.module import Sample, infer, module_text
+from tidemark.local.run import LocalRun
+
+ROOT = Path(__file__).parents[2]
+
+
+def module_of(values, **options):
+    sample = Sample()
+    for value in values:
+        sample.add(value)
+    inferred = infer(sample, has_timestamps=False)
+    plan = plan_of(module_text(inferred, "records", "records", ()))
+    return module_text(inferred, "records", "records", tuple(fit_comments(plan, sample)))
+
+
+def of(*records):
+    return module_of([json.dumps(record).encode() for record in records])
+
+
+def part(text, begin, end):
+    return text.split(begin)[1].split(end)[0].strip()
+
+
+def run(text, values):
+    run = LocalRun(plan_of(text))
+    list(run.run({run.plan.sources[0].topics[0]: values}))
+    return run
+
+
+EXPECTED = {
+    "github": ('"created_at"', '"iso8601"', '"1s"', '"type"'),
+    "cloudevents": ('"time"', '"iso8601"', '"5s"', '"source"'),
+    "debezium": ('"ts_ms"', '"ms"', '"1s"', '"op"'),
+    "logstash": ('"timestamp"', '"iso8601"', '"5s"', 'host_name="host.name"'),
+    "taxi": ('"tpep_pickup_datetime"', '"iso8601"', '"1s"', '"VendorID"'),
+    "sensors": ('"ts"', '"s"', '"1s"', '"deviceId"'),
+    "access_log": ('"time_local"', '"%d/%b/%Y:%H:%M:%S %z"', '"1s"', '"remote_addr"'),
+    "orders": ('"event_time"', '"ms"', '"30s"', 'customer_id="customer.id"'),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_module_for_a_public_shape_runs_without_dead_letters(shape):
+    values = list(lines(shape))
+    text = module_of(values)
+    ran = run(text, values)
+    assert ran.dead_letters == []
+    assert "# 200 records = 200 that fit + 0 dead + 0 blank" in text
+    (results,) = ran.published.values()
+    assert results.tally.late == 0
+    assert results.tally.accepted == sum(
+        len(each) if isinstance(each := json.loads(value), list) else 1 for value in values
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_time_watermark_and_key_of_a_public_shape(shape):
+    text = module_of(lines(shape))
+    found = re.search(
+        r'event_time=(.+),\n    unit=(.+),\n(?:    [z#].+\n)*    watermark=bounded\((.+)\),  #[^"]+'
+        r"key_by\((.+)\)\.window",
+        text,
+    )
+    assert found is not None, text
+    assert found.groups() == EXPECTED[shape]
+
+
+def test_nested_values_have_types_and_odd_names_have_aliases():
+    text = module_of(lines("orders"))
+    assert (
+        '"items": list[{"sku": str, "qty": int, "price": float, "attrs": {"size": str}}],' in text
+    )
+    assert '"record_start": field("start", str),' in text
+    assert "# no column: 'coupon': always null, in 200 records" in text
+    assert '# or: event_time="updatedAt", unit="iso8601"' in text
+
+    text = module_of(lines("logstash"))
+    assert '"timestamp": field("@timestamp", str),' in text
+    assert '"agent_version": field(["agent.version"], str),' in text
+
+    text = module_of(lines("sensors"))
+    assert '"readings": dict[str, float],' in text
+    assert '"status": field("status", {"rssi": int, "errors": list[int]}, json=True),' in text
+    assert 'field("status", int, lenient=True)' in module_of(lines("access_log"))
+
+
+def test_records_that_do_not_fit_are_counted():
+    records = [
+        {"k": "a", "at": f"2026-01-01T00:00:0{n}Z", "user": {"id": n}, "v": n} for n in range(8)
+    ]
+    values = [json.dumps(record).encode() for record in records]
+    values += [b"{", b'{"k":"a","at":"2026-01-01T00:00:09Z","user":"none"}', b"", b'{"k":"a"}']
+    text = module_of(values)
+    assert part(text, "# 12 records", "records =").splitlines() == [
+        "= 8 that fit + 3 dead + 1 blank",
+        "#   1 dead: 'not JSON: ends too early (byte 1)'",
+        "#   1 dead: 'column user: expected object, got str'",
+        "#   1 dead: 'event time at: missing'",
+    ]
+    assert len(run(text, values).dead_letters) == 3
+
+
+def test_a_sample_without_a_time_and_without_a_key_gives_a_module_that_runs():
+    text = of({"v": 1.5}, {"v": 2.5})
+    assert "event_time=INGEST_TIME," in text
+    assert 'records.with_columns(all=lit("all")).key_by("all")' in text
+    assert run(text, [b'{"v":1.5}']).dead_letters == []
+
+
+def test_disorder_is_that_of_each_partition():
+    sample = Sample()
+    for n in range(100):
+        for partition in (0, 1):
+            at = 1_767_225_600 + n + partition * 5_000 - (7 if n % 50 == 49 else 0)
+            sample.add(json.dumps({"k": "a", "ts": at}).encode(), partition)
+    inferred = infer(sample, has_timestamps=True)
+    assert inferred.disorder is not None
+    assert (inferred.disorder.delay_ms, inferred.disorder.most_ms) == (10_000, 8_000 - 2_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ([1, 2.5], "float"),
+        ([1, "2", "-", ""], 'field("x", int, lenient=True)'),
+        ([1, "2.5"], 'field("x", float, lenient=True)'),
+        ([True, 1], 'field("x", str, lenient=True)'),
+        ([1, "a"], 'field("x", str, lenient=True)'),
+        (["1", "2"], "str"),
+        ([2**70, 1], "float"),
+        ([[1], []], "list[int]"),
+        ([[[1]], [[2]]], "list[list[int]]"),
+        ([[{"a": 1}]], 'list[{"a": int}]'),
+        ([[1, "a"]], 'field("x", list[str], lenient=True)'),
+        (['{"a": 1}'], 'field("x", {"a": int}, json=True)'),
+        ([['{"a": 1}']], "list[str]"),
+        (["[x]"], "str"),
+        ([{"a.b": 1}], '{"a.b": int}'),
+        ([{f"k{n}{m}": n for m in range(9)} for n in range(9)], "dict[str, int]"),
+    ],
+)
+def test_types_of_values(value, type_):
+    text = of(*({"k": "a", "x": each} for each in value))
+    assert f'        "x": {type_},\n' in text
+    assert "+ 0 dead +" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [([b"1", b"x"], "none of 2 records is a JSON object"), ([b"{}"], "none of")],
+)
+def test_a_sample_without_objects_is_refused(values, words):
+    with pytest.raises(ConfigurationError, match=words):
+        module_of(values)
+
+
+names = st.text(min_size=1, max_size=6) | st.sampled_from(
+    ["_key", "@timestamp", "start", "end", "n", "key", "class", "a.b", "*", "^x$", 'q"', "window"]
+)
+trees = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(names, trees, min_size=1, max_size=4), min_size=1, max_size=5))
+def test_any_records_give_a_module_that_counts_what_it_refuses(records):
+    values = [json.dumps(record).encode() for record in records]
+    try:
+        text = module_of(values)
+    except ConfigurationError:
+        return
+    (dead,) = re.findall(r"\+ (\d+) dead \+", text)
+    assert len(run(text, values).dead_letters) == int(dead)
+
+
+def tidemark(*arguments, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "tidemark", *arguments],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_the_printed_module_runs_as_it_is(tmp_path):
+    (tmp_path / "my events.jsonl").write_bytes(b"\n".join(lines("github", 50)) + b"\n")
+    printed = tidemark("infer", "my events.jsonl", folder=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    (tmp_path / "p.py").write_bytes(printed.stdout)
+    tried = tidemark("try", "p", "--input", "my events.jsonl", folder=tmp_path)
+    assert tried.returncode == 0, tried.stderr
+    assert b"50 records = 50 passed + 0 filtered + 0 dead + 0 blank" in tried.stderr
+    results = [json.loads(line) for line in tried.stdout.splitlines()]
+    assert {each["topic"] for each in results} == {"my_events.counts"}
+    assert sum(each["value"]["n"] for each in results) == 50
+
+
+def test_a_large_file_gives_its_first_and_last_records(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines("taxi", 100)) + b"\n")
+    printed = tidemark("infer", "a.jsonl", "--records", "20", folder=tmp_path).stdout.decode()
+    assert "# 40 records = 40 that fit" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["no.jsonl"], "infer no.jsonl: No such file"), (["-"], "infer -: there are no records")],
+)
+def test_mistakes_are_one_line_and_exit_status_2(arguments, words, tmp_path):
+    shown = tidemark("infer", *arguments, folder=tmp_path)
+    assert (shown.returncode, shown.stdout) == (2, b"")
+    (line,) = shown.stderr.decode().splitlines()
+    assert words in line
+
+
+def test_lines_fit_where_they_can():
+    for shape in SHAPES:
+        text = module_of(lines(shape))
+        assert all(len(line) <= 100 for line in text.splitlines()), text
+        assert all(not (a == b == "") for a, b in pairwise(text.splitlines()))

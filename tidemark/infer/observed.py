@@ -1,0 +1,103 @@
+"""What records have at each place: types, distinct values, members and items."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+BOOL, INT, FLOAT, TEXT, OBJECT, LIST, NULL = "bool", "int", "float", "str", "object", "list", "null"
+SCALARS = (BOOL, INT, FLOAT, TEXT)
+
+_DISTINCT = 5_000
+_MEMBERS = 1_000
+_LONGEST = 200
+_DEEPEST = 12
+_TYPES = {bool: BOOL, int: INT, float: FLOAT, str: TEXT, dict: OBJECT, list: LIST}
+
+Path = tuple[str, ...]
+
+
+@dataclass
+class Observed:
+    """The values seen at one place of the records.
+
+    ``types``: values by type.  ``distinct``: the number of each scalar, of the first ``_DISTINCT``
+    ones.  ``members``: of objects, by name.  ``items``: of lists.  ``content``: of texts that hold
+    JSON objects or lists.  ``others``: members of objects that have too many names.
+    """
+
+    types: Counter[str] = field(default_factory=Counter)
+    distinct: Counter[Any] = field(default_factory=Counter)
+    members: dict[str, "Observed"] = field(default_factory=dict)
+    items: "Observed | None" = None
+    content: "Observed | None" = None
+    others: "Observed | None" = None
+
+    def add(self, value: Any, depth: int = 0) -> None:
+        """Count a decoded JSON value, and all values in it down to a bound of nesting."""
+        kind = NULL if value is None else _TYPES[type(value)]
+        if kind == INT and not -(2**63) <= value < 2**63:
+            kind = FLOAT
+        self.types[kind] += 1
+        if depth == _DEEPEST:
+            return
+        if kind == OBJECT:
+            self._add_members(value, depth)
+        elif kind == LIST:
+            self.items = self.items or Observed()
+            for item in value:
+                self.items.add(item, depth + 1)
+        elif kind != NULL:
+            self._add_scalar(value, depth)
+
+    def _add_members(self, value: dict[str, Any], depth: int) -> None:
+        for name, member in value.items():
+            known = self.members.get(name)
+            if known is None and len(self.members) < _MEMBERS:
+                known = self.members[name] = Observed()
+            elif known is None:
+                known = self.others = self.others or Observed()
+            known.add(member, depth + 1)
+
+    def _add_scalar(self, value: Any, depth: int) -> None:
+        if isinstance(value, str):
+            inside = _json_in(value)
+            if inside is not None:
+                self.content = self.content or Observed()
+                self.content.add(inside, depth + 1)
+            value = value[:_LONGEST]
+        if value in self.distinct or len(self.distinct) < _DISTINCT:
+            self.distinct[value] += 1
+
+    def merge(self, other: "Observed") -> None:
+        """Add the scalars that were counted at another place."""
+        self.types += other.types
+        self.distinct += other.distinct
+
+    def scalars(self, at: Path = ()) -> Iterator[tuple[Path, "Observed"]]:
+        """Yield the places of scalars that are not in lists, parents first."""
+        if any(self.types[kind] for kind in SCALARS):
+            yield at, self
+        for name, member in self.members.items():
+            yield from member.scalars((*at, name))
+
+
+def _json_in(text: str) -> Any:
+    """Return the object or list that a text holds as JSON, else None."""
+    if not (text.startswith(("{", "[")) and text.endswith(("}", "]"))):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def value_at(record: Any, path: Path) -> Any:
+    """Return the value at a path of a record, None if there is none."""
+    for name in path:
+        if not isinstance(record, dict):
+            return None
+        record = record.get(name)
+    return record
