@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from confluent_kafka import Producer
 
-from tests.kafka.pipelines import failing, pops
+from tests.kafka.pipelines import changing, failing, pops
 from tests.kafka.support.stack import ROOT, Stack, move, wait_until
 
 Ended: TypeAlias = "subprocess.CompletedProcess[bytes]"
 
 T = 1_700_000_000_000
+TYPES = ("int", "str")
 
 
 def tidemark(stack: Stack, module: ModuleType, *arguments: str, **env: str) -> Ended:
@@ -251,3 +252,30 @@ def test_a_row_of_operators_is_sent_again_only_if_none_has_taken_it(broker):
             TEST_OPTIONS='{"plain": true}',
         )
         assert b"plain took rows of this record" in taken.stdout
+
+
+def test_what_a_reset_has_read_with_a_program_that_takes_it_is_not_sent(broker):
+    before, after = ({"TEST_OPTIONS": json.dumps({"columns": {"x": kind}})} for kind in TYPES)
+    options = {"columns": {"x": TYPES[0]}}
+    with Stack(broker, "letters-changed", module=changing, options=options) as stack:
+        records = [{"player": "ann", "at": T, "score": 1, "x": "text"}, {"player": 1}]
+        stack.produce((0, None, json.dumps(each).encode()) for each in records)
+        stack.start()
+        wait_until(lambda: len(stack.results("dead-letters")) == 2, "the dead letters")
+        assert tidemark(stack, changing, "retry", "0", "--dry-run", **before).returncode == 1
+        stack.stop()
+        reset = [sys.executable, "-m", "tidemark", "reset", changing.__name__, "--yes"]
+        subprocess.run(reset, check=True, capture_output=True, env=environment(stack, **after))
+
+        taken = tidemark(stack, changing, "retry", "0", **after)
+        assert taken.returncode == 1
+        assert b"not sent; a reset at 20" in taken.stdout
+        assert b"read the record again, and the present program takes it as it is" in taken.stdout
+        edited = f"at={T}"
+        sent = tidemark(
+            stack, changing, "retry", "1", "--set", edited, "--set", "player=b", **after
+        )
+        assert sent.returncode == 0, sent.stdout
+        again = tidemark(stack, changing, "retry", "0", "--again", "--dry-run", **after)
+        assert (again.returncode, b"would be sent" in again.stdout) == (0, True)
+        assert len(stack.committed(stack.raw)) == 3

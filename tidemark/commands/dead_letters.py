@@ -198,8 +198,7 @@ def retry(
     for attempt in job.run(reader.read(chosen), change):
         states[attempt.state] += 1
         if names or attempt.state != "repeated":
-            line = attempt_line(attempt, _behind_ms(attempt, marks))
-            typer.echo(line.replace("PIPELINE", pipeline))
+            typer.echo(attempt_line(attempt, _behind_ms(attempt, marks)))
     typer.echo(outcome_line(states))
     failures = {"refused", "impossible", *(["repeated"] if names else [])}
     return int(any(states[state] for state in failures))
@@ -207,7 +206,7 @@ def retry(
 
 def _opened(pipeline: str, bootstrap_server: str | None) -> tuple[Plan, Config, AdminClient]:
     plan = load_pipeline(pipeline).plan()
-    config = broker_config(bootstrap_server)
+    config = broker_config(bootstrap_server).model_copy(update={"pipeline": pipeline})
     return plan, config, require_broker(config)
 
 

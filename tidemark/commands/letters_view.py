@@ -100,7 +100,7 @@ def detail_lines(
     yield _line("value", _bytes_text(value))
     if retried_ms is not None:
         yield _line("sent again", instant_text(retried_ms))
-    yield _line("next", _advice(letter, stored.id, retried_ms).replace("PIPELINE", pipeline))
+    yield _line("next", _advice(letter, pipeline, stored.id, retried_ms))
 
 
 def attempt_line(attempt: Attempt, behind_ms: int | None) -> str:
@@ -200,12 +200,12 @@ def _came(value: bytes | None, element: str | None, place: Sequence[str]) -> str
     return _cut(bytes(found).decode(errors="replace"), _LONGEST_CAME)
 
 
-def _advice(letter: Letter, number: int, retried_ms: int | None) -> str:
-    reason = obstacle(letter)
+def _advice(letter: Letter, pipeline: str, number: int, retried_ms: int | None) -> str:
+    reason = obstacle(letter, pipeline)
     if reason:
         return reason
     again = " --again" if retried_ms is not None else ""
-    command = f"tidemark dead-letters retry PIPELINE {number}{again}"
+    command = f"tidemark dead-letters retry {pipeline} {number}{again}"
     if letter.kind == "row":
         return f"correct the function, then {command}"
     return f"{command}, with --set FIELD=VALUE, --edit or another option"

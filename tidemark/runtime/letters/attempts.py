@@ -89,6 +89,7 @@ class Attempts:
         ``again``: also what was sent or read again before.
         """
         self._past, self._retried_ms, self._again = past, retried_ms, again
+        self._pipeline = config.pipeline
         self._check = Check(plan, now_ms(), writer_schemas(config, plan))
         self._raw = RawRecords(config, admin, recorded_shifts(config, admin, plan))
         counts = partition_counts(admin)
@@ -105,7 +106,7 @@ class Attempts:
     def _possible(self, stored: StoredLetter) -> Attempt:
         """Return why a letter can never be sent again, or that it may be."""
         letter = stored.letter
-        reason = obstacle(letter)
+        reason = obstacle(letter, self._pipeline)
         if not reason and letter.topic not in self._partitions:
             reason = f"the pipeline does not read topic {letter.topic}, or it is gone"
         elif not reason and letter.partition >= self._partitions[letter.topic]:
@@ -153,7 +154,7 @@ class Attempts:
         if taken:
             note = (
                 f"{' and '.join(taken)} took rows of this record, and would count them twice: "
-                f"correct the function, then {_reset(stored.letter)}"
+                f"correct the function, then {_reset(stored.letter, self._pipeline)}"
             )
             return replace(attempt, state="impossible", note=note)
         read_ms = self._past.read_again_ms(stored)
@@ -184,19 +185,23 @@ class Attempts:
         return replace(attempt, record=made, edited=edited)
 
 
-def obstacle(letter: Letter) -> str:
-    """Return why no record of a letter can be sent again, with the remedy; empty if one may be."""
+def obstacle(letter: Letter, pipeline: str) -> str:
+    """Return why no record of a letter can be sent again, with the remedy; empty if one may be.
+
+    ``pipeline``: as the command line names it.
+    """
     if letter.stage == "publish":
         return "a pane that fits no message: let it hold less"
     if letter.kind == "pane":
-        return f"a pane has many records: correct the function, then {_reset(letter)}"
+        return f"a pane has many records: correct the function, then {_reset(letter, pipeline)}"
     if letter.stage == "sink":
         return "a sink refused it: correct its table, drop it, and the sink loads it again"
     return ""
 
 
-def _reset(letter: Letter) -> str:
-    return f"'tidemark reset PIPELINE --operator {letter.stage}' builds its results from the log"
+def _reset(letter: Letter, pipeline: str) -> str:
+    command = f"tidemark reset {pipeline} --operator {letter.stage}"
+    return f"'{command}' builds its results from the log"
 
 
 def _accepted(attempt: Attempt, verdict: Verdict) -> Attempt:
