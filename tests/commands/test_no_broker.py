@@ -44,3 +44,17 @@ def test_a_missing_broker_is_an_error_that_names_its_address(ends, command):  # 
     assert "refused" in last
     assert "KAFKA_BOOTSTRAP_SERVERS" in last
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("option", ["--operator", "--service"])
+def test_a_name_that_is_not_there_is_an_error_without_a_broker(option):
+    words = ["reset", "examples.game", option, "nobody", "--bootstrap-server", NOBODY]
+    run = subprocess.run(
+        [sys.executable, "-m", "tidemark", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert run.stderr.startswith(f"tidemark: no {option[2:]} 'nobody'; there are ")

@@ -311,15 +311,14 @@ def reset(
         raise typer.BadParameter("give one of --service, --operator and --source")
     if source is not None and delete_results:
         raise typer.BadParameter("--source keeps all results")
-    compiled = _plan(pipeline)
+    compiled, names = _plan(pipeline), tuple(operator or ())
+    scope = Scope(compiled, service, names, to, delete_results=delete_results)
     config = broker_config(bootstrap_server)
     admin = require_broker(config)
     planned: Reset | SourceReset
     if source is not None:
         planned = SourceReset(config, admin, compiled, source, to)
     else:
-        names = tuple(operator or ())
-        scope = Scope(compiled, service, names, to, delete_results=delete_results)
         planned = Reset(config, admin, scope)
     for line in planned.lines():
         typer.echo(line)

@@ -17,6 +17,7 @@ from tidemark.plan.program import (
     StreamProgram,
     listed,
 )
+from tidemark.plan.python_text import in_python
 
 WITH_OUTPUTS = 2
 """The first version of the record that has the streams of each output."""
@@ -40,7 +41,7 @@ class Change:
 
     def __str__(self) -> str:
         """Return what changed, from what to what."""
-        return f"{self.what} was {self.before}, is now {self.after}"
+        return f"{self.what} was {in_python(self.before)}, is now {in_python(self.after)}"
 
 
 def changes(before: Program, after: Program) -> list[Change]:

@@ -173,11 +173,9 @@ def _source(key: bytes, value: bytes) -> SourceProgram:
 
 def refusal(found: Sequence[Change]) -> str:
     """Return why ingest refuses a program, and what leads on."""
-    shown = "; ".join(map(str, found[:3]))
-    more = f"; and {len(found) - 3} more changes" if len(found) > 3 else ""
     return (
-        f"the pipeline has changed: {shown}{more}. Nothing was written, so the earlier pipeline "
-        f"can go on. {_remedy(found)}"
+        f"the pipeline has changed: {'; '.join(map(str, found))}. Nothing was written, so the "
+        f"earlier pipeline can go on. {_remedy(found)}"
     )
 
 
