@@ -25,8 +25,10 @@ RUN pip uninstall --yes setuptools \
 FROM ${PYTHON_IMAGE} AS bare
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin tidemark \
  && pip uninstall --quiet --yes --root-user-action ignore pip
+# The folder of pipelines is free for a mount, and no module in it hides one of ours.
 ENV PATH=/opt/tidemark/bin:$PATH \
-    PYTHONPATH=/pipelines \
+    PYTHONPATH=/srv/tidemark:/pipelines \
+    PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 WORKDIR /pipelines
@@ -41,8 +43,8 @@ import socket; asked = socket.create_connection(('127.0.0.1', 8080), 2); \
 asked.sendall(b'GET /health/ready HTTP/1.0\\r\\n\\r\\n'); raise SystemExit(asked.recv(12)[-3:] != b'200')"]
 COPY --from=packages /opt/tidemark /opt/tidemark
 COPY --from=code /opt/code /opt/tidemark
-COPY services ./services
-COPY examples ./examples
+COPY services /srv/tidemark/services
+COPY examples /srv/tidemark/examples
 USER tidemark
 
 FROM packages AS replay-packages
@@ -60,6 +62,6 @@ COPY --from=replay-packages /opt/tidemark /opt/tidemark
 COPY --from=code /opt/code /opt/tidemark
 RUN mkdir /opt/cache \
  && python -c "from tidemark.embedded.spark_jars import kafka_source_jars as fetch; fetch()"
-COPY services ./services
-COPY examples ./examples
+COPY services /srv/tidemark/services
+COPY examples /srv/tidemark/examples
 USER tidemark
