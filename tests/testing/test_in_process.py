@@ -100,3 +100,17 @@ def test_time_that_is_no_column_beside_others_cannot_be_advanced():
     rows.key_by("at").window(tumbling("10s")).aggregate(n=count()).to("out")
     with pytest.raises(ConfigurationError, match="not one column among others"):
         InProcess(pipeline).advance("t", 5)
+
+
+def test_time_of_records_that_are_not_json_cannot_be_advanced():
+    pipeline = Pipeline("lines")
+    schema = {"k": str, "at": int}
+    rows = pipeline.source(
+        "t", schema=schema, format="csv", event_time="at", watermark=bounded("2s")
+    )
+    rows.key_by("k").window(tumbling("10s")).aggregate(n=count()).to("out")
+    with (
+        InProcess(pipeline) as run,
+        pytest.raises(ConfigurationError, match=r"not JSON but csv of k, at.*use send\(\)"),
+    ):
+        run.advance("t", 5)

@@ -16,6 +16,7 @@ from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan, SourcePlan
+from tidemark.serde.formats.source_format import JSON
 
 Record = Mapping[str, Any]
 
@@ -68,6 +69,10 @@ class Scenario(ABC):
         source = self._source(topic)
         time = source.event_time
         others = [name for name in source.schema if name != getattr(time, "column", None)]
+        if source.format != JSON:
+            raise ConfigurationError(
+                f"advance({topic!r}): its records are not JSON but {source.format}; use send()"
+            )
         if not isinstance(time, ColumnTime) or not others:
             raise ConfigurationError(
                 f"advance({topic!r}): its event time is not one column among others; use send()"

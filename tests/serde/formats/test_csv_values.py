@@ -1,6 +1,12 @@
 """CSV: each line of a record is a row."""
 
+import csv
+import io
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidemark.serde.formats.csv_values import CsvValues
 from tidemark.serde.formats.value_decoder import UnreadableValueError
@@ -51,3 +57,26 @@ def test_the_header_names_the_fields_of_its_own_record():
     assert source.decode(b"a\n1") == [{"a": "1"}]
     assert source.decode(b"a;b") == []
     assert source.decode(b"") == []
+
+
+@given(
+    st.lists(st.lists(st.text("ab ,;\t'", max_size=3), min_size=2, max_size=2), max_size=4),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_lines_are_those_that_the_reader_of_the_standard_library_finds(rows, end, delimiter):
+    text = end.join(delimiter.join(row) for row in rows)
+    for quote in ('"', None):
+        quoting: Any = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+        reader = csv.reader(
+            io.StringIO(text, ""), delimiter=delimiter, quotechar=quote, quoting=quoting
+        )
+        expected = [line for line in reader if line]
+        width = {len(line) for line in expected}
+        source = CsvValues(["a", "b"], delimiter, quote)
+        if width <= {2}:
+            found = [list(row.values()) for row in source.decode(text.encode())]
+            assert found == [[field or None for field in line] for line in expected]
+        else:
+            with pytest.raises(UnreadableValueError, match="fields, not 2"):
+                source.decode(text.encode())

@@ -19,6 +19,7 @@ class CsvValues:
     def __init__(self, columns: Sequence[str] | None, delimiter: str, quote: str | None) -> None:
         """``columns``: the names in the order of the fields; None: the first line has them."""
         self._columns = columns
+        self._delimiter, self._quote = delimiter, quote
         self._dialect: dict[str, Any] = {
             "delimiter": delimiter,
             "quotechar": quote,
@@ -31,8 +32,7 @@ class CsvValues:
     ) -> list[dict[str, str | None]]:
         """Return a mapping for each line; blank lines are skipped."""
         try:
-            text = value.decode().removeprefix(_MARK)
-            lines = [line for line in csv.reader(io.StringIO(text, ""), **self._dialect) if line]
+            lines = self._lines(value.decode().removeprefix(_MARK))
         except UnicodeDecodeError as error:
             raise UnreadableValueError(f"not UTF-8 (byte {error.start})") from None
         except csv.Error as error:
@@ -41,6 +41,13 @@ class CsvValues:
         if columns is None:
             columns, lines = lines[0] if lines else (), lines[1:]
         return [_row(columns, number, line) for number, line in enumerate(lines, 1)]
+
+    def _lines(self, text: str) -> list[list[str]]:
+        """Return the fields of each line that has any."""
+        if "\r" not in text and (self._quote is None or self._quote not in text):
+            # A third of the time of the reader, which is made for each record.
+            return [line.split(self._delimiter) for line in text.split("\n") if line]
+        return [line for line in csv.reader(io.StringIO(text, ""), **self._dialect) if line]
 
 
 def _row(columns: Sequence[str], number: int, fields: Sequence[str]) -> dict[str, str | None]:
