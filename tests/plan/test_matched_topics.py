@@ -43,12 +43,19 @@ def test_topics_belong_to_the_source_that_names_or_matches_them():
 def test_what_is_not_there_is_said():
     matched = matched_topics(plan(["a", "b"], "/orders-.*/"), ["a"])
     assert (matched.missing, matched.unmatched) == (("b",), ("/orders-.*/",))
+    assert matched.waits() == ["source /orders-.*/ matches no topic yet"]
 
 
 def test_a_topic_that_two_patterns_match_is_read_by_neither():
     matched = matched_topics(plan("/orders-.*/", "/.*-eu/"), ["orders-eu", "orders-us", "a-eu"])
     assert names(matched) == {"orders-us": "/orders-.*/", "a-eu": "/.*-eu/"}
     assert matched.disputed == {"orders-eu": ("/orders-.*/", "/.*-eu/")}
+    assert matched.lines() == [
+        "source /orders-.*/ reads orders-us",
+        "source /.*-eu/ reads a-eu",
+        "topic orders-eu belongs to sources /orders-.*/ and /.*-eu/: change a pattern, so that one "
+        "of them matches it",
+    ]
 
 
 @pytest.mark.parametrize(

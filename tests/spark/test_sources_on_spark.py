@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import NewPartitions
 
+from tests.kafka.pipelines import regions
 from tests.kafka.support.stack import Stack, wait_until
 from tests.kafka.support.ticks import T0, panes, segments, tick, ticks
+from tests.kafka.support.topics import counted, created, send
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
 from tidemark.partition import Partition
@@ -83,6 +85,39 @@ def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
         assert set(stack.stop().values()) == {0}
         first = {m.source: m.first_offset for s in reversed(segments(stack)) for m in s.sources}
         assert first == {f"{stack.raw}/{number}": 0 for number in range(4)}
+        for from_raw in (False, True):
+            result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
+            assert result.equal, "\n".join(diff_lines(result))
+
+
+@pytest.mark.long
+def test_topics_of_a_pattern_join_on_spark_too(broker, sessions, spark):
+    options = {"topics": r"joined\.in\..*", "idle_after": "1h"}
+    env = {"TIDEMARK_TOPICS_INTERVAL_MS": "200"}
+    with Stack(broker, "joined", 1, regions, options, **env) as stack:
+        created(stack, "joined.in.eu")
+        driver = claimed(stack)
+        send(stack, "joined.in.eu", [1, 2, 13])
+        first = {("eu", 0): 2}
+        work_until(driver, spark, lambda: counted(stack) == first, "the first window")
+        created(stack, "joined.in.us")
+        send(stack, "joined.in.us", [5, 25])
+        work_until(driver, spark, lambda: len(stack.results("by-topic.late")) == 1, "the late row")
+        for topic in ("joined.in.eu", "joined.in.us"):
+            send(stack, topic, [25, 60])
+        then = first | {("eu", 10): 1, ("eu", 20): 1, ("us", 20): 2}
+        work_until(driver, spark, lambda: counted(stack) == then, "the windows of both")
+
+        release(stack.config, stack.plan)
+        stack.start()
+        created(stack, "joined.in.asia")
+        send(stack, "joined.in.asia", [61, 90])
+        for topic in ("joined.in.eu", "joined.in.us"):
+            send(stack, topic, [90])
+        last = {("eu", 60): 1, ("us", 60): 1, ("asia", 60): 1}
+        wait_until(lambda: counted(stack) == then | last, "the windows of all")
+        caught_up(stack)
+        assert set(stack.stop().values()) == {0}
         for from_raw in (False, True):
             result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
             assert result.equal, "\n".join(diff_lines(result))

@@ -32,6 +32,7 @@ from tidemark.language.load import load_pipeline
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
 from tidemark.plan.explain import render_mermaid, render_text
+from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
 from tidemark.runtime.client.recorded_program import placed_plan
@@ -263,7 +264,10 @@ def topics(
     bootstrap_server: Bootstrap = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a broker without limit.")] = False,
 ) -> None:
-    """Create missing topics of a pipeline; verify those that only Tidemark writes."""
+    """Create missing topics of a pipeline; verify those that only Tidemark writes.
+
+    Topics of a pattern are the user's to create; those that match are listed.
+    """
     compiled = _plan(pipeline)
     config = broker_config(bootstrap_server)
     admin = await_broker(config, lambda _reason: None) if wait else require_broker(config)
@@ -272,9 +276,12 @@ def topics(
     created = ensure_raw(admin, raw, config.replication_factor)
     created += ensure(admin, own, config.replication_factor)
     counts = partition_counts(admin)
-    for each in (*raw, *own):
-        state = "created" if each.name in created else "exists"
-        typer.echo(f"{state:8} {counts[each.name]:4}  {each.name}")
+    matched = matched_topics(compiled, counts)
+    for name in dict.fromkeys([*matched.sources, *(each.name for each in own)]):
+        state = "created" if name in created else "exists"
+        typer.echo(f"{state:8} {counts[name]:4}  {name}")
+    for line in matched.waits():
+        typer.echo(line)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What a deployment of a pipeline would do: a line about ingest, and one for each output.
+"""What a deployment of a pipeline would do: lines about sources and ingest, one for each output.
 
 See docs/operations.md, "Changing a pipeline".
 """
@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from confluent_kafka.admin import AdminClient
 
 from tidemark.plan.changes import Change, changes, signature_changes
+from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.plan.placement import comparable_program
 from tidemark.plan.program import Program
 from tidemark.runtime.client.generations import Generation, newest_generations
 from tidemark.runtime.client.recorded_program import news, recorded_program, refusal
+from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import as_typed
 
@@ -22,14 +24,16 @@ def deployment_lines(config: Config, admin: AdminClient, plan: Plan, pipeline: s
 
     ``plan``: the placed plan.  ``pipeline``: its module, for the commands that are advised.
     """
+    matched = matched_topics(plan, partition_counts(admin)).lines()
     recorded = recorded_program(config, admin, plan.generations)
     if recorded is None:
-        return ["no program is recorded: the first start of ingest records it"]
+        return [*matched, "no program is recorded: the first start of ingest records it"]
     program = comparable_program(plan, recorded)
     found = changes(recorded, program)
     generations = newest_generations(config, admin, plan.generations)
     states = {name: generation for (name, _), generation in generations.items()}
     lines = [
+        *matched,
         *_ingest_lines(recorded, program, found),
         *(
             f"output {each.name} {_fate(each, states.get(each.name), recorded, found)}"

@@ -22,7 +22,7 @@ class MatchedTopics:
     ``sources``: by topic, the source it belongs to, in the order of the plan.  ``disputed``: by
     topic, the names of the sources whose patterns match it; none of them reads it.  ``own``: topics
     that a pattern matches, but that the pipeline or the brokers write.  ``missing``: topics that
-    the plan names and that are not there.  ``unmatched``: names of sources without a topic.
+    the plan names and that are not there.  ``unmatched``: names of patterns without a topic.
     """
 
     sources: Mapping[str, SourcePlan]
@@ -30,6 +30,32 @@ class MatchedTopics:
     own: tuple[str, ...]
     missing: tuple[str, ...]
     unmatched: tuple[str, ...]
+
+    def disputes(self) -> list[str]:
+        """Return what is wrong with each disputed topic, and the remedy."""
+        return [
+            f"topic {topic} belongs to sources {' and '.join(names)}: change a pattern, so that "
+            "one of them matches it"
+            for topic, names in self.disputed.items()
+        ]
+
+    def waits(self) -> list[str]:
+        """Return what keeps sources from topics, a text for each fault."""
+        return [
+            *(f"source {name} matches no topic yet" for name in self.unmatched),
+            *self.disputes(),
+        ]
+
+    def lines(self) -> list[str]:
+        """Return which topics the patterns of the plan match, and which they do not take."""
+        of_source: dict[str, list[str]] = {}
+        for topic, source in self.sources.items():
+            if topic not in source.named_topics:
+                of_source.setdefault(source.name, []).append(topic)
+        lines = [f"source {name} reads {', '.join(topics)}" for name, topics in of_source.items()]
+        if self.own:
+            lines.append(f"no source reads the pipeline's own topics: {', '.join(self.own)}")
+        return [*lines, *self.waits()]
 
 
 def matched_topics(plan: Plan, there: Collection[str]) -> MatchedTopics:
@@ -49,12 +75,15 @@ def matched_topics(plan: Plan, there: Collection[str]) -> MatchedTopics:
                 disputed[topic] = readers
             else:
                 found[topic] = source
+    read = {source.name for source in found.values()}
     return MatchedTopics(
         found,
         disputed,
         tuple(dict.fromkeys(own)),
         tuple(topic for topic in named if topic not in there),
-        tuple(each.name for each in plan.sources if each not in found.values()),
+        tuple(
+            each.name for each in plan.sources if not each.named_topics and each.name not in read
+        ),
     )
 
 

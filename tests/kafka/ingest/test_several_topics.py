@@ -1,59 +1,22 @@
 """Sources of several topics on a real broker: docs/semantics.md, "Several topics"."""
 
-import json
 import sys
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewTopic
 
 from tests.kafka.pipelines import regions
 from tests.kafka.support.stack import Stack, wait_until
+from tests.kafka.support.topics import await_panes, created, deleted, send
 from tidemark.commands.cli import main
 from tidemark.core.time.segment import Segment
-from tidemark.runtime.client.topics import partition_counts
 from tidemark.serde.segments import decode_segment
 
-T = 1_700_000_000_000
 SOON = {"TIDEMARK_TOPICS_INTERVAL_MS": "200"}
-
-
-def created(stack: Stack, topic: str, partitions: int = 1) -> None:
-    stack.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
-    wait_until(lambda: partition_counts(stack.admin).get(topic) == partitions, topic)
-
-
-def deleted(stack: Stack, topic: str) -> None:
-    stack.admin.delete_topics([topic])[topic].result()
-    wait_until(lambda: topic not in partition_counts(stack.admin), f"the end of {topic}")
-
-
-def send(stack: Stack, topic: str, seconds: Iterable[float], partition: int = 0) -> None:
-    stack.produce(
-        (
-            (partition, None, json.dumps({"k": "a", "ts": T + int(at * 1_000), "v": 1}).encode())
-            for at in seconds
-        ),
-        topic,
-    )
-
-
-def panes(stack: Stack, output: str = "by-topic", key: str = "topic") -> dict[Any, int]:
-    """Return the final panes by key and start in seconds; none may come twice."""
-    found = [(p[key], (p["start"] - T) // 1_000, p["n"]) for p in stack.results(output)]
-    assert max(Counter(each[:2] for each in found).values(), default=1) == 1
-    return {(name.rpartition(".")[2], start): n for name, start, n in found}
 
 
 def segments(stack: Stack) -> list[Segment]:
     values = stack.committed(f"{stack.name}.by-topic.log")
     return [decode_segment(value or b"") for _, value in values]
-
-
-def await_panes(stack: Stack, wanted: dict[Any, int], output: str = "by-topic", key: str = "topic"):
-    wait_until(lambda: panes(stack, output, key) == wanted, f"{output} of {stack.name}")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, stack: Stack, command: str) -> int:
@@ -104,7 +67,7 @@ def test_topics_join_while_ingest_runs_and_dies(broker):
         assert set(stack.stop().values()) == {0}
 
 
-def test_a_pattern_without_a_topic_waits_and_says_so(broker):
+def test_a_pattern_without_a_topic_waits_and_says_so(broker, monkeypatch, capsys):
     with matching(broker, "waiting") as stack:
         stack.start()
         wait_until(
@@ -114,6 +77,13 @@ def test_a_pattern_without_a_topic_waits_and_says_so(broker):
         created(stack, "waiting.in.eu")
         created(stack, "waiting.in.us")  # without a record: idle
         send(stack, "waiting.in.eu", [1, 2, 13])
+        await_panes(stack, {("eu", 0): 2})
+        assert set(stack.stop().values()) == {0}
+
+        command = "tidemark reset waiting --delete-results --yes"
+        assert run(monkeypatch, stack, command) == 0
+        assert "read raw topic waiting.in.us from the first record on" in capsys.readouterr().out
+        stack.start()
         await_panes(stack, {("eu", 0): 2})
         assert set(stack.stop().values()) == {0}
 
@@ -169,8 +139,9 @@ def test_a_topic_that_two_patterns_match_is_read_by_neither(broker):
         stack.kill("ingest")
 
 
-def test_a_topic_made_anew_is_reset_alone(broker, monkeypatch):
+def test_a_topic_made_anew_is_reset_alone(broker, monkeypatch, capsys):
     """B4 for a topic of a pattern."""
+    at_broker = f"--bootstrap-server {broker}"
     with matching(broker, "anew-in") as stack:
         for topic in ("anew-in.in.eu", "anew-in.in.us"):
             created(stack, topic)
@@ -184,6 +155,11 @@ def test_a_topic_made_anew_is_reset_alone(broker, monkeypatch):
         stack.start()
         wait_until(lambda: "The other sources go on" in stack.log("ingest"), "the trouble")
         assert set(stack.stop().values()) == {0}
+        assert run(monkeypatch, stack, "tidemark topics anew") == 0
+        assert run(monkeypatch, stack, f"tidemark plan anew {at_broker}") == 0
+        shown = capsys.readouterr().out
+        assert "exists      1  anew-in.in.eu\n" in shown
+        assert "source /anew-in\\.in\\..*/ reads anew-in.in.eu, anew-in.in.us\n" in shown
         command = "tidemark reset anew --source anew-in.in.us --yes"
         assert run(monkeypatch, stack, command) == 0
         stack.start()

@@ -40,6 +40,8 @@ class Cluster:
         monkeypatch.setattr(task, "require_raw", lambda *_: self._counts())
         monkeypatch.setattr(raw_topics, "require", lambda *_: self._counts())
         monkeypatch.setattr(raw_topics, "partition_counts", lambda *_: self._counts())
+        monkeypatch.setattr(raw_topics, "warn_of_retention", lambda *_: None)
+        monkeypatch.setattr(raw_topics, "topic_ids", lambda _admin, names: self._ids(names))
         monkeypatch.setattr(task, "topic_ids", lambda _admin, names: self._ids(names))
         monkeypatch.setattr(new_logs, "short_ids", lambda _admin, names: self._ids(names))
         for module in (new_logs, past_marks):
@@ -72,7 +74,7 @@ class Cluster:
 
     def messages(self, at: Partition, begin: int, count: int) -> list[Message]:
         """Return the next raw records."""
-        begin = max(begin, self.begins[at])
+        begin = max(begin, self.begins.get(at, 0))
         return [
             Message(*at, begin + n, None, value, [], None, (1, 0))
             for n, value in enumerate(self.raw[at][begin : begin + count])
@@ -97,6 +99,9 @@ class _Ends:
     @property
     def known(self) -> dict[Partition, int]:
         return {at: len(values) for at, values in self._cluster.raw.items()}
+
+    def count(self, _topics: object) -> None:
+        self.counts = self._cluster._counts()
 
     def poll(self, _partitions: object, now_ms: int) -> int:
         return now_ms
@@ -140,15 +145,20 @@ def _partition(at: TopicPartition) -> Partition:
 class Service:
     """One ingest process, from its last commit; memory is lost with the object."""
 
-    def __init__(self, cluster: Cluster, plan: Plan, partitions: Iterable[Partition]) -> None:
+    def __init__(
+        self, cluster: Cluster, plan: Plan, partitions: Iterable[Partition], **options: Any
+    ) -> None:
+        """``options``: of the task."""
         self._cluster = cluster
         self._output: list[tuple[Partition, bytes | None, bytes]] = []
         self._positions: dict[Partition, int] = {}
         self.paused: list[Partition] = []
+        self.followed: list[str] = []
         process: Any = SimpleNamespace(
             admin=None,
             outbox=SimpleNamespace(write=self._write),
             settle=self.commit,
+            follow=self._follow,
             waiting=lambda *_reasons: None,
             member=SimpleNamespace(
                 positions=self._positions,
@@ -157,7 +167,7 @@ class Service:
                 resume=None,
             ),
         )
-        self.task = task.IngestTask(Config(), plan, process)
+        self.task = task.IngestTask(Config(), plan, process, **options)
         starts = []
         for at in partitions:
             found = cluster.committed.get(at)
@@ -169,6 +179,9 @@ class Service:
     def _write(self, topic: str, partition: int, keys: Any, values: Any) -> None:
         at = Partition(topic, partition)
         self._output += [(at, key, value) for key, value in zip(keys, values, strict=True)]
+
+    def _follow(self, topics: Iterable[str]) -> None:
+        self.followed = list(topics)
 
     def take(self, at: Partition, count: int) -> None:
         """Take the next records of a source."""

@@ -169,17 +169,9 @@ def require_raw(admin: AdminClient, plan: Plan, user: str = "this client") -> di
     matched = matched_topics(plan, there)
     for topic in matched.missing:
         raise _missing(topic, user)
-    for topic, sources in matched.disputed.items():
-        raise ConfigurationError(disputed_text(topic, sources))
+    for dispute in matched.disputes():
+        raise ConfigurationError(dispute)
     return {topic: there[topic] for topic in matched.sources}
-
-
-def disputed_text(topic: str, sources: Sequence[str]) -> str:
-    """Return what is wrong with a topic that the patterns of several sources match."""
-    return (
-        f"topic {topic} belongs to sources {' and '.join(sources)}: change a pattern, so that one "
-        "of them matches it"
-    )
 
 
 def _missing(name: str, user: str) -> ConfigurationError:

@@ -30,11 +30,17 @@ class Departures:
         self.records: list[Record] = []
 
     def begin(self, there: Collection[str]) -> None:
-        """Let topics of a pattern go that went while no process ran; ``there``: raw topics now."""
-        for topic, recorded in list(self._known.items()):
-            reads = any(source.reads(topic) for source in self._plan.sources)
-            named = topic in self._plan.named_topics
-            if reads and not named and not recorded.gone and topic not in there:
+        """Let topics of a pattern go that went while no process ran.
+
+        ``there``: the raw topics now.  Those before are in the records, or at least in the logs.
+        """
+        patterns = [source for source in self._plan.sources if not source.named_topics]
+        if not patterns:
+            return
+        for topic in sorted({*self._known, *self._past.topics()} - set(there)):
+            before = self._known.get(topic)
+            is_known = before is not None and before.gone
+            if not is_known and any(source.reads(topic) for source in patterns):
                 self._leave(topic, {}, 0)
 
     def follow(

@@ -103,6 +103,13 @@ class PastMarks:
         segments = self._segments_backwards(Partition(log.topic, 0))
         return next((each.partitions[topic] for each in segments if topic in each.partitions), 0)
 
+    def topics(self) -> set[str]:
+        """Return the raw topics that the logs name at their ends."""
+        ends = (
+            next(self._segments_backwards(Partition(log.topic, 0)), None) for log in self._plan.logs
+        )
+        return {topic for segment in ends if segment is not None for topic in segment.partitions}
+
     def _marks_backwards(self, log: Partition) -> Iterator[SourceMark]:
         for segment in self._segments_backwards(log):
             yield from segment.sources

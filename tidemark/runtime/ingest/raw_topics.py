@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidemark.plan.matched_topics import MatchedTopics, matched_topics
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.topics import (
-    disputed_text,
     partition_counts,
     require,
+    topic_ids,
     warn_of_retention,
 )
 from tidemark.runtime.service.trouble_log import TroubleLog
@@ -99,10 +99,7 @@ class RawTopics:
 
     def _changed(self, look: _Look) -> Change | None:
         found, named = look.matched, self._plan.named_topics
-        self.waits = (
-            *(f"source {name} matches no topic yet" for name in found.unmatched),
-            *(disputed_text(topic, names) for topic, names in found.disputed.items()),
-        )
+        self.waits = tuple(found.waits())
         if found.own != self._own:
             self._own = found.own
             _log.info("no source reads the pipeline's own topics: %s", ", ".join(found.own))
@@ -125,9 +122,6 @@ def _look(admin: AdminClient, plan: Plan, known: Collection[str]) -> _Look:
     counts = partition_counts(admin, _ANSWER_S)
     matched = matched_topics(plan, counts)
     new = [topic for topic in matched.sources if topic not in known and counts[topic]]
-    ids: dict[str, str] = {}
-    if new:
-        described = admin.describe_topics(TopicCollection(new), request_timeout=_ANSWER_S)
-        ids = {topic: str(each.result().topic_id) for topic, each in described.items()}
-        warn_of_retention(admin, new)
+    ids = topic_ids(admin, new) if new else {}
+    warn_of_retention(admin, new)
     return _Look(counts, matched, ids)

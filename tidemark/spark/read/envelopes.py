@@ -86,7 +86,8 @@ class MarkExtractor:
                 if mark.source not in sources:
                     raise StateError(
                         f"{row.log}, offset {row.offset}: the segment has a mark of "
-                        f"{mark.source}, but the pipeline does not read it, or it does not exist"
+                        f"{mark.source}, but the pipeline does not read it, or it does not exist: "
+                        "replay from the log"
                     )
                 to, data = sources[mark.source], msgspec.msgpack.encode(mark)
                 rows.append((to, mark.first_offset, HEADER, index, log, row.offset, data))
