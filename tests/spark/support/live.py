@@ -39,7 +39,8 @@ class Example(Stack):
 
 def caught_up(stack: Stack, *services: str) -> None:
     """Wait until all that was produced has passed these services, by default every one."""
-    raw = [Partition(stack.raw, n) for n in range(topics.partition_counts(stack.admin)[stack.raw])]
+    counts = topics.require_raw(stack.admin, stack.plan)
+    raw = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
     _await_group(stack, "ingest", offsets(stack.admin, raw, LATEST))
     logs = offsets(stack.admin, log_partitions(stack.admin, stack.plan), LATEST)
     for service in (services or stack.plan.services())[1:]:
