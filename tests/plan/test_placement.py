@@ -1,7 +1,6 @@
 """Names and logs of streams where logs exist: docs/operations.md, "Streams and logs"."""
 
 import random
-from collections import defaultdict
 from itertools import permutations
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.plan.changes import begun_again, changes, recorded_after, without_outputs
 from tidemark.plan.physical import Plan
-from tidemark.plan.placement import placed
+from tidemark.plan.placement import placed, placement
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
 
 
@@ -214,6 +213,24 @@ def test_a_record_of_the_first_version_gives_names_by_content():
     assert changes(without_outputs(first, program, ["b"]), program) == []
 
 
+def test_streams_of_one_operator_are_in_one_log():
+    def joining(outputs: dict[str, Rows], *joined: str) -> Program:
+        program = program_of(planned(outputs))
+        names = sorted(name for each in joined for name in program.outputs[each])
+        return replace(program, outputs={**program.outputs, "joined": names})
+
+    before = joining({"a": A, "b": B, "c": CITY}, "a", "b")
+    same = placement("p", joining({"b": B, "c": CITY, "a": A}, "a", "b"), before)
+    assert {each.log for each in same.values()} == {"p.by-id.log", "p.by-city.log", "p.by-v.log"}
+    after = joining({"a": A, "b": C, "c": CITY}, "a", "b")
+    assert placement("p", after, before) == {
+        "raw": ("raw#4", "p.by-id.2.log"),
+        "raw#2": ("raw#5", "p.by-id.2.log"),
+        "raw#3": ("raw#3", "p.by-city.log"),
+        "other": ("other", "p.by-v.log"),
+    }
+
+
 def test_a_new_log_keeps_off_the_topics_that_are_taken():
     record = recorded({"a": A})
     found = places(placed(planned({"a": A, "by-id.2.log": A, "b": B}), record))
@@ -226,18 +243,19 @@ def test_any_deployments_give_streams_without_gaps(seed):
     draw = random.Random(seed)
     kinds = [A, B, C, CITY, Rows("city", 1), Rows(column="w"), Rows(other=True)]
     outputs: dict[str, Rows] = {"a": draw.choice(kinds)}
-    record = program_of(planned(outputs))
-    begun, ended = defaultdict(int), set()
-    before = places(planned(outputs))
+    compiled = planned(outputs)
+    record, before = program_of(compiled), places(compiled)
+    ended: set[str] = set()
     written = {log: set(each.streams) for log, each in record.logs.items()}
-    for step in range(1, 7):
+    for _ in range(6):
         names = draw.sample("abcde", draw.randint(1, 5))
         earlier = outputs
         outputs = {
             name: outputs[name] if name in outputs and draw.random() < 0.6 else draw.choice(kinds)
             for name in names
         }
-        plan = placed(planned(outputs), record)
+        compiled = planned(outputs)
+        plan = placed(compiled, record)
         program = program_of(plan)
         refused = {output for change in changes(record, program) for output in change.outputs}
         assert all(outputs[name] != earlier[name] for name in refused)
@@ -245,8 +263,8 @@ def test_any_deployments_give_streams_without_gaps(seed):
         assert changes(accepted, program) == []
         after = recorded_after(accepted, program)
         found = places(plan)
-        assert places(placed(planned(outputs), accepted)) == found
-        assert places(placed(planned(outputs), after)) == found
+        assert places(placed(compiled, accepted)) == found
+        assert places(placed(compiled, after)) == found
         assert recorded_after(after, program) == after
         assert decode_program(encode_program(after)) == after
         for name in outputs:
@@ -259,8 +277,6 @@ def test_any_deployments_give_streams_without_gaps(seed):
             if log in written:
                 assert members <= written[log]
                 ended |= written[log] - members
-            else:
-                begun[log] = step
             assert not members & ended
         written |= now
         record, before = after, found

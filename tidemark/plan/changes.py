@@ -108,11 +108,12 @@ def _replaced(before: Program, after: Program) -> dict[tuple[str, str], list[str
     for output, names in after.outputs.items():
         earlier = before.outputs.get(output, gone)
         for new in names:
-            like = (
-                [] if new in known else [old for old in earlier if _alike(before, old, after, new)]
-            )
-            if like:
-                found.setdefault((like[0], new), []).append(output)
+            if new in known:
+                continue
+            like = [old for old in earlier if _alike(before, old, after, new)]
+            if like:  # the stream of another input goes on, so it is not the one that was replaced
+                replaced = min(like, key=lambda old: old in present)
+                found.setdefault((replaced, new), []).append(output)
     return found
 
 

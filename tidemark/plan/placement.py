@@ -104,8 +104,24 @@ def placement(
             if found is not None:
                 free.remove(found)
                 places[stream.place.stream] = found.place
+    places = _together(program, places)
     rest = [stream for stream in new if stream.place.stream not in places]
     return {**places, **_new_places(pipeline, rest, recorded, topics)}
+
+
+def _together(program: Program, places: Mapping[str, Place]) -> dict[str, Place]:
+    """Return the places that stay if all streams of an operator have to be in one log."""
+    kept = dict(places)
+    while True:
+        parted = {
+            name
+            for names in program.outputs.values()
+            if len({kept[name].log if name in kept else "" for name in names}) > 1
+            for name in names
+        }
+        if parted.isdisjoint(kept):
+            return kept
+        kept = {name: place for name, place in kept.items() if name not in parted}
 
 
 def _streams(program: Program) -> list[_Stream]:

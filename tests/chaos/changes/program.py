@@ -18,12 +18,13 @@ Panes = dict[tuple[str, int], tuple[int | None, ...]]
 
 @dataclass(frozen=True)
 class Output:
-    """One output: its name, its key column, its window, and whether it sums tips."""
+    """One output: its name, its key column, its window, whether it sums tips, and its filter."""
 
     name: str
     key: str
     minutes: int
     tips: bool = False
+    least: int = 0
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -35,6 +36,8 @@ class Output:
         size_ms = self.minutes * 60_000
         found: dict[tuple[str, int], list[Record]] = {}
         for record in records:
+            if record["amount"] < self.least:
+                continue
             start_ms = record["at"] // size_ms * size_ms
             if record[self.key] != MARK and start_ms + size_ms <= until_ms:
                 found.setdefault((record[self.key], start_ms), []).append(record)
@@ -50,10 +53,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Program:
-    """What is deployed: outputs, the filter, and whether the schema has tips."""
+    """What is deployed: outputs, and whether the schema has tips."""
 
     outputs: tuple[Output, ...] = (Output("sales", "user", 1),)
-    least: int = 0
     has_tips: bool = False
 
     def text(self) -> str:
@@ -67,19 +69,18 @@ class Program:
             f'pipeline = td.Pipeline("{NAME}", partitions=2)',
             f'rows = pipeline.source("{RAW}", schema={{{columns}}}, event_time="at",',
             '    watermark=td.bounded("20s"), when_silent="wait", idle_after="1h")',
-            f'rows = rows.filter(td.col("amount") >= {self.least})',
+            *(
+                f'rows_{least} = rows.filter(td.col("amount") >= {least})'
+                for least in sorted({output.least for output in self.outputs})
+            ),
         ]
         for output in self.outputs:
             tips = ', tips=td.sum("tip")' * output.tips
             lines.append(
-                f'rows.key_by("{output.key}").window(td.tumbling("{output.minutes}m"))'
+                f'rows_{output.least}.key_by("{output.key}").window(td.tumbling("{output.minutes}m"))'
                 f'.aggregate(n=td.count(), total=td.sum("amount"){tips}).to("{output.name}")'
             )
         return "\n".join(lines) + "\n"
-
-    def rows(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records that pass the filter."""
-        return [record for record in records if record["amount"] >= self.least]
 
 
 def _window(program: Program) -> Program:
@@ -101,11 +102,26 @@ def _new_key(program: Program) -> Program:
     return _toggled(program, "by-city", "city")
 
 
-def _toggled(program: Program, name: str, key: str) -> Program:
+def _new_filter(program: Program) -> Program:
+    return _toggled(program, "large", program.outputs[0].key, least=15)
+
+
+def _toggled(program: Program, name: str, key: str, least: int = 0) -> Program:
     kept = tuple(output for output in program.outputs if output.name != name)
     if len(kept) == len(program.outputs):
-        kept = (*kept, Output(name, key, 5))
-    return replace(program, outputs=kept)
+        kept = (*kept, Output(name, key, 5, least=least))
+    return replace(program, outputs=kept) if kept else program
+
+
+def _first_gone(program: Program) -> Program:
+    """Remove the first output; an only one gets company first."""
+    if len(program.outputs) == 1:
+        return _toggled(program, "by-user", "user")
+    return replace(program, outputs=program.outputs[1:])
+
+
+def _order(program: Program) -> Program:
+    return replace(program, outputs=program.outputs[::-1])
 
 
 def _aggregate(program: Program) -> Program:
@@ -119,12 +135,22 @@ def _column(program: Program) -> Program:
 
 
 def _filter(program: Program) -> Program:
-    return replace(program, least=10 - program.least)
+    return replace(program, outputs=tuple(map(_filtered, program.outputs)))
+
+
+def _filter_of_one(program: Program) -> Program:
+    *others, last = program.outputs
+    return replace(program, outputs=(*others, _filtered(last)))
+
+
+def _filtered(output: Output) -> Output:
+    return replace(output, least=(output.least + 10) % 20)
 
 
 def _renamed(program: Program) -> Program:
     first, *others = program.outputs
-    name = "sold" if first.name == "sales" else "sales"
+    taken = {output.name for output in program.outputs}
+    name = next(each for each in ("sales", "sold", "traded") if each not in taken)
     return replace(program, outputs=(replace(first, name=name), *others))
 
 
@@ -136,6 +162,10 @@ CHANGES = {
     "aggregate": _aggregate,
     "column": _column,
     "filter": _filter,
+    "filter of an output": _filter_of_one,
+    "output, new filter": _new_filter,
+    "first output gone": _first_gone,
+    "order": _order,
     "name of an output": _renamed,
     "nothing": lambda program: program,
 }

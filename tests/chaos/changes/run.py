@@ -130,7 +130,7 @@ class Run:
             time.sleep(_PAUSE_S)
 
     def _differences(self, program: Program, output: Output, deployment: Deployment) -> list[str]:
-        wanted = output.panes(program.rows(self._records), self._until_ms)
+        wanted = output.panes(self._records, self._until_ms)
         found = {
             "topic": self._topic(output),
             "table": _table(deployment.database, output),
