@@ -10,7 +10,9 @@ from tests.docker.support.image import built_image
 from tests.sinks.places import Place
 from tidemark.embedded.broker import Broker
 
-pytest.register_assert_rewrite("tests.sinks.contract")
+pytest.register_assert_rewrite(
+    "tests.sinks.contract", "tests.sinks.databases.remaking", "tests.sinks.databases.existing"
+)
 
 
 @pytest.fixture(scope="session")

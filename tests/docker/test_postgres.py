@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from random import Random
 from string import ascii_letters
 
@@ -18,10 +19,11 @@ from tests.sinks.contract import (
     filled,
     opened,
 )
+from tests.sinks.databases.existing import ExistingContract, delivered, table_of
+from tests.sinks.databases.remaking import CITIES, RemakeContract, statements
 from tests.sinks.feeds import PANES, TOPIC_ID, batch, held, pane, row
 from tests.sinks.letters import Letters
 from tests.sinks.places import Place
-from tests.sinks.remaking import CITIES, RemakeContract, statements
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.databases.postgres import PostgresSink
 from tidemark.sinks.delivery import Delivery
@@ -38,7 +40,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TestPostgres(
-    SinkContract, PositionContract, ReloadContract, DatabaseContract, RemakeContract
+    SinkContract,
+    PositionContract,
+    ReloadContract,
+    DatabaseContract,
+    RemakeContract,
+    ExistingContract,
 ):
     def test_a_text_with_a_nul_character_is_refused_and_nothing_of_its_batch_taken(self, place):
         sink = opened(place)
@@ -154,6 +161,63 @@ class TestPostgres(
         sink.prepare([CITIES, other])
         assert place.run("SELECT city FROM pops_latest") == []
         sink.close()
+
+    def test_rows_go_to_a_table_of_another_schema_with_its_own_key(self, place, tmp_path):
+        place.run("DROP SCHEMA IF EXISTS metrics CASCADE")
+        place.run("CREATE SCHEMA metrics")
+        place.run("CREATE TYPE metrics.mood AS ENUM ('good')")
+        place.run(
+            """
+            CREATE TABLE metrics.traffic (
+                id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, player uuid, code char(3),
+                bucket timestamp(0) NOT NULL, until timestamptz, n integer, mean real,
+                euros numeric(5,1), names json, top jsonb, added timestamptz DEFAULT now(),
+                mood metrics.mood, CONSTRAINT one UNIQUE (bucket, player)
+            )
+            """
+        )
+        names = "window_start = 'bucket', window_end = 'until', pops = 'n', mean = 'mean'"
+        text = (
+            "[pops]\nschema = 'metrics'\ntable = 'traffic'\n"
+            f"columns = {{ player = 'player', {names}, euros = 'euros', names = 'names', "
+            "top = 'top', timing = 'code' }"
+        )
+        one, two = (f"0000000{n}-0000-4000-8000-000000000000" for n in (1, 2))
+        records = [
+            pane(one, 1_000, 1, 5, timing="abc"),
+            pane(one, 1_000, 2, 6, timing="abc", euros="-3.40", mean=1e10),
+            pane("ann", 1_000, 1, timing="abc"),
+            pane(two, 1_001, 1, timing="abc"),
+            pane(two, 1_000, 1),
+            pane(two, 1_000, 1, 2**31, timing="abc"),
+            pane(two, 1_000, 1, timing="abc", mean=0.123456789),
+            pane(two, 1_000, 1, timing="abc", euros="0.05"),
+        ]
+        table = table_of(tmp_path, text)
+        for _ in range(2):
+            sink = opened(place, table)
+            sink.close()
+        letters = delivered(place, table, records)
+        reasons = {letter.offset: letter.reason for letter in letters.written}
+        assert list(reasons) == [2, 3, 4, 5, 6, 7]
+        assert "player: not a UUID" in reasons[2]
+        assert "bucket: not a multiple of 1000 ms" in reasons[3]
+        assert "code: a text that has not 3 characters" in reasons[4]
+        assert "n: not an integer from" in reasons[5]
+        assert "mean: not a number of single precision" in reasons[6]
+        assert "euros: not a number with at most 4 digits before the point and 1" in reasons[7]
+        assert place.run(
+            "SELECT id > 0, player::text, bucket::text, extract(epoch FROM until), n, mean, "
+            "euros, names::text, top->0->>'value', added IS NOT NULL, mood FROM metrics.traffic"
+        ) == [
+            (True, one, "1970-01-01 00:00:01", 61, 6, 1e10, Decimal("-3.4"), '["a",null]', "x",
+             True, None)
+        ]  # fmt: skip
+        wrong = table_of(tmp_path, text.replace("'code'", "'mood'"))
+        with pytest.raises(
+            TablesStoppedError, match=r"column mood with type metrics\.mood, but it needs"
+        ):
+            opened(place, wrong)
 
     def test_a_missing_right_on_one_table_stops_it_alone(self, place):  # B5
         other = replace(PANES, topic="game.other", name="other")

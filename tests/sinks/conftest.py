@@ -5,7 +5,9 @@ import pytest
 
 from tests.sinks.places import PLACES, Place
 
-pytest.register_assert_rewrite("tests.sinks.contract")
+pytest.register_assert_rewrite(
+    "tests.sinks.contract", "tests.sinks.databases.remaking", "tests.sinks.databases.existing"
+)
 
 
 @pytest.fixture(params=list(PLACES))

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.sinks.contract import DatabaseContract, PositionContract, ReloadContract, SinkContract
-from tests.sinks.remaking import RemakeContract
+from tests.sinks.databases.existing import ExistingContract
+from tests.sinks.databases.remaking import RemakeContract
 
 
 class TestSink(SinkContract):
@@ -27,4 +28,9 @@ class TestDatabase(DatabaseContract):
 
 @pytest.mark.parametrize("places", ["sqlite", "duckdb"], indirect=True)
 class TestRemake(RemakeContract):
+    pass
+
+
+@pytest.mark.parametrize("places", ["sqlite", "duckdb"], indirect=True)
+class TestExisting(ExistingContract):
     pass

@@ -150,6 +150,8 @@ class Config(BaseSettings):
     )
     # The tables to deliver, separated by commas; all by default.
     sink_tables: str = Field(default="", validation_alias="TIDEMARK_SINK_TABLES")
+    # The file that maps tables to existing tables, see tidemark/sinks/mapping.py.
+    sink_mapping: str = Field(default="", validation_alias="TIDEMARK_SINK_MAPPING")
     # The place of the archive: a folder, or a URI such as s3://bucket/logs.
     archive: str = Field(default="", validation_alias="TIDEMARK_ARCHIVE")
     # The archive writes one file per log partition and interval.

@@ -150,6 +150,6 @@ def _column(table: Table, name: str, dtype: pl.DataType) -> pl.Expr:
     member = pl.col(table.member(name))
     if dtype == INSTANT:
         return member.cast(INSTANT).alias(name)
-    if name == ROW and table.raw_row is not None:
+    if table.member(name) == ROW and table.raw_row is not None:
         return member.struct.json_encode().alias(name)
     return member.cast(dtype).alias(name)

@@ -81,6 +81,9 @@ class Table:
         instants: columns that a record holds as ms since 1970.
         raw_keys: whether message keys are those of raw records, any bytes; all others are JSON.
         operator: the name of the operator whose results the topic holds; empty for dead letters.
+        schema: the schema of a mapped table; empty for that of the connection.
+        is_mapped: whether the table is a user's, which the sink does not create or change.
+        keeps_rows: whether the rows of older generations stay in a mapped table.
     """
 
     topic: str
@@ -97,6 +100,9 @@ class Table:
     instants: frozenset[str] = frozenset()
     raw_keys: bool = False
     operator: str = ""
+    schema: str = ""
+    is_mapped: bool = False
+    keeps_rows: bool = False
 
     def member(self, column: str) -> str:
         """Return the member of a record that a column holds."""

@@ -41,6 +41,7 @@ from tidemark.runtime.wall_clock import now_ms
 from tidemark.sinks.backoff import Backoff, when_available
 from tidemark.sinks.contents import Contents, noted
 from tidemark.sinks.delivery import DeadLetterWriter, Delivery
+from tidemark.sinks.mapping import mapped, require_mapping
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.partition_state import PartitionState
 from tidemark.sinks.placement import Placement
@@ -293,7 +294,8 @@ class SinkTask:
 def run(config: Config, plan: Plan) -> None:
     """Run the sink service of a pipeline until a stop signal."""
     sink = open_sink(config.sink.get_secret_value())
-    tables = chosen(tables_of(plan), config.sink_tables)
+    tables = mapped(chosen(tables_of(plan), config.sink_tables), config.sink_mapping)
+    require_mapping(config.sink.get_secret_value(), tables)
     with_registry(config, {each.topic: each.avro for each in tables if each.avro is not None})
     # Offsets follow the sink's positions and are never ahead of them.  For topics of the same
     # cluster they are part of one transaction.

@@ -160,5 +160,35 @@ def test_two_sinks_share_the_partitions_and_a_record_that_is_no_pane_dies(broker
     assert letter["reason"] == "column window_start is null"
 
 
+def test_results_go_to_a_table_that_a_user_has_made(broker, tmp_path):
+    path, mapping = tmp_path / "results.db", tmp_path / "mapping.toml"
+    mapping.write_text(
+        "[pops]\ntable = 'traffic'\n"
+        "columns = { player = 'who', window_start = 'bucket', pops = 'n' }\n"
+    )
+    env: dict[str, Any] = {"TIDEMARK_SINK": f"sqlite:{path}", "TIDEMARK_SINK_MAPPING": str(mapping)}
+    with Stack(broker, "mapped", **env) as stack:
+        stack.start(*stack.plan.services(), "sink")
+        line = 'table traffic has stopped: table "traffic" does not exist: create it'
+        wait_until(lambda: line in stack.log("sink"), "word of the missing table")
+        assert stack.stop("sink") == {"sink": 0}
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(
+                "CREATE TABLE traffic (id INTEGER PRIMARY KEY, bucket TIMESTAMP, who VARCHAR(9), "
+                "n SMALLINT, UNIQUE (bucket, who))"
+            )
+        stack.start("sink")
+        stack.produce([*_moves(0, 500), (0, None, move("end", T + 3_600_000))])
+        wait_until(lambda: any(p["start"] >= T + 20_000 for p in _panes(stack)), "all panes")
+
+        def same() -> bool:
+            found = _rows(path, "SELECT who, bucket, n FROM traffic")
+            held = {(who, _ms(start)): n for who, start, n in found}
+            return held == last_panes(_panes(stack), "pops")
+
+        wait_until(same, "all rows")
+        assert set(stack.stop().values()) == {0}
+
+
 def _panes(stack: Stack):
     return [pane for pane in stack.results("pops") if "start" in pane]

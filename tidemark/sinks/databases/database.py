@@ -10,6 +10,7 @@ from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import sql
+from tidemark.sinks.databases.conversion import Conversion
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX
 from tidemark.sinks.sink import (
@@ -45,6 +46,8 @@ class Database(Protocol):
     """What the client raises."""
     putting: Batch | None
     """The batch whose rows are being written."""
+    conversions: dict[str, Mapping[str, Conversion]]
+    """By table, how columns of other types than the sink's own are filled."""
 
     def alone(self) -> AbstractContextManager[None]:
         """Return a transaction in which no other process prepares or reloads.
@@ -59,11 +62,14 @@ class Database(Protocol):
     def change(self, statement: str, *values: object) -> int:
         """Run a statement and return the number of changed rows."""
 
-    def columns(self, table: str) -> Mapping[str, Column]:
+    def columns(self, table: str, schema: str = "") -> Mapping[str, Column]:
         """Return the columns of a table or view in order; none if it does not exist."""
 
     def key(self, table: str) -> list[str]:
         """Return the columns of a table's primary key, in order."""
+
+    def unique(self, table: Table) -> list[list[str]]:
+        """Return the columns of the primary key and of each unique constraint of a table."""
 
     def view(self, name: str) -> str | None:
         """Return the definition of a view; empty for another object, None if it is missing."""
@@ -86,7 +92,7 @@ class Database(Protocol):
     def put(self, batch: Batch) -> None:
         """Delete the retracted windows of a batch, then insert or replace its rows."""
 
-    def empty(self, table: str) -> None:
+    def empty(self, table: Table) -> None:
         """Delete all rows of a table."""
 
 
@@ -108,15 +114,18 @@ def readers(
     return found
 
 
-def require_fit(dialect: Dialect, batches: Sequence[Batch]) -> None:
+def require_fit(database: Database, batches: Sequence[Batch]) -> None:
     """Raise if the database cannot hold some value; finds all such rows before it sends any.
 
     Raises:
         RefusedError: names the rows.
     """
+    dialect = database.dialect
     rows = {}
     for batch in batches:
-        unfit = sql.unfit(dialect, batch.table, sql.fitted(dialect, batch.table, batch.rows))
+        table = batch.table
+        fitted = sql.fitted(dialect, table, batch.rows)
+        unfit = sql.unfit(dialect, table, fitted, database.conversions.get(table.name, {}))
         if unfit:
             rows[batch.partition] = unfit
     if rows:
@@ -124,9 +133,18 @@ def require_fit(dialect: Dialect, batches: Sequence[Batch]) -> None:
         raise RefusedError(f"{dialect.identifiers.place}: {reason}", rows)
 
 
-def numbered(dialect: Dialect, batch: Batch) -> pl.DataFrame:
+def fitted(database: Database, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the values that are sent, each of which the database can hold."""
+    rows = sql.fitted(database.dialect, table, rows)
+    conversions = database.conversions.get(table.name)
+    return (
+        rows.with_columns(c.value.alias(n) for n, c in conversions.items()) if conversions else rows
+    )
+
+
+def numbered(database: Database, batch: Batch) -> pl.DataFrame:
     """Return the rows that a batch puts, each with its number in the batch in column INDEX."""
-    rows = sql.fitted(dialect, batch.table, batch.rows).with_row_index(INDEX)
+    rows = fitted(database, batch.table, batch.rows).with_row_index(INDEX)
     if batch.table.has_panes:
         rows = rows.filter(~pl.col(RETRACTED))
     return rows.select(INDEX, *batch.table.columns)
@@ -202,5 +220,5 @@ def _reload(database: Database, each: Reload) -> None:
         return  # another process was first
     for at, position in each.positions.items():
         database.run(database.dialect.set_position(), *at, *position)
-    if each.empties:
-        database.empty(each.table.name)
+    if each.empties and not each.table.keeps_rows:
+        database.empty(each.table)

@@ -11,10 +11,10 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases.conversion import Conversion, Rules
 from tidemark.sinks.databases.database import Column
 from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
@@ -30,6 +30,7 @@ DIALECT = Dialect(
         prefixes=(OWN_PREFIX,),
         derived=sql.objects,
     ),
+    Rules({}, zones=True),
     {
         pl.String(): "VARCHAR",
         pl.Boolean(): "BOOLEAN",
@@ -62,6 +63,7 @@ class DuckSink:
 
     def __init__(self, path: Path) -> None:
         """``path``: of the file; it is opened at the first use."""
+        self.conversions: dict[str, Mapping[str, Conversion]] = {}
         self._path = path
         self._known: duckdb.DuckDBPyConnection | None = None
 
@@ -84,9 +86,13 @@ class DuckSink:
         """Run a statement and return the number of changed rows."""
         return int(self.run(statement, *values)[0][0])
 
-    def columns(self, table: str) -> Mapping[str, Column]:
+    def columns(self, table: str, schema: str = "") -> Mapping[str, Column]:
         """Return the columns of a table or view, in order."""
-        return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, table)}
+        return {name: Column(*rest) for name, *rest in self.run(_COLUMNS, table, schema)}
+
+    def unique(self, table: Table) -> list[list[str]]:
+        """Return the columns of the primary key and of each unique constraint of a table."""
+        return [list(columns) for (columns,) in self.run(_UNIQUE, table.name, table.schema)]
 
     def view(self, name: str) -> str | None:
         """Return the definition of a view; empty for another object, None if it is missing."""
@@ -151,13 +157,13 @@ class DuckSink:
         """Empty tables and set their positions, each table in one transaction."""
         database.reload(self, reloads)
 
-    def empty(self, table: str) -> None:
+    def empty(self, table: Table) -> None:
         """Delete all rows of a table."""
-        self.run(f"DELETE FROM {quoted(table)}")
+        self.run(f"DELETE FROM {sql.qualified(table)}")
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
-        database.require_fit(DIALECT, batches)
+        database.require_fit(self, batches)
         self.putting = None
         try:
             with self._transaction():
@@ -183,9 +189,10 @@ class DuckSink:
         table = batch.table
         columns = list(table.columns)
         if withdrawn.height:
-            self._register(withdrawn.select(*table.window, REVISION))
+            gone = database.fitted(self, table, withdrawn)
+            self._register(gone.select(sql.withdrawn_columns(table)))
             self.run(sql.withdraw(table, _ROWS))
-        self._register(sql.fitted(DIALECT, table, rows).select(columns))
+        self._register(database.fitted(self, table, rows).select(columns))
         self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {_ROWS}"))
 
     def _register(self, rows: pl.DataFrame) -> None:
@@ -202,13 +209,20 @@ _ROWS = "tidemark_rows"
 _LOCKED = "Could not set lock"
 _COLUMNS = """
     SELECT column_name, data_type, NOT is_nullable AND column_default IS NULL,
-    FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index
+    FROM duckdb_columns()
+    WHERE table_name = ?1 AND schema_name = coalesce(nullif(?2, ''), current_schema())
+    ORDER BY column_index
 """
 _VIEW = """
     SELECT sql FROM duckdb_views() WHERE view_name = ?1 AND NOT internal
     UNION ALL SELECT '' FROM duckdb_tables() WHERE table_name = ?1
 """
 _INDEXES = "SELECT sql FROM duckdb_indexes() WHERE table_name = ? AND sql IS NOT NULL"
+_UNIQUE = """
+    SELECT constraint_column_names FROM duckdb_constraints()
+    WHERE table_name = ?1 AND schema_name = coalesce(nullif(?2, ''), current_schema())
+        AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')
+"""
 _KEY = """
     SELECT constraint_column_names FROM duckdb_constraints()
     WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'

@@ -16,11 +16,11 @@ import psycopg
 from psycopg import sql as text
 from psycopg.conninfo import conninfo_to_dict
 
-from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
 from tidemark.sinks.databases import postgres_catalog as catalog
+from tidemark.sinks.databases.conversion import Conversion, Rules
 from tidemark.sinks.databases.database import INDEX, Column
 from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
@@ -67,6 +67,7 @@ DIALECT = Dialect(
         prefixes=(OWN_PREFIX,),
         derived=sql.objects,
     ),
+    Rules({}),
     {
         pl.String(): "text",
         pl.Boolean(): "boolean",
@@ -109,6 +110,7 @@ class PostgresSink:
             self._options = conninfo_to_dict(url).get("options") or ""
         except psycopg.ProgrammingError as error:
             raise ConfigurationError(f"TIDEMARK_SINK: {_line(error)}") from None
+        self.conversions: dict[str, Mapping[str, Conversion]] = {}
         self._known: psycopg.Connection | None = None
         self._staged: set[str] = set()
         self._numbers: dict[str, int] = {}
@@ -138,9 +140,14 @@ class PostgresSink:
     def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor:
         return self._db.execute(statement, values or None)
 
-    def columns(self, table: str) -> Mapping[str, Column]:
+    def columns(self, table: str, schema: str = "") -> Mapping[str, Column]:
         """Return the columns of a table or view, in order."""
-        return {name: Column(*rest) for name, *rest in self.run(catalog.COLUMNS, quoted(table))}
+        name = f"{quoted(schema)}.{quoted(table)}" if schema else quoted(table)
+        return {name: Column(*rest) for name, *rest in self.run(catalog.COLUMNS, name)}
+
+    def unique(self, table: Table) -> list[list[str]]:
+        """Return the columns of the primary key and of each unique constraint of a table."""
+        return [columns for (columns,) in self.run(catalog.UNIQUE, sql.qualified(table))]
 
     def view(self, name: str) -> str | None:
         """Return the definition of a view; empty for another object, None if it is missing."""
@@ -153,6 +160,9 @@ class PostgresSink:
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Create tables, add new columns; raise TablesStoppedError for tables that do not fit."""
+        with self.alone():  # tables of an earlier try may have other types
+            self.run("DISCARD TEMP")
+            self._staged.clear()
         prepare(self, tables)
 
     @contextmanager
@@ -208,14 +218,15 @@ class PostgresSink:
         """Empty tables and set their positions, each table in one transaction."""
         database.reload(self, reloads)
 
-    def empty(self, table: str) -> None:
+    def empty(self, table: Table) -> None:
         """Delete all rows of a table, however many, in a moment if nothing forbids it."""
-        ((truncates,),) = self.run(catalog.TRUNCATES, *[quoted(table)] * 2)
-        self.run(f"{'TRUNCATE' if truncates else 'DELETE FROM'} {quoted(table)}")
+        ((truncates,),) = self.run(catalog.TRUNCATES, *[quoted(table.name)] * 2)
+        fast = truncates and not table.is_mapped  # DELETE runs the triggers of the user
+        self.run(f"{'TRUNCATE' if fast else 'DELETE FROM'} {sql.qualified(table)}")
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
-        database.require_fit(DIALECT, batches)
+        database.require_fit(self, batches)
         self.putting = None
         try:
             with self._db.transaction():
@@ -229,7 +240,7 @@ class PostgresSink:
 
     def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that PostgreSQL refuses; none if it cannot tell."""
-        rows = database.numbered(DIALECT, batch)
+        rows = database.numbered(self, batch)
         values = ", ".join(f"tried.{quoted(name)}" for name in batch.table.columns)
         block = f"""
             DECLARE tried record;
@@ -245,7 +256,7 @@ class PostgresSink:
         """
         try:
             with self._db.transaction(force_rollback=True):
-                columns = f"{INDEX} integer, {_columns(batch.table)}"
+                columns = f"{INDEX} integer, {self._columns(batch.table)}"
                 self.run(f"CREATE TEMP TABLE {_TRIED} ({columns})")
                 self.run(f"CREATE TEMP TABLE {_FOUND} (number integer, reason text)")
                 self._copy(_TRIED, rows)
@@ -265,11 +276,12 @@ class PostgresSink:
         table = batch.table
         columns = list(table.columns)
         if withdrawn.height:
-            staged = self._stage(table, withdrawn.select(*table.window, REVISION))
+            fitted = database.fitted(self, table, withdrawn)
+            staged = self._stage(table, fitted.select(sql.withdrawn_columns(table)))
             self.run(sql.withdraw(table, staged))
             self.run(f"TRUNCATE {staged}")
         if rows.height:
-            fitted = sql.fitted(DIALECT, table, rows)
+            fitted = database.fitted(self, table, rows)
             staged = self._stage(table, fitted.select(columns).sort(table.key))
             self.run(sql.upsert(table, f"SELECT {sql.names(columns)} FROM {staged}"))
 
@@ -278,11 +290,19 @@ class PostgresSink:
         number = self._numbers.setdefault(table.name, len(self._numbers))
         staged = f"{OWN_PREFIX}staged_{number}"
         if staged not in self._staged:
-            columns = _columns(table)
+            columns = self._columns(table)
             self.run(f"CREATE TEMP TABLE IF NOT EXISTS {staged} ({columns}) ON COMMIT DELETE ROWS")
             self._staged.add(staged)
         self._copy(staged, rows)
         return staged
+
+    def _columns(self, table: Table) -> str:
+        """Return the columns of a temporary table that takes a table's rows."""
+        known = self.conversions.get(table.name, {})
+        return ", ".join(
+            f"{quoted(name)} {known[name].type if name in known else DIALECT.type_of(name, dtype)}"
+            for name, dtype in table.columns.items()
+        )
 
     def _copy(self, target: str, rows: pl.DataFrame) -> None:
         options = f"FORMAT csv, NULL '{_NULL}'"
@@ -300,13 +320,6 @@ def _csv(rows: pl.DataFrame) -> str:
     texts = sql.instants(sql.json_texts(rows), _INSTANT)
     # All texts are quoted, so that no text is read as NULL.
     return texts.write_csv(include_header=False, null_value=_NULL, quote_style="non_numeric")
-
-
-def _columns(table: Table) -> str:
-    """Return the columns of a temporary table that takes a table's rows."""
-    return ", ".join(
-        f"{quoted(name)} {DIALECT.type_of(name, dtype)}" for name, dtype in table.columns.items()
-    )
 
 
 def _classified(error: psycopg.Error) -> Exception:

@@ -57,3 +57,12 @@ EXTRAS = """
     FROM ours JOIN pg_class ON oid = id, aclexplode(relacl)
     WHERE grantee <> relowner
 """
+# Constraints that a row can conflict with: no partial index, no expression, none checked later.
+UNIQUE = """
+    SELECT array_agg(attname::text ORDER BY place)
+    FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (number, place)
+    JOIN pg_attribute ON attnum = number
+    WHERE indrelid = to_regclass(%s) AND attrelid = indrelid AND indisunique AND indimmediate
+        AND indisvalid AND indpred IS NULL AND indexprs IS NULL AND place <= indnkeyatts
+    GROUP BY indexrelid, indisprimary ORDER BY indisprimary DESC
+"""

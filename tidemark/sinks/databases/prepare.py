@@ -13,8 +13,10 @@ from itertools import chain, count
 import msgspec
 import polars as pl
 
+from tidemark.core.operators.ports import ROW
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.databases import sql
+from tidemark.sinks.databases.conversion import Conversion, conversion
 from tidemark.sinks.databases.database import Column, Database
 from tidemark.sinks.databases.sql import quoted
 from tidemark.sinks.sink import TablesStoppedError
@@ -68,6 +70,12 @@ def prepare(database: Database, tables: Sequence[Table]) -> None:
 
 
 def _prepare(database: Database, table: Table) -> None:
+    if table.is_mapped:
+        with database.alone():
+            reason = _unusable(database, table)
+        if reason:
+            raise ConfigurationError(reason)
+        return
     with database.alone():
         there = database.columns(table.name)
         misfit = _misfit(database, table, there) if there else ""
@@ -84,22 +92,65 @@ def _prepare(database: Database, table: Table) -> None:
             raise ConfigurationError(f"{misfit}. {error}. {aside}") from error
 
 
-def _misfit(database: Database, table: Table, there: Mapping[str, Column]) -> str:
-    """Return why a table cannot hold the rows, although another one of the name could."""
-    key = database.key(table.name)
-    if set(key) != set(table.key):  # in any order
+def _unusable(database: Database, table: Table) -> str:
+    """Return why a table of a user cannot take the rows; empty if it can."""
+    there = database.columns(table.name, table.schema)
+    shown = sql.qualified(table)
+    if not there:
+        database.run(database.dialect.delete_positions(), table.topic)  # its rows are gone
+        return f"table {shown} does not exist: create it, and the sink loads it within a minute"
+    for name in table.columns:
+        if name not in there:
+            return f"table {shown} has no column {name}: add it, or leave it out of the mapping"
+    if misfit := _misfit(database, table, there):
+        return misfit
+    _require_fillable(table, there)
+    is_new = not table.keeps_rows and not _has_positions(database, table)
+    if is_new and database.run(f"SELECT 1 FROM {shown} LIMIT 1"):
         return (
-            f"table {table.name} has the primary key ({', '.join(key)}), but it needs "
-            f"({', '.join(table.key)})"
+            f"table {shown} has rows that this sink has not written, and a new generation of "
+            "results would delete them: empty the table, or set keeps_rows = true"
         )
+    return ""
+
+
+def _has_positions(database: Database, table: Table) -> bool:
+    at = database.dialect.parameter
+    return bool(database.run(f"SELECT 1 FROM {sql.POSITIONS} WHERE topic = {at}", table.topic))
+
+
+def _misfit(database: Database, table: Table, there: Mapping[str, Column]) -> str:
+    """Return why a table cannot hold the rows; notes how columns of other types are filled."""
+    database.conversions.pop(table.name, None)
+    if set(table.key) not in map(set, database.unique(table)):  # in any order
+        needs = f"({', '.join(table.key)})"
+        if table.is_mapped:
+            return f"table {sql.qualified(table)} has no unique constraint on the columns {needs}"
+        key = ", ".join(database.key(table.name))
+        return f"table {table.name} has the primary key ({key}), but it needs {needs}"
+    made = _recorded(database, table.name)
+    is_own = not table.is_mapped and made is not None and made.is_of(database, table)
+    conversions = {}
     for name, dtype in table.columns.items():
         wanted = database.dialect.type_of(name, dtype)
-        if name in there and there[name].type != wanted:
+        if name not in there or there[name].type == wanted:
+            continue
+        found = None if is_own else _conversion(database, table, name, there[name])
+        if found is None:
             return (
                 f"table {table.name} has column {name} with type {there[name].type}, but it needs "
-                f"{wanted}"
+                f"{wanted}, or another type that holds every {dtype}"
             )
+        conversions[name] = found
+    if conversions:
+        database.conversions[table.name] = conversions
     return ""
+
+
+def _conversion(database: Database, table: Table, name: str, column: Column) -> Conversion | None:
+    is_json = table.raw_row is not None and table.member(name) == ROW
+    rules = database.dialect.rules
+    return conversion(name, table.columns[name], column.type, rules, is_json=is_json)
 
 
 def _fit(database: Database, table: Table, there: Mapping[str, Column]) -> None:

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 
 import polars as pl
 
 from tidemark.core.windows.pane import FINAL, REVISION, WINDOW
 from tidemark.errors import ConfigurationError
+from tidemark.sinks.databases.conversion import Conversion, Rules
 from tidemark.sinks.identifiers import Identifiers
 from tidemark.sinks.table import INSTANT, WINDOW_START, Table
 
@@ -28,17 +30,32 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def qualified(table: Table) -> str:
+    """Return the name of a table as SQL, with its schema if it has one."""
+    return f"{quoted(table.schema)}.{quoted(table.name)}" if table.schema else quoted(table.name)
+
+
+def is_guarded(table: Table) -> bool:
+    """Return whether a pane never replaces one of a higher revision.
+
+    A mapped table may lack revisions.  Positions alone keep its rows in order.
+    """
+    return table.has_panes and not table.is_mapped
+
+
 @dataclass(frozen=True)
 class Dialect:
     """What differs between databases.
 
-    ``types``: column types by polars type.  ``parameter``: the placeholder of a value.
-    ``table_options``: text behind the columns of a new table.  ``remarks``: the database has no
-    COMMENT ON, but keeps the CREATE TABLE statement, so comments go there.  ``replaces_views``: the
-    database has CREATE OR REPLACE VIEW.  ``nul``: a text may hold the character NUL.
+    ``rules``: of the types of existing columns.  ``types``: column types by polars type.
+    ``parameter``: the placeholder of a value.  ``table_options``: text behind the columns of a new
+    table.  ``remarks``: the database has no COMMENT ON, but keeps the CREATE TABLE statement, so
+    comments go there.  ``replaces_views``: the database has CREATE OR REPLACE VIEW.  ``nul``: a
+    text may hold the character NUL.
     """
 
     identifiers: Identifiers
+    rules: Rules
     types: Mapping[pl.DataType, str]
     nested: str
     decimal: Callable[[pl.Decimal], str]
@@ -149,13 +166,14 @@ def upsert(table: Table, rows: str) -> str:
 
     A pane never replaces a pane of a higher revision.
     """
-    ours = quoted(table.name)
+    ours = qualified(table)
     others = [name for name in table.columns if name not in table.key]
     assigned = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
-    newer = f" WHERE excluded.{REVISION} >= {ours}.{REVISION}" if table.has_panes else ""
+    newer = f" WHERE excluded.{REVISION} >= {ours}.{REVISION}" if is_guarded(table) else ""
+    change = f"UPDATE SET {assigned}{newer}" if others else "NOTHING"
     return (
         f"INSERT INTO {ours} ({names(list(table.columns))}) {rows} "
-        f"ON CONFLICT ({names(table.key)}) DO UPDATE SET {assigned}{newer}"
+        f"ON CONFLICT ({names(table.key)}) DO {change}"
     )
 
 
@@ -165,10 +183,13 @@ def withdraw(table: Table, rows: str) -> str:
     A withdrawal never deletes a pane of a higher revision.
     """
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in table.window)
-    return (
-        f"DELETE FROM {quoted(table.name)} t USING {rows} s "
-        f"WHERE {same} AND t.{REVISION} <= s.{REVISION}"
-    )
+    older = f" AND t.{REVISION} <= s.{REVISION}" if is_guarded(table) else ""
+    return f"DELETE FROM {qualified(table)} t USING {rows} s WHERE {same}{older}"
+
+
+def withdrawn_columns(table: Table) -> list[str]:
+    """Return the columns that ``withdraw`` needs."""
+    return [*table.window, REVISION] if is_guarded(table) else list(table.window)
 
 
 def comments(table: Table) -> Iterator[tuple[str, str]]:
@@ -189,7 +210,7 @@ def views(table: Table) -> dict[str, Query]:
     ``<table>_latest``: the newest window of each key, where rows have a window.
     ``<table>_final``: rows that no later row can change.
     """
-    if not table.has_panes or FINAL not in table.columns:
+    if not is_guarded(table) or FINAL not in table.columns:
         return {}
     ours = quoted(table.name)
 
@@ -230,15 +251,18 @@ def mentions(definition: str, names: Sequence[str]) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", definition, re.IGNORECASE) for name in names)
 
 
-def unfit(dialect: Dialect, table: Table, rows: pl.DataFrame) -> dict[int, str]:
+def unfit(
+    dialect: Dialect, table: Table, rows: pl.DataFrame, conversions: Mapping[str, Conversion]
+) -> dict[int, str]:
     """Return index and reason of each row with a value that the database cannot hold."""
     texts = rows if dialect.nul else json_texts(rows)
     found: dict[int, str] = {}
     for name in table.columns:
-        for reason, bad in _unfit(dialect, pl.col(name), rows.schema[name]):
+        own = conversions[name].problems if name in conversions else ()
+        for reason, bad in chain(_unfit(dialect, pl.col(name), rows.schema[name]), own):
             for index in texts.select(bad).to_series().arg_true():
                 found.setdefault(index, f"column {name}: {reason}")
-    return found
+    return dict(sorted(found.items()))
 
 
 def _unfit(dialect: Dialect, column: pl.Expr, dtype: pl.DataType) -> Iterator[tuple[str, pl.Expr]]:

@@ -16,6 +16,7 @@ from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases.conversion import Conversion, Rules
 from tidemark.sinks.databases.database import INDEX, Column
 from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
@@ -34,6 +35,16 @@ _KIND = 0xFF  # the low byte of a result code
 
 DIALECT = Dialect(
     Identifiers("SQLite", fold=str.lower, prefixes=("sqlite_", OWN_PREFIX), derived=sql.objects),
+    Rules(
+        {
+            **dict.fromkeys(["int", "integer", "int8", "int4"], "bigint"),
+            **dict.fromkeys(["real", "float"], "double"),
+            **dict.fromkeys(["datetime", "timestamp"], "timestamp with time zone"),
+            "bool": "boolean",
+        },
+        digits=15,
+        texts=True,
+    ),
     {
         pl.String(): "TEXT",
         pl.Boolean(): "INTEGER",
@@ -72,6 +83,7 @@ class SqliteSink:
         Raises:
             ConfigurationError: the file cannot be opened, or is not a database.
         """
+        self.conversions: dict[str, Mapping[str, Conversion]] = {}
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
         except sqlite3.Error as error:
@@ -94,8 +106,10 @@ class SqliteSink:
         """Run a statement and return the number of changed rows."""
         return self._db.execute(statement, values).rowcount
 
-    def columns(self, table: str) -> Mapping[str, Column]:
-        """Return the columns of a table or view, in order."""
+    def columns(self, table: str, schema: str = "") -> Mapping[str, Column]:
+        """Return the columns of a table or view, in order; none in a schema."""
+        if schema:
+            return {}
         return {
             name: Column(kind, bool(filled) and default is None, hidden in _GENERATED)
             for _, name, kind, filled, default, _, hidden in self._described(table)
@@ -105,6 +119,15 @@ class SqliteSink:
         """Return the columns of a table's primary key, in order."""
         places = {place: name for _, name, _, _, _, place, _ in self._described(table) if place}
         return [places[place] for place in sorted(places)]
+
+    def unique(self, table: Table) -> list[list[str]]:
+        """Return the columns of the primary key and of each unique constraint of a table."""
+        found = [self.key(table.name)]
+        for _, index, is_unique, _, partial in self.run(f"PRAGMA index_list({quoted(table.name)})"):
+            if is_unique and not partial:
+                parts = self.run(f"PRAGMA index_info({quoted(index)})")
+                found.append([name for _, _, name in parts])
+        return found
 
     def _described(self, table: str) -> list[tuple[Any, ...]]:
         return self.run(f"PRAGMA table_xinfo({quoted(table)})")
@@ -169,13 +192,13 @@ class SqliteSink:
         """Empty tables and set their positions, each table in one transaction."""
         database.reload(self, reloads)
 
-    def empty(self, table: str) -> None:
+    def empty(self, table: Table) -> None:
         """Delete all rows of a table."""
-        self.run(f"DELETE FROM {quoted(table)}")
+        self.run(f"DELETE FROM {sql.qualified(table)}")
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
-        database.require_fit(DIALECT, batches)
+        database.require_fit(self, batches)
         self.putting = None
         try:
             with self._transaction():
@@ -188,7 +211,7 @@ class SqliteSink:
 
     def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that SQLite refuses; each is tried by itself."""
-        rows = database.numbered(DIALECT, batch)
+        rows = database.numbered(self, batch)
         columns = list(batch.table.columns)
         statement = sql.upsert(batch.table, f"VALUES ({', '.join('?' * len(columns))})")
         reasons: dict[int, str] = {}
@@ -219,11 +242,13 @@ class SqliteSink:
         table = batch.table
         if withdrawn.height:
             where = " AND ".join(f"{quoted(name)} = ?" for name in table.window)
+            older = f" AND {REVISION} <= ?" if sql.is_guarded(table) else ""
+            gone = database.fitted(self, table, withdrawn).select(sql.withdrawn_columns(table))
             self._db.executemany(
-                f"DELETE FROM {quoted(table.name)} WHERE {where} AND {REVISION} <= ?",
-                _grouped(_values(withdrawn.select(*table.window, REVISION)), 1),
+                f"DELETE FROM {sql.qualified(table)} WHERE {where}{older}",
+                _grouped(_values(gone), 1),
             )
-        fitted = sql.fitted(DIALECT, table, rows)
+        fitted = database.fitted(self, table, rows)
         columns = _values(fitted.select(list(table.columns)).sort(table.key))
         whole = rows.height - rows.height % _ROWS_A_STATEMENT
         self._upsert(table, [column[:whole] for column in columns], _ROWS_A_STATEMENT)
