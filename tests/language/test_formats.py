@@ -13,6 +13,7 @@ from tidemark import (
     avro,
     count,
     csv,
+    field,
     monotonic,
     protobuf,
     tumbling,
@@ -60,6 +61,31 @@ def test_columns_follow_from_an_avro_schema(tmp_path):
         assert columns(format=avro(schema, framed=True)) == expected
 
 
+def test_nested_columns_follow_from_an_avro_schema():
+    place = {"type": "record", "name": "Place", "fields": [{"name": "lat", "type": "double"}]}
+    nested = {
+        "place": place,
+        "others": {"type": "array", "items": "Place"},
+        "counts": {"type": "map", "values": ["null", "long"]},
+        "raw": "bytes",
+    }
+    fields = [{"name": name, "type": kind} for name, kind in nested.items()]
+    found = columns(format=avro({**SENSOR, "fields": [*SENSOR["fields"], *fields]}))
+    lat = pl.Struct({"lat": pl.Float64})
+    assert {name: found[name] for name in nested} == {
+        "place": lat,
+        "others": pl.List(lat),
+        "counts": pl.List(pl.Struct({"key": pl.String, "value": pl.Int64})),
+        "raw": pl.Binary,
+    }
+
+
+def test_columns_follow_from_a_message(descriptors):
+    found = columns(format=protobuf(descriptors, "sensors.Reading"))
+    assert found["place"] == pl.Struct({"lat": pl.Float64})
+    assert found["seen"] == pl.String
+
+
 def test_a_schema_chooses_columns(descriptors):
     assert columns(schema=COLUMNS, format=avro(SENSOR)) == {"id": pl.String, "at": pl.Int64}
     chosen = protobuf(descriptors, "sensors.Reading")
@@ -92,6 +118,8 @@ def test_other_formats_need_a_schema(form):
         ({"format": "protobuf"}, r"needs its message; write protobuf\(...\)"),
         ({"format": "text"}, "exactly one column, of type String"),
         ({"format": "bytes", "schema": {"line": str}}, "exactly one column, of type Binary"),
+        ({"format": "csv", "schema": {"id": list[str]}}, "column 'id': a field of CSV is no List"),
+        ({"format": "csv", "schema": {"id": field("a.b", str)}}, "column 'id': a field of CSV is"),
         ({"format": csv(["id"])}, r"csv\(\) has no 'at'; it has id"),
         ({"format": avro(SENSOR), "schema": {"idd": str}}, "its Avro schema has no 'idd'"),
     ],

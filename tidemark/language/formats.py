@@ -222,6 +222,7 @@ def fitted(chosen: SourceFormat, schema: Schema, what: str) -> tuple[SourceForma
             fields = [field.name for field in message.fields]
             _require_members(members, fields, f"{what}: message {chosen.message}")
     if isinstance(chosen, CsvFormat):
+        _require_flat(schema, what)
         schema = Schema(tuple(map(_from_text, schema.fields)))
     return chosen, schema
 
@@ -247,6 +248,15 @@ def _require_members(members: Sequence[str], known: Sequence[str], what: str) ->
     for name in members:
         if name not in known:
             raise PipelineError(f"{what} has no {name!r}; it has {', '.join(known)}")
+
+
+def _require_flat(schema: Schema, what: str) -> None:
+    for each in schema.fields:
+        if not isinstance(each.kind, Scalar | JsonText | Raw) or len(each.place) > 1:
+            raise PipelineError(
+                f"{what}: column {each.name!r}: a field of CSV is no {each.kind.dtype}; read its "
+                f"JSON with field({each.place[0]!r}, ..., json=True)"
+            )
 
 
 def _from_text(column: Field) -> Field:

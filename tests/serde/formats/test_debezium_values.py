@@ -65,6 +65,11 @@ def test_a_tombstone_in_an_envelope_is_blank(value):
     assert decoded(value) == []
 
 
+@pytest.mark.parametrize("value", [b"", b" \n"])
+def test_white_space_is_blank(value):
+    assert CHANGES.decode(value) == []
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [

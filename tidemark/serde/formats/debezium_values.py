@@ -28,7 +28,7 @@ class DebeziumValues:
     @classmethod
     def in_json(cls) -> "DebeziumValues":
         """Return the decoder of changes in JSON, with the schema beside the payload or without."""
-        return cls(lambda text: _payload(json_value(text)))
+        return cls(lambda text: _payload(json_value(text)) if text.strip() else None)
 
     @classmethod
     def in_avro(cls, values: ValueDecoder) -> "DebeziumValues":
