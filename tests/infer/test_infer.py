@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def module_of(values, **options):
     inferred = infer(sample, has_timestamps=False)
     plan = plan_of(module_text(inferred, "records", "records", ()))
     return module_text(inferred, "records", "records", tuple(fit_comments(plan, sample)))
+
+
+@cache
+def of_shape(shape):
+    return module_of(list(lines(shape)))
 
 
 def of(*records):
@@ -58,8 +64,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_module_for_a_public_shape_runs_without_dead_letters(shape):
-    values = list(lines(shape))
-    text = module_of(values)
+    values, text = list(lines(shape)), of_shape(shape)
     ran = run(text, values)
     assert ran.dead_letters == []
     assert "# 200 records = 200 that fit + 0 dead + 0 blank" in text
@@ -72,7 +77,7 @@ def test_a_module_for_a_public_shape_runs_without_dead_letters(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_time_watermark_and_key_of_a_public_shape(shape):
-    text = module_of(lines(shape))
+    text = of_shape(shape)
     found = re.search(
         r'event_time=(.+),\n    unit=(.+),\n(?:    [z#].+\n)*    watermark=bounded\((.+)\),  #[^"]+'
         r"key_by\((.+)\)\.window",
@@ -83,7 +88,7 @@ def test_time_watermark_and_key_of_a_public_shape(shape):
 
 
 def test_nested_values_have_types_and_odd_names_have_aliases():
-    text = module_of(lines("orders"))
+    text = of_shape("orders")
     assert (
         '"items": list[{"sku": str, "qty": int, "price": float, "attrs": {"size": str}}],' in text
     )
@@ -91,25 +96,25 @@ def test_nested_values_have_types_and_odd_names_have_aliases():
     assert "# no column: 'coupon': always null, in 200 records" in text
     assert '# or: event_time="updatedAt", unit="iso8601"' in text
 
-    text = module_of(lines("logstash"))
+    text = of_shape("logstash")
     assert '"timestamp": field("@timestamp", str),' in text
     assert '"agent_version": field(["agent.version"], str),' in text
 
-    text = module_of(lines("sensors"))
+    text = of_shape("sensors")
     assert '"readings": dict[str, float],' in text
     assert '"status": field("status", {"rssi": int, "errors": list[int]}, json=True),' in text
-    assert 'field("status", int, lenient=True)' in module_of(lines("access_log"))
+    assert 'field("status", int, lenient=True)' in of_shape("access_log")
 
 
 def test_records_that_do_not_fit_are_counted():
     records = [
         {"k": "a", "at": f"2026-01-01T00:00:0{n}Z", "user": {"id": n}, "v": n} for n in range(8)
-    ]
+    ] * 4
     values = [json.dumps(record).encode() for record in records]
     values += [b"{", b'{"k":"a","at":"2026-01-01T00:00:09Z","user":"none"}', b"", b'{"k":"a"}']
     text = module_of(values)
-    assert part(text, "# 12 records", "records =").splitlines() == [
-        "= 8 that fit + 3 dead + 1 blank",
+    assert part(text, "# 36 records", "records =").splitlines() == [
+        "= 32 that fit + 3 dead + 1 blank",
         "#   1 dead: 'not JSON: ends too early (byte 1)'",
         "#   1 dead: 'column user: expected object, got str'",
         "#   1 dead: 'event time at: missing'",
@@ -135,6 +140,37 @@ def test_disorder_is_that_of_each_partition():
     assert (inferred.disorder.delay_ms, inferred.disorder.most_ms) == (10_000, 8_000 - 2_000)
 
 
+def test_a_place_in_few_records_is_no_time_and_no_key():
+    base = {"bn": "urn:dev:1", "bt": 1_767_225_600.5}
+    text = of(*[base, {"n": "temp"}] * 10)
+    assert 'event_time=INGEST_TIME,\n    # or: event_time="bt", unit="s", in 50% of' in text
+    assert 'key_by("all")' in text
+    assert " 20 that fit + 0 dead " in text
+
+
+def test_numbers_that_grow_are_times_but_ids_are_not():
+    first = 1_767_225_600_000
+    records = [{"k": "a", "id": first + n, "valid": first + n} for n in range(20)]
+    assert 'event_time="valid",\n    unit="ms",' in of(*records)
+    assert "event_time=INGEST_TIME" in of(*({"k": "a", "id": first + n} for n in range(20)))
+
+
+def test_the_pattern_of_a_text_is_named():
+    text = of({"k": "a", "created": "Fri Jan 02 03:04:05 +0000 2026"})
+    assert 'event_time="created",\n    unit="%a %b %d %H:%M:%S %z %Y",' in text
+    text = of({"k": "a", "Order Date": "1/2/2026 3:04:05 AM"})
+    assert 'unit="%m/%d/%Y %I:%M:%S %p",\n    zone="UTC",  # a guess' in text
+
+
+def test_members_of_different_kinds_have_no_column():
+    records = [{"k": "a", "log_params": {"a": 1} if n % 2 else []} for n in range(10)]
+    text = of(*records, {"k": "a", "meta": {"id": None, "x": {}}})
+    assert "# no column: 'log_params': 5 objects, 5 lists and 0 other values" in text
+    assert "# no column: 'meta': objects without members of a type, in 1 records" in text
+    assert "'meta.id'" not in text
+    assert " 11 that fit + 0 dead " in text
+
+
 @pytest.mark.parametrize(
     ("value", "type_"),
     [
@@ -154,6 +190,11 @@ def test_disorder_is_that_of_each_partition():
         (["[x]"], "str"),
         ([{"a.b": 1}], '{"a.b": int}'),
         ([{f"k{n}{m}": n for m in range(9)} for n in range(9)], "dict[str, int]"),
+        (
+            [{f"k{n}{m}": "a" if m else n for m in range(9)} for n in range(9)],
+            'field("x", dict[str, str], lenient=True)',
+        ),
+        (['{"a": 1}\n'], 'field("x", {"a": int}, json=True)'),
     ],
 )
 def test_types_of_values(value, type_):
@@ -234,6 +275,6 @@ def test_mistakes_are_one_line_and_exit_status_2(arguments, words, tmp_path):
 
 def test_lines_fit_where_they_can():
     for shape in SHAPES:
-        text = module_of(lines(shape))
+        text = of_shape(shape)
         assert all(len(line) <= 100 for line in text.splitlines()), text
         assert all(not (a == b == "") for a, b in pairwise(text.splitlines()))

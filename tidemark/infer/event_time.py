@@ -11,26 +11,41 @@ from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.column_times import column_times
 from tidemark.core.time.event_time import NO_ZONE, code
 from tidemark.core.time.text_times import Times
-from tidemark.core.time.time_units import AUTO, EPOCH, NUMBER_UNITS
+from tidemark.core.time.time_units import AUTO, EPOCH, NUMBER_UNITS, UNAMBIGUOUS
 from tidemark.infer.observed import FLOAT, INT, TEXT, Observed, Path, value_at
 
 _SHARE = 0.5
 _HEAD = 500
+_GROWS = 0.9
 _NAMES = (
     re.compile(r"(event|occurred|log)_?(time|at|ts|timestamp|date)", re.IGNORECASE),
     re.compile(r"@?timestamp|time|ts|t|at|date_?time|when", re.IGNORECASE),
-    re.compile(r"(created|sent|measured|pickup|started?|order(ed)?)_?(time|at|ts|on|date.*)"),
-    re.compile(r".*(time|date|_at|_ts|_ms|timestamp).*|ts.*", re.IGNORECASE),
+    re.compile(
+        r"(tpep_)?(created|sent|measured|occurred|pickup|started?|order(ed)?|date)_?"
+        r"(time|at|ts|on|date.*)?",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r".*(time|date|_at|_ts|_ms|timestamp).*|.*[a-z](At|On|Ts)|ts.*|modified|updated|published",
+        re.IGNORECASE,
+    ),
 )
 """Names of times, the most likely ones first."""
 
-_LATER = re.compile(r".*(updated|modified|ingest|received|processed|end|drop|expire).*", re.I)
+_ID = re.compile(
+    r"(.*_)?(id|key|number|code|phone|version)(_?str)?|.*[a-z](Id|ID|Key|Number|Code|Phone)"
+)
+_DIGITS = r"[0-9][^0-9]+[0-9]{2}|[0-9]{9}"  # every time has them, most texts do not
+_LATER = re.compile(
+    r".*(updated|modified|ingest|received|processed|expire|drop_?off|finish|complet).*"
+    r"|(.*_)?end(_.*|ed.*)?|.*End.*"
+)
 _TEXT_UNITS = (
     "iso8601",
     "rfc2822",
     EPOCH,
     "%d/%b/%Y:%H:%M:%S %z",
-    "%Y/%m/%d %H:%M:%S",
+    *UNAMBIGUOUS,
     AUTO,
     "%m/%d/%Y %I:%M:%S %p",
     "%d.%m.%Y %H:%M:%S",
@@ -69,6 +84,11 @@ class TimePlace:
     known: np.ndarray
     score: float
 
+    @property
+    def share(self) -> float:
+        """The share of the records that have a time there."""
+        return float(self.known.mean())
+
 
 def time_places(
     records: Sequence[object], places: Iterable[tuple[Path, Observed]]
@@ -92,6 +112,8 @@ def _best(path: Path, column: pl.Series) -> TimePlace | None:
     if column.dtype != pl.String:
         return _number_place(path, column)
     head = column.drop_nulls().head(_HEAD)
+    if head.str.contains(_DIGITS).sum() < _SHARE * len(head):
+        return None
     for unit in _TEXT_UNITS:
         times = column_times(ColumnTime("", unit), head)
         zone = "UTC" if (times.reason == code(NO_ZONE)).mean() > _SHARE else None
@@ -121,13 +143,21 @@ def _made(path: Path, unit: str, zone: str | None, column: pl.Series) -> TimePla
         return None
     named = [bool(name.fullmatch(path[-1])) for name in _NAMES]
     score = 4.0 - named.index(True) if any(named) else 0.0
-    if not score and column.dtype != pl.String:
-        return None  # a number with another name may be anything
+    ordered = _ordered(times.ms[times.known])
+    if not score and unit in (EPOCH, *NUMBER_UNITS):
+        # A number with another name may be anything; one that grows is likely a time.
+        if _ID.fullmatch(path[-1]) or ordered < _GROWS:
+            return None
+        score = -2.0
     score -= 2.0 * bool(_LATER.fullmatch(path[-1])) + 0.5 * (len(path) - 1)
-    steps = np.diff(times.ms[times.known])
-    ordered = float((steps >= 0).mean()) if len(steps) else 1.0
     score += 2.0 * ordered + 4.0 * share
     return TimePlace(path, unit, zone, times.ms, times.known, score)
+
+
+def _ordered(ms: Times) -> float:
+    """Return the share of times that are not before the one before them."""
+    steps = np.diff(ms)
+    return float((steps >= 0).mean()) if len(steps) else 0.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ _WORDS = re.compile(
 )
 _ID_ENDS = re.compile(r".*[a-z](Id|ID|Key)")
 _SHARED = 0.5
+_PRESENT = 0.9
 
 
 def key_place(places: Iterable[tuple[Path, Observed]], records: int) -> Path | None:
@@ -23,13 +24,13 @@ def key_place(places: Iterable[tuple[Path, Observed]], records: int) -> Path | N
 def _score(path: Path, seen: Observed, records: int) -> float | None:
     """Return how likely a place is a key, None if it cannot be one."""
     kinds = max(seen.types[TEXT], seen.types[INT], seen.types[BOOL])
-    if kinds < seen.types.total() - seen.types[NULL] or kinds * 2 < records:
+    if kinds < seen.types.total() - seen.types[NULL] or kinds < _PRESENT * records:
         return None
     values = len(seen.distinct)
     share = kinds / records
     score = 6.0 * share - 0.5 * (len(path) - 1)
     score += 2.0 * bool(seen.types[TEXT])
-    score += 1.0 if 1 < values <= max(_SHARED * kinds, 1) else -2.0
+    score += 1.0 if 1 < values <= _SHARED * kinds else -1.0 if values == 1 else -3.0
     name = path[-1]
     if _ID.fullmatch(name) or _ID_ENDS.fullmatch(name):
         score += 2.0

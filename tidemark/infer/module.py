@@ -17,6 +17,7 @@ from tidemark.infer.schema import Column, column_path, columns_of, lines_of, quo
 from tidemark.plan.names import PANE_FIELDS, topic_part
 
 _ALTERNATIVES = 5
+_PRESENT = 0.8
 
 
 @dataclass
@@ -37,12 +38,13 @@ class Inferred:
     """What a sample says about its source.
 
     ``columns``: of the schema; ``without``: members that have no column, with the reason.
-    ``times``: places that may be the event time, the chosen one first.
+    ``time``: the place of the event time; ``other_times``: places that may be it too.
     """
 
     columns: tuple[Column, ...]
     without: Sequence[str]
-    times: Sequence[TimePlace]
+    time: TimePlace | None
+    other_times: Sequence[TimePlace]
     disorder: Disorder | None
     key: Path | None
     has_timestamps: bool
@@ -68,11 +70,11 @@ def infer(sample: Sample, *, has_timestamps: bool) -> Inferred:
         )
     places = [each for each in observed.scalars() if column_path(columns, each[0]) is not None]
     times = time_places(records, places)
-    late = disorder(times[0], partitions) if times else None
-    key = key_place(
-        [each for each in places if not times or each[0] != times[0].path], len(records)
-    )
-    return Inferred(columns, without, times, late, key, has_timestamps)
+    time = next((place for place in times if place.share >= _PRESENT), None)
+    late = None if time is None else disorder(time, partitions)
+    others = [place for place in times if place is not time]
+    key = key_place([each for each in places if time is None or each[0] != time.path], len(records))
+    return Inferred(columns, without, time, others, late, key, has_timestamps)
 
 
 def _objects(value: bytes | None) -> list[Any]:
@@ -95,7 +97,7 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
     """
     name, keyed = _key(inferred)
     number = "records" if name == "n" else "n"
-    time = inferred.times[0] if inferred.times else None
+    time = inferred.time
     size_ms = window_ms(time) if time else 60_000
     used = {"Pipeline", "bounded", "count", "tumbling"}
     schema = list(lines_of(inferred.columns, " " * 8))
@@ -146,28 +148,38 @@ def _key(inferred: Inferred) -> tuple[str, str]:
 
 
 def _time_lines(inferred: Inferred) -> list[str]:
-    late = inferred.disorder
-    if not inferred.times or late is None:
+    time, late = inferred.time, inferred.disorder
+    others = [
+        f"    # or: {', '.join(_time_arguments(inferred, place))}{_share_text(place)}"
+        for place in inferred.other_times[:_ALTERNATIVES]
+    ]
+    if time is None or late is None:
         name = "RECORD_TIME" if inferred.has_timestamps else "INGEST_TIME"
         return [
             "    # No field reads as a time in most records.",
             f"    event_time={name},",
+            *others,
             '    watermark=bounded("0s"),',
         ]
-    first, *others = inferred.times
-    path = column_path(inferred.columns, first.path)
-    assert path is not None
-    lines = [f"    event_time={quoted(path)},", f"    unit={quoted(first.unit)},"]
-    if first.zone is not None:
-        lines.append(f'    zone="{first.zone}",  # a guess: the texts have no offset')
-    for other in others[:_ALTERNATIVES]:
-        path = column_path(inferred.columns, other.path)
-        zone = "" if other.zone is None else f', zone="{other.zone}"'
-        lines.append(f"    # or: event_time={quoted(path or '')}, unit={quoted(other.unit)}{zone}")
+    chosen = [f"    {each}," for each in _time_arguments(inferred, time)]
+    if time.zone is not None:
+        chosen[-1] += "  # a guess: the texts have no offset"
     most = f"at most {duration_text(late.most_ms)} behind" if late.most_ms else "in order"
     beyond = f"; {late.beyond:,} further behind than this" if late.beyond else ""
-    lines.append(
+    return [
+        *chosen,
+        *others,
         f"    watermark=bounded({quoted(duration_text(late.delay_ms))}),  # records are {most}"
-        f"{beyond}"
-    )
-    return lines
+        f"{beyond}",
+    ]
+
+
+def _time_arguments(inferred: Inferred, place: TimePlace) -> list[str]:
+    path = column_path(inferred.columns, place.path)
+    assert path is not None
+    zone = [] if place.zone is None else [f'zone="{place.zone}"']
+    return [f"event_time={quoted(path)}", f"unit={quoted(place.unit)}", *zone]
+
+
+def _share_text(place: TimePlace) -> str:
+    return "" if place.share >= _PRESENT else f", in {place.share:.0%} of the records"

@@ -86,10 +86,11 @@ class Observed:
 
 def _json_in(text: str) -> Any:
     """Return the object or list that a text holds as JSON, else None."""
-    if not (text.startswith(("{", "[")) and text.endswith(("}", "]"))):
+    stripped = text.strip(" \t\r\n")
+    if not (stripped.startswith(("{", "[")) and stripped.endswith(("}", "]"))):
         return None
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(stripped)
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -3,7 +3,7 @@
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from tidemark.serde.lenient import lenient
 
 _MAP_NAMES = 20
 _MAP_SHARE = 0.3
+_MISFITS = 0.05
 _WIDTH = 92
 _WORD = re.compile(r"\W+")
 
@@ -57,19 +58,14 @@ class Column:
 
 
 def columns_of(records: Observed) -> tuple[tuple[Column, ...], list[str]]:
-    """Return the columns of records, and a comment for each member that has no type."""
+    """Return the columns of records, and a comment for each place that has no type."""
     taken: set[str] = set()
-    columns, without = [], []
-    for name, member in records.members.items():
-        type_ = _type(member)
-        if isinstance(type_, str) or not _is_name(name):
-            reason = type_ if isinstance(type_, str) else "a name that no column may have"
-            without.append(f"{name!r}: {reason}")
-            continue
-        column = _column_name(name, taken)
-        taken.add(column)
-        comment = _presence(member, records.types[OBJECT])
-        columns.append(Column(column, name, type_, comment))
+    without: list[str] = []
+    columns = []
+    for each in _members(records, (), without):
+        name = _column_name(each.name, taken)
+        taken.add(name)
+        columns.append(replace(each, name=name))
     return tuple(columns), without
 
 
@@ -104,19 +100,25 @@ def _presence(member: Observed, records: int) -> str:
     return ", ".join(parts)
 
 
-def _type(seen: Observed, *, in_list: bool = False) -> Type | str:
-    """Return the type of a place, or why it has none; items of a list have no options."""
+def _type(seen: Observed, at: Path, without: list[str], *, in_list: bool = False) -> Type | str:
+    """Return the type of a place, or why it has none; items of a list have no options.
+
+    ``without`` gets a comment for each place below that has no type.
+    """
     objects, lists = seen.types[OBJECT], seen.types[LIST]
     scalars = sum(seen.types[kind] for kind in SCALARS)
     if not objects + lists + scalars:
         return f"always null, in {seen.types[NULL]:,} records"
-    if objects >= max(lists, scalars):
-        return _object(seen)
-    if lists > scalars:
-        return _list(seen)
+    most = max(objects, lists, scalars)
+    if objects + lists + scalars - most > _MISFITS * most:
+        return f"{objects:,} objects, {lists:,} lists and {scalars:,} other values"
+    if objects == most:
+        return _object(seen, at, without)
+    if lists == most:
+        return _list(seen, at, without)
     content = None if in_list else seen.content
     if content is not None and content.types.total() == scalars:
-        inner = _type(content)
+        inner = _type(content, at, without)
         if not isinstance(inner, str):
             return Type(inner.text, inner.members, json=True, in_list=inner.in_list)
     return _scalar(seen)
@@ -150,50 +152,52 @@ def _fits(read: Any, value: Any) -> bool:
     return True
 
 
-def _list(seen: Observed) -> Type | str:
-    item = None if seen.items is None else _type(seen.items, in_list=True)
-    if item is None or isinstance(item, str):
+def _list(seen: Observed, at: Path, without: list[str]) -> Type | str:
+    if seen.items is None or not seen.items.types:
         return f"lists without values, in {seen.types[LIST]:,} records"
+    item = _type(seen.items, at, without, in_list=True)
+    if isinstance(item, str):
+        return f"lists of {item}"
     if item.in_list and item.members:
         return "lists of lists of objects"
     text = f"list[{item.text}]" if item.in_list else item.text
     return Type(text, item.members, lenient=item.lenient, in_list=True)
 
 
-def _object(seen: Observed) -> Type | str:
+def _object(seen: Observed, at: Path, without: list[str]) -> Type | str:
     if _is_map(seen):
         values = Observed()
         for member in (*seen.members.values(), *filter(None, [seen.others])):
             values.merge(member)
-        value = _type(values, in_list=True)
+        value = _type(values, at, [], in_list=True)
         if not isinstance(value, str) and not value.members and not value.in_list:
             return Type(f"dict[str, {value.text}]", lenient=value.lenient)
-    members = tuple(_members(seen))
+    members = tuple(_members(seen, at, without))
     if not members:
         return f"objects without members of a type, in {seen.types[OBJECT]:,} records"
     return Type(members=members)
 
 
-def _members(seen: Observed) -> Iterator[Column]:
+def _members(seen: Observed, at: Path, without: list[str]) -> Iterator[Column]:
+    """Yield the members of objects that have a type."""
     for name, member in seen.members.items():
-        type_ = _type(member)
-        if not isinstance(type_, str) and _is_name(name):
+        path, before = (*at, name), len(without)
+        type_ = _type(member, path, without) if _is_name(name) else "a name that is not allowed"
+        if isinstance(type_, str):
+            del without[before:]
+            without.append(f"{'.'.join(path)!r}: {type_}")
+        else:
             yield Column(name, name, type_, _presence(member, seen.types[OBJECT]))
 
 
 def _is_map(seen: Observed) -> bool:
-    """Return whether objects look like maps: many names, each in few of them; values alike."""
+    """Return whether objects look like maps: many names, each in few of them; scalar values."""
     members = seen.members.values()
     if seen.others is None and len(members) < _MAP_NAMES:
         return False
-    kinds = {
-        FLOAT if kind == INT else kind
-        for member in members
-        for kind in member.types
-        if kind != NULL
-    }
+    kinds = {kind for member in members for kind in member.types if kind != NULL}
     mean = sum(member.types.total() for member in members) / len(members)
-    return len(kinds) == 1 and mean < _MAP_SHARE * seen.types[OBJECT]
+    return kinds <= {*SCALARS} and mean < _MAP_SHARE * seen.types[OBJECT]
 
 
 def lines_of(columns: tuple[Column, ...], indent: str = "") -> Iterator[str]:

@@ -18,7 +18,7 @@ EPOCH = "epoch"
 """The unit of numbers, also in text, that are from 2000 to 2100 in one of NUMBER_UNITS."""
 
 AUTO = "auto"
-"""The unit that stands for EPOCH, all named forms of text and _UNAMBIGUOUS."""
+"""The unit that stands for EPOCH, all named forms of text and UNAMBIGUOUS."""
 
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
 _BASIC_DATE = "(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})"
@@ -45,7 +45,7 @@ _RFC_2822 = (
     "%d %b %Y %H:%M",
 )
 
-_UNAMBIGUOUS = (
+UNAMBIGUOUS = (
     "%d/%b/%Y:%H:%M:%S",
     "%Y/%m/%d %H:%M:%S%.f",
     "%a %b %d %H:%M:%S %Y",
@@ -72,7 +72,7 @@ _FORMS = {
     "iso8601": _ISO_8601,
     "rfc2822": tuple(map(_ending_in_zone, _RFC_2822)),
 }
-_AUTO = (*_ISO_8601, *map(_ending_in_zone, (*_RFC_2822, *_UNAMBIGUOUS)))
+_AUTO = (*_ISO_8601, *map(_ending_in_zone, (*_RFC_2822, *UNAMBIGUOUS)))
 
 TEXT_UNITS = (*_FORMS, EPOCH, AUTO)
 """Units of text with a name."""
