@@ -18,9 +18,9 @@ from tidemark.core.rows.row_operators import Apply, Select, WithColumns
 from tidemark.core.rows.stateless import StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
-from tidemark.errors import StateError
 from tidemark.plan.explain import event_time_text, watermark_text
 from tidemark.plan.physical import LogPlan, Plan, SourcePlan
+from tidemark.serde.versioned import decode_versioned
 
 VERSION = 2
 
@@ -112,16 +112,7 @@ def decode_program(data: bytes) -> Program:
     Raises:
         StateError: the bytes are not a program, or one of a newer version.
     """
-    try:
-        program = msgspec.json.decode(data, type=Program)
-    except msgspec.DecodeError as error:
-        raise StateError(f"the recorded program of ingest cannot be read: {error}") from None
-    if program.version > VERSION:
-        raise StateError(
-            f"the recorded program of ingest has version {program.version}, this Tidemark reads "
-            f"up to {VERSION}: install the newer Tidemark that wrote it"
-        )
-    return program
+    return decode_versioned(data, Program, VERSION, "the recorded program of ingest")
 
 
 def listed(operators: Sequence[str]) -> str:

@@ -259,7 +259,12 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_any_changes_end_in_the_results_of_the_last_program(broker, seed):
-    """Deployments that add, remove and change outputs, with kills and resets in between."""
+    """Deployments that add, remove and change outputs, with kills and resets in between.
+
+    This is about operators: each publishes what its log says, whatever was deployed before.  Its
+    oracle runs the operator over the log.  tests/chaos/changes is about whole pipelines: refusals,
+    advice, logs and tables, judged by raw records without the product.
+    """
     draw, name = random.Random(seed), f"any{seed}"
     moved = 0
     for step in range(6):

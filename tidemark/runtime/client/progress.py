@@ -11,6 +11,7 @@ import msgspec
 
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
+from tidemark.serde.versioned import decode_versioned
 
 VERSION = 1
 MAX_BYTES = 4000
@@ -122,16 +123,7 @@ def decode(text: str, kind: type[AnyProgress], where: str) -> AnyProgress:
     Raises:
         StateError: the metadata is not Tidemark's, or of a newer version.
     """
-    try:
-        progress = msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
-        raise StateError(f"{where}: offset metadata {text!r} is not Tidemark's: {error}") from None
-    if progress.version > VERSION:
-        raise StateError(
-            f"{where}: offset metadata has version {progress.version}, this Tidemark reads up to "
-            f"{VERSION}: install the newer Tidemark that wrote it"
-        )
-    return progress
+    return decode_versioned(text, kind, VERSION, f"{where}: the metadata of the offset")
 
 
 def check_topic(
