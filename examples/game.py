@@ -20,4 +20,6 @@ pops = (
 pops.window(tumbling("1m"), allowed_lateness="10m").aggregate(pops=count(), score=sum("score")).to(
     "pops-per-minute"
 )
-pops.window(session("30s")).aggregate(moves=count(), best=max("score")).to("play-sessions")
+pops.window(session("30s"), allowed_lateness="10m").aggregate(moves=count(), best=max("score")).to(
+    "play-sessions"
+)
