@@ -11,7 +11,10 @@ from tests.sinks.places import Place
 from tidemark.embedded.broker import Broker
 
 pytest.register_assert_rewrite(
-    "tests.sinks.contract", "tests.sinks.databases.remaking", "tests.sinks.databases.existing"
+    "tests.sinks.contract",
+    "tests.sinks.databases.contract",
+    "tests.sinks.databases.remaking",
+    "tests.sinks.databases.existing",
 )
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
 from tests.sinks.contract import (
-    DatabaseContract,
     PositionContract,
     ReloadContract,
     SinkContract,
     filled,
     opened,
 )
+from tests.sinks.databases.contract import DatabaseContract
 from tests.sinks.databases.existing import ExistingContract, delivered, table_of
 from tests.sinks.databases.remaking import CITIES, RemakeContract, statements
 from tests.sinks.feeds import PANES, TOPIC_ID, batch, held, pane, row

@@ -6,7 +6,10 @@ import pytest
 from tests.sinks.places import PLACES, Place
 
 pytest.register_assert_rewrite(
-    "tests.sinks.contract", "tests.sinks.databases.remaking", "tests.sinks.databases.existing"
+    "tests.sinks.contract",
+    "tests.sinks.databases.contract",
+    "tests.sinks.databases.remaking",
+    "tests.sinks.databases.existing",
 )
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.sinks.contract import DatabaseContract, PositionContract, ReloadContract, SinkContract
+from tests.sinks.contract import PositionContract, ReloadContract, SinkContract
+from tests.sinks.databases.contract import DatabaseContract
 from tests.sinks.databases.existing import ExistingContract
 from tests.sinks.databases.remaking import RemakeContract
 
