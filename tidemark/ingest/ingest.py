@@ -141,6 +141,7 @@ class _Source:
                 filtered=evaluated.filtered,
                 dead=len(collector.dead),
                 blank=len(parsed.blank),
+                converted=parsed.converted,
             ),
             mark=SourceMark(
                 source=batch.source,

@@ -110,6 +110,8 @@ def summary(run: LocalRun) -> Iterator[str]:
         yield (
             f"{topic}: {counts.records} records = {counts.passed} passed + {counts.filtered} "
             f"filtered + {counts.dead} dead + {counts.blank} blank"
+            + f"; {counts.converted} values converted"
+            * bool(counts.converted)
         )
     for name, published in run.published.items():
         tally = published.tally

@@ -86,6 +86,7 @@ def _process(stats: Stats, now_ms: int) -> Json:
         "rows_in": stats.rows_in,
         "rows_out": stats.rows_out,
         "filtered": stats.filtered,
+        "converted": stats.converted,
         "late": stats.late,
         "dead_letters": stats.dead_letters,
         "lag": stats.lag,

@@ -1,7 +1,8 @@
 """Decode raw records of JSON to columns: one object each, or an array of objects.  Strict.
 
-Whether a record is good never depends on its neighbours.  The fast path decodes a whole batch.  If
-anything in the batch is wrong, the slow path decodes each record with the same decoder and limits.
+Whether a record is good never depends on its neighbours.  The fast path decodes a whole batch of
+objects, the next one a whole batch with arrays.  If anything in the batch is wrong, the slow path
+decodes each record with the same types and limits.
 The rules (docs/semantics.md, "Raw records"):
 
 * blank: no value (a tombstone), only white space, or an empty array;
@@ -17,7 +18,8 @@ A reason names the column, or the byte of the value, where decoding stopped.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import msgspec
@@ -25,7 +27,7 @@ import numpy as np
 
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
-from tidemark.serde.parsed_batch import ParsedBatch, ParsedRecords
+from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows
 from tidemark.serde.record_columns import record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
@@ -48,6 +50,7 @@ class JsonRecords:
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
         self._decode = self._type.json_decoder().decode
+        self._decode_document = self._type.json_document_decoder().decode
         self._decode_array = self._type.json_array_decoder().decode
         self._decode_times = self._times.json_decoder().decode if time_columns else None
         self._decode_array_of_times = self._times.json_array_decoder().decode
@@ -55,34 +58,47 @@ class JsonRecords:
     def parse(self, batch: RecordBatch) -> ParsedBatch:
         """Decode the values of a batch."""
         converted = self._type.converted
-        rows = self._all_good(batch.values)
-        if rows is None:
+        texts = _checked(batch.values)
+        if texts is not None:
+            if (rows := self._decoded(self._decode, texts)) is not None:
+                return self._good(np.arange(len(rows)), rows, texts, converted)
             self._type.converted = converted
-            return self._one_by_one(batch.values)
-        raw = cast(Sequence[bytes], batch.values) if self._type.schema.raw else ()
+            if self._type.schema.raw is None and any(map(_is_array, texts)):
+                documents = self._decoded(self._decode_document, texts)
+                if documents is not None and (parsed := self._expanded(documents, converted)):
+                    return parsed
+        self._type.converted = converted
+        return self._one_by_one(batch.values)
+
+    def _decoded(self, decode: Callable[[bytes], Any], texts: Sequence[bytes]) -> list[Any] | None:
+        """Return all records decoded, or None if any does not fit."""
+        try:
+            return list(map(decode, texts))
+        except _FAULTS:
+            return None
+
+    def _expanded(self, documents: Sequence[Any], converted: int) -> ParsedBatch | None:
+        """Return the rows of objects and arrays, or None if an array is empty or too long."""
+        arrays = [each if type(each) is list else (each,) for each in documents]
+        counts = np.fromiter(map(len, arrays), np.intp, len(arrays))
+        if not counts.all() or counts.max(initial=0) > most_rows(self._type.schema):
+            return None
+        records = np.repeat(np.arange(len(arrays)), counts)
+        return self._good(records, list(chain.from_iterable(arrays)), (), converted)
+
+    def _good(
+        self, records: Indices, rows: list[Any], texts: Sequence[bytes], converted: int
+    ) -> ParsedBatch:
+        """Return a batch without dead or blank records; ``texts``: of the rows, for RAW."""
         return ParsedBatch(
-            np.arange(len(rows)),
-            record_columns(self._type, rows, raw),
+            records,
+            record_columns(self._type, rows, texts),
             (),
             (),
             np.empty(0, np.intp),
             record_columns(self._times, ()),
             self._type.converted - converted,
         )
-
-    def _all_good(self, values: Sequence[bytes | None]) -> list[Any] | None:
-        """Return all records decoded, each one object, or None if any is something else."""
-        try:
-            present = cast(Sequence[bytes], values)  # where one is None, join raises TypeError
-            text = b"\n".join(present)
-            if not text.isascii():
-                text.decode()
-            longest = max(map(len, present), default=0)
-            if longest > 2 * MAX_NESTING and any(map(nested_too_deep, present)):
-                return None
-            return list(map(self._decode, present))
-        except (TypeError, *_FAULTS):
-            return None
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> ParsedBatch:
         parsed = ParsedRecords(self._type, self._times)
@@ -139,6 +155,21 @@ def _with_texts(text: bytes) -> bytes:
 
 
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _checked(values: Sequence[bytes | None]) -> Sequence[bytes] | None:
+    """Return the values if all are UTF-8 and none is nested too deep, else None."""
+    try:
+        present = cast(Sequence[bytes], values)  # where one is None, join raises TypeError
+        text = b"\n".join(present)
+        if not text.isascii():
+            text.decode()
+    except (TypeError, UnicodeDecodeError):
+        return None
+    longest = max(map(len, present), default=0)
+    if longest > 2 * MAX_NESTING and any(map(nested_too_deep, present)):
+        return None
+    return present
 
 
 def _is_array(text: bytes) -> bool:

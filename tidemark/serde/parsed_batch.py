@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
+from tidemark.core.rows.schema import Schema
 from tidemark.serde.record_columns import record_columns
 from tidemark.serde.record_type import RecordType
 from tidemark.serde.records import RecordBatch
@@ -60,6 +61,11 @@ class RecordDecoder(Protocol):
         """Return the rows of a batch; the verdict on a record depends on that record alone."""
 
 
+def most_rows(schema: Schema) -> int:
+    """Return the largest number of rows of a record: so many, all null, take MAX_RECORD_BYTES."""
+    return MAX_RECORD_BYTES // (len(schema) * _VALUE_BYTES)
+
+
 @dataclass
 class ParsedRecords:
     """Collects records, decoded one by one in order, to a ParsedBatch.
@@ -85,8 +91,8 @@ class ParsedRecords:
         if not rows:
             self.blank.append(index)
             return
-        least_bytes = len(rows) * len(self.type_.schema) * _VALUE_BYTES
-        if least_bytes > MAX_RECORD_BYTES:
+        if len(rows) > most_rows(self.type_.schema):
+            least_bytes = len(rows) * len(self.type_.schema) * _VALUE_BYTES
             self.dead.append(DeadRecord(index, too_large(least_bytes)))
             return
         self.records.extend([index] * len(rows))

@@ -1,6 +1,6 @@
 """Decoded records as polars columns: whole columns at a time, nested values too."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -63,9 +63,7 @@ def _attribute(member: Member, rows: Sequence[Any]) -> list[Any]:
 
 def _present(values: list[Any], inside: Object) -> list[Any]:
     """Return objects with null replaced by an object of nulls."""
-    if None not in values:
-        return values
-    return [inside.empty if value is None else value for value in values]
+    return _filled(values, inside.empty)
 
 
 def _series(name: str, values: list[Any], kind: Kind, member: Member) -> pl.Series:
@@ -81,24 +79,30 @@ def _series(name: str, values: list[Any], kind: Kind, member: Member) -> pl.Seri
         known = pl.Series([value is not None for value in values])
         return struct.zip_with(known, pl.Series(name, [None], struct.dtype))
     if isinstance(kind, MapOf):
-        maps = [{} if value is None else value for value in values]
+        maps = _filled(values, {})
         keys = pl.Series(KEY, list(chain.from_iterable(maps)), pl.String)
         items = list(chain.from_iterable(map(dict.values, maps)))
         entries = pl.DataFrame([keys, _series(VALUE, items, kind.value, member)])
-        return _lists(name, values, entries.to_struct(name))
+        return _lists(name, values, maps, entries.to_struct(name))
     if isinstance(kind, ListOf) and not isinstance(kind.item, Scalar):
-        items = list(chain.from_iterable(value for value in values if value is not None))
-        return _lists(name, values, _series(name, items, kind.item, member))
+        lists = _filled(values, [])
+        items = list(chain.from_iterable(lists))
+        return _lists(name, values, lists, _series(name, items, kind.item, member))
     return pl.Series(name, values, kind.dtype)
 
 
-def _lists(name: str, values: Iterable[Any], items: pl.Series) -> pl.Series:
-    """Return the items as one list for each value, null where the value is."""
-    null = [value is None for value in values]
-    counts = np.fromiter((0 if value is None else len(value) for value in values), np.int64)
-    ends = np.concatenate(([0], counts.cumsum()))
-    lists = pa.LargeListArray.from_arrays(
-        pa.array(ends), items.to_arrow(), mask=pa.array(null, pa.bool_())
-    )
-    series = pl.Series(name, lists)
-    return series.cast(pl.List(items.dtype))
+def _filled(values: list[Any], empty: Any) -> list[Any]:
+    """Return values with null replaced by an empty one."""
+    return [empty if value is None else value for value in values] if None in values else values
+
+
+def _lists(name: str, values: Sequence[Any], filled: Sequence[Any], items: pl.Series) -> pl.Series:
+    """Return the items as one list for each of the values, null where the value is."""
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, filled), np.int64, len(values)), out=ends[1:])
+    # The series go to Arrow by polars: Arrow's own conversion from NumPy imports pandas.
+    null = None
+    if filled is not values:
+        null = pl.Series([value is None for value in values]).to_arrow()
+    lists = pa.LargeListArray.from_arrays(pl.Series(ends).to_arrow(), items.to_arrow(), mask=null)
+    return pl.Series(name, lists).cast(pl.List(items.dtype))

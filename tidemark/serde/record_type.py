@@ -90,6 +90,11 @@ class RecordType:
         """Return a decoder of a JSON array of records."""
         return msgspec.json.Decoder(list[self.object.type], dec_hook=_read)  # type: ignore[name-defined]
 
+    def json_document_decoder(self) -> "msgspec.json.Decoder[Any]":
+        """Return a decoder of a record, or an array of records; its reasons are not for users."""
+        type_ = self.object.type
+        return msgspec.json.Decoder(type_ | list[type_], dec_hook=_read)  # type: ignore[valid-type]
+
     def row(self, value: Any) -> Any:
         """Return a decoded value, such as a dict of its members, as a record.
 

@@ -100,13 +100,17 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of records by outcome; always ``records`` = passed + filtered + dead + blank."""
+    """Counts of records by outcome; always ``records`` = passed + filtered + dead + blank.
+
+    ``converted``: the number of lenient values of rows that were converted.
+    """
 
     records: int = 0
     passed: int = 0
     filtered: int = 0
     dead: int = 0
     blank: int = 0
+    converted: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
@@ -115,4 +119,5 @@ class Counts:
             self.filtered + other.filtered,
             self.dead + other.dead,
             self.blank + other.blank,
+            self.converted + other.converted,
         )

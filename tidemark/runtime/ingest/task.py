@@ -317,6 +317,7 @@ class IngestTask:
             "filtered": counts.filtered,
             "dead": counts.dead,
             "blank": counts.blank,
+            **({"converted": counts.converted} if counts.converted else {}),
             "lag": None if lag is None else lag + self._alignment.records,
             **(aligned if self._alignment.is_active else {}),
             **({"backfill": backfill} if backfill else {}),
@@ -330,6 +331,7 @@ class IngestTask:
             rows_out=counts.passed,
             ends=self._ends.known,
             filtered=counts.filtered,
+            converted=counts.converted,
             dead_letters=counts.dead,
             sources=[each.stats(str(at)) for at, each in sorted(self._sources.items())],
         )

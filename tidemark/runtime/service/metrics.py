@@ -99,6 +99,7 @@ def _of_process(stats: Stats) -> Iterator[Metric]:
     yield _counter("rows_in", "Records or rows taken.", [], [([], stats.rows_in)])
     yield _counter("rows_out", "Rows, panes or records written.", [], [([], stats.rows_out)])
     yield _counter("filtered", "Records that operators filtered out.", [], [([], stats.filtered)])
+    yield _counter("converted", "Lenient values converted.", [], [([], stats.converted)])
     yield _counter("late_rows", "Rows too late for their windows.", [], [([], stats.late)])
     yield _counter("dead_letters", "Dead letters written.", [], [([], stats.dead_letters)])
 

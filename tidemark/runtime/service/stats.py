@@ -119,6 +119,7 @@ class Stats(msgspec.Struct, frozen=True):
     sources: list[SourceStats]
     operators: list[OperatorStats]
     restores: list[RestoreStats]
+    converted: Number = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class Account:
     ends: Mapping[Partition, int]
     behind: Mapping[Partition, int] = field(default_factory=dict)
     filtered: int = 0
+    converted: int = 0
     late: int = 0
     dead_letters: int = 0
     sources: list[SourceStats] = field(default_factory=list)

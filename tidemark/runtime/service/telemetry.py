@@ -99,6 +99,7 @@ class Telemetry:
             sources=account.sources,
             operators=account.operators,
             restores=account.restores,
+            converted=account.converted,
         )
 
     def close(self) -> None:
