@@ -48,7 +48,9 @@ class Rules:
     """A shape as the judge knows it.
 
     ``when`` and ``candidate`` give ms, or None for none; they and ``rows`` may raise DeadError.
-    ``time_columns`` are all that the first two look at.
+    ``time_columns`` are all that the first two look at.  ``columns``: of the record.  ``read``:
+    makes the columns ``names`` of an object, if they are not those of the record.  ``is_lenient``:
+    NaN and Infinity are read as texts.
     """
 
     columns: Mapping[str, pl.DataType]
@@ -59,6 +61,20 @@ class Rules:
     delay_ms: int = 0
     min_ms: int = YEARS_MS[0]
     max_future_ms: int | None = None
+    read: Callable[[Any, Sequence[str]], Values] | None = None
+    names: Sequence[str] = ()
+    is_lenient: bool = False
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns of a row as it is read."""
+        return len(self.names or self.columns)
+
+    def values(self, document: Any, names: Sequence[str]) -> Values:
+        """Return the values of some columns of an object."""
+        if self.read is not None:
+            return self.read(document, names)
+        return conform(document, {name: self.columns[name] for name in names})
 
 
 @dataclass
@@ -82,19 +98,19 @@ class Judge:
     def _row(self, raw: Raw, text: bytes) -> Fate:
         documents: Sequence[Any] = (Members(),)
         try:
-            document = parsed(text)
+            document = parsed(text, self.rules.is_lenient)
             several = isinstance(document, list) and not isinstance(document, Members)
             documents = document if several else (document,)
             if not documents:
                 return Fate("blank")
             elements = [
-                self._conformed(each, self.rules.columns, f"element {n}: " if several else "")
+                self._conformed(each, f"element {n}: " if several else "")
                 for n, each in enumerate(documents)
             ]
         except DeadError:
             self._move(raw, documents)
             raise
-        if 8 * len(elements) * len(self.rules.columns) > MAX_RECORD_BYTES:
+        if 8 * len(elements) * self.rules.width > MAX_RECORD_BYTES:
             raise DeadError("parse", "rows of")
         before_ms = self.largest_ms
         times_ms = self._timed(raw, elements)
@@ -123,17 +139,17 @@ class Judge:
             raise faults[0] if same else DeadError("")
         return rows
 
-    def _conformed(self, document: Any, columns: Mapping[str, pl.DataType], lead: str) -> Values:
+    def _conformed(self, document: Any, lead: str) -> Values:
         try:
-            return conform(document, columns)
+            return self.rules.values(document, self.rules.names or list(self.rules.columns))
         except DeadError as dead:
             raise DeadError(dead.stage, lead + dead.reason) from None
 
     def _move(self, raw: Raw, documents: Sequence[Any]) -> None:
         """Let a record move time that is dead only in a column which time does not look at."""
-        times = {name: self.rules.columns[name] for name in self.rules.time_columns}
+        times = self.rules.time_columns
         try:
-            self._timed(raw, [conform(each, times) if times else {} for each in documents])
+            self._timed(raw, [self.rules.values(d, times) if times else {} for d in documents])
         except DeadError:
             return
 
@@ -177,6 +193,18 @@ class Judge:
         return self.largest_ms != NEVER_MS and latest_ms > self.largest_ms + ahead_ms
 
 
+class Special(pl.DataType):
+    """A kind of value that polars has no type for."""
+
+    def null(self, path: str) -> Any:
+        """Return the value of a missing member or null; raise DeadError if there must be one."""
+        del path
+
+    def judged(self, value: Any, path: str) -> Any:
+        """Return a value that is not null; raise DeadError if it does not fit."""
+        raise NotImplementedError
+
+
 class Members(list[tuple[str, Any]]):
     """A JSON object as it was written: its members in order, also those of the same name."""
 
@@ -192,8 +220,8 @@ class Number(str):
         return self.removeprefix("-").isdigit()
 
 
-def parsed(text: bytes) -> Any:
-    """Return the one JSON document of a text."""
+def parsed(text: bytes, lenient: bool = False) -> Any:
+    """Return the one JSON document of a text; ``lenient``: NaN and Infinity are texts."""
     try:
         decoded = text.decode()
     except UnicodeDecodeError:
@@ -206,7 +234,7 @@ def parsed(text: bytes) -> Any:
             object_pairs_hook=Members,
             parse_int=Number,
             parse_float=Number,
-            parse_constant=_refuse,
+            parse_constant=str if lenient else _refuse,
         )
         _require_text(document)
     except ValueError:
@@ -261,11 +289,18 @@ def conform(members: Any, columns: Mapping[str, pl.DataType], path: str = "") ->
     for name, value in members:
         if name in columns:
             where = f"{path}.{name}" if path else name
-            values[name] = _value(value, columns[name], where)
+            values[name] = value_of(value, columns[name], where)
+    for name in columns.keys() - {name for name, _ in members}:
+        dtype = columns[name]
+        if isinstance(dtype, Special):
+            values[name] = dtype.null(f"{path}.{name}" if path else name)
     return values
 
 
-def _value(value: Any, dtype: pl.DataType, path: str) -> Any:
+def value_of(value: Any, dtype: pl.DataType, path: str) -> Any:
+    """Return a member as a value of a type."""
+    if isinstance(dtype, Special):
+        return dtype.null(path) if value is None else dtype.judged(value, path)
     if value is None:
         return None
     if isinstance(dtype, pl.Struct):
@@ -273,7 +308,7 @@ def _value(value: Any, dtype: pl.DataType, path: str) -> Any:
         return conform(value, fields, path)
     if isinstance(dtype, pl.List) and isinstance(value, list) and not isinstance(value, Members):
         inner = _instance(dtype.inner)
-        return [_value(item, inner, f"{path}[{n}]") for n, item in enumerate(value)]
+        return [value_of(item, inner, f"{path}[{n}]") for n, item in enumerate(value)]
     if dtype == pl.String and isinstance(value, str) and not isinstance(value, Number):
         return value
     if dtype == pl.Boolean and isinstance(value, bool):

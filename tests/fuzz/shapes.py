@@ -51,6 +51,16 @@ SHAPES: tuple[Shape, ...] = (
         ),
     ),
     Shape(
+        *("paths", {"@at": "ms"}, sources.paths, ("who",)),
+        Rules(
+            *(sources.RECORDS, ("at",), sources.column_ms(1, 1), sources.path_rows),
+            delay_ms=2_000,
+            read=sources.path_values,
+            names=sources.PATHS,
+            is_lenient=True,
+        ),
+    ),
+    Shape(
         *("iso", {"at": "iso8601"}, sources.iso, ("who",)),
         Rules(
             *(

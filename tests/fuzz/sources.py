@@ -7,14 +7,16 @@ from typing import Any
 
 import polars as pl
 
-from tests.fuzz.judge import MAX_RECORD_BYTES, DeadError, Values, size_bytes
+from tests.fuzz.judge import MAX_RECORD_BYTES, DeadError, Values, conform, size_bytes
 from tests.fuzz.records import Raw
+from tests.fuzz.special import JsonText, LenientInt, Map, Object, Required
 from tidemark import (
     INGEST_TIME,
     RECORD_TIME,
     Pipeline,
     bounded,
     col,
+    field,
     from_expression,
     monotonic,
     punctuated,
@@ -125,6 +127,61 @@ def nested_rows(values: Values, _raw: Raw, _offset: int) -> Rows:
     if tags:
         _require_key(values["player"])
     return [tuple({**values, "tags": tag}.values()) for tag in tags or ()]
+
+
+RECORDS: Columns = {
+    "@at": pl.Int64(),
+    "user": Object(id=pl.String(), n=LenientInt()),
+    "items": pl.List(pl.Struct({"q": pl.Float64(), "s": pl.String()})),
+    "m": Map(pl.Int64()),
+    "text": JsonText(a=pl.Int64(), b=pl.List(pl.String())),
+    "details": Required(Object(price=Required(pl.Float64()), a=Object(b=LenientInt()))),
+}
+"""The records that ``paths`` reads, with members as they are there."""
+
+PATHS = ("at", "user", "who", "items", "m", "text", "price", "deep")
+
+
+def paths(pipeline: Pipeline, topic: str) -> Stream:
+    return pipeline.source(
+        topic,
+        schema={
+            "at": field("@at", int),
+            "user": {"count": field("n", int, lenient=True), "id": str},
+            "who": field("user.id", str, default="?"),
+            "items": [{"q": float, "s": str}],
+            "m": dict[str, int],
+            "text": field("text", {"a": int, "b": list[str]}, json=True),
+            "price": field("details.price", float, optional=False),
+            "deep": field(["details", "a", "b"], int, lenient=True, default=-1),
+        },
+        event_time="at",
+        watermark=bounded("2s"),
+    )
+
+
+def path_values(document: Any, names: Sequence[str]) -> Values:
+    """Return columns of a record of RECORDS, each member of which must fit where it is read."""
+    if tuple(names) == ("at",):
+        return {"at": conform(document, {"@at": RECORDS["@at"]})["@at"]}
+    found = conform(document, RECORDS)
+    user, inner = found["user"], found["details"]["a"]
+    who = None if user is None else user["id"]
+    deep = None if inner is None else inner["b"]
+    return {
+        "at": found["@at"],
+        "user": None if user is None else {"count": user["n"], "id": user["id"]},
+        "who": "?" if who is None else who,
+        "items": found["items"],
+        "m": found["m"],
+        "text": found["text"],
+        "price": found["details"]["price"],
+        "deep": -1 if deep is None else deep,
+    }
+
+
+def path_rows(values: Values, _raw: Raw, _offset: int) -> Rows:
+    return _all(values)
 
 
 ISO_COLUMNS: Columns = {"at": pl.String(), "who": pl.String()}

@@ -37,7 +37,7 @@ _SPACE = b" \t\r\n"
 _HALF_PAIR = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
 _BYTE = re.compile(r"^JSON is malformed: (.*) \(byte (\d+)\)$")
 
-_NOT_A_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?\b(?:NaN|Infinity)\b)', re.DOTALL)
+_NOT_A_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)(?=\s*(?:[,\]}]|$))', re.DOTALL)
 
 _FAULTS = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
