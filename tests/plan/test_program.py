@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tidemark import Pipeline, StateError, bounded, col, count, session, tumbling
+from tidemark import Pipeline, StateError, bounded, col, count, field, session, tumbling
 from tidemark.plan.changes import changes
 from tidemark.plan.placement import placed
 from tidemark.plan.program import decode_program, encode_program, program_of
@@ -71,6 +71,14 @@ def test_new_and_removed_columns_keys_and_streams_are_no_changes(after):
         (built(lambda s: s.explode("tags")), ["was all rows, is now explode(tags)"]),
         (built(lambda s: s.with_columns(v=col("v") + 1)), ["the expression of v was v, is now"]),
         (built(event_time="v"), ["event time of source raw was at (ms), is now v (ms)"]),
+        (
+            built(schema={**SCHEMA, "v": field("v", int, lenient=True)}),
+            ["in source raw the type of v was Int64, is now Int64 lenient"],
+        ),
+        (
+            built(schema={**SCHEMA, "v": field("w.v", int, default=0)}),
+            ["the type of v was Int64, is now Int64 from 'w'.'v' default 0"],
+        ),
         (built(unit="s"), ["was at (ms), is now at (s)"]),
         (built(watermark=bounded("3s")), ["was bounded(2s), is now bounded(3s)"]),
         (built(max_future="1h"), ["max_future of source raw was none, is now 1h"]),

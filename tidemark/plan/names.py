@@ -174,8 +174,14 @@ def _type(kind: object, what: str) -> pl.DataType:
         return TYPES[kind]
     if get_origin(kind) is list:
         return pl.List(_type(get_args(kind)[0], what))
+    if isinstance(kind, list) and len(kind) == 1:
+        return pl.List(_type(kind[0], what))
+    if isinstance(kind, Mapping) and kind:
+        require_member_names(list(kind), what)
+        return pl.Struct({name: _type(each, f"{what}.{name}") for name, each in kind.items()})
     raise PipelineError(
-        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool, bytes or list[...]"
+        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool, bytes, list[...] or "
+        "a dict of fields"
     )
 
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidemark.core.operators.ports import LATE
+from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, Scalar, StructOf
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
@@ -68,16 +69,20 @@ class Scenario(ABC):
         """
         source = self._source(topic)
         time = source.event_time
-        others = [name for name in source.schema if name != getattr(time, "column", None)]
         if source.format != JSON:
             raise ConfigurationError(
                 f"advance({topic!r}): its records are not JSON but {source.format}; use send()"
             )
-        if not isinstance(time, ColumnTime) or not others:
+        path = time.path if isinstance(time, ColumnTime) else ()
+        others = [each for each in source.schema.fields if [each.name] != [*path[:1]]]
+        strict = [each.place for each in others if _is_strict(each.kind)]
+        if not path or not strict:
             raise ConfigurationError(
                 f"advance({topic!r}): its event time is not one column among others; use send()"
             )
-        record = {time.column: event_time, others[0]: _MOVES_TIME_ONLY}
+        record: dict[str, Any] = {}
+        _put(record, strict[0], _MOVES_TIME_ONLY)
+        _put(record, _place_of(source.schema.fields, path), event_time)
         for each in range(self.raw_partitions) if partition is None else [partition]:
             self._send(topic, each, [_encoded(record)])
 
@@ -207,6 +212,25 @@ class Scenario(ABC):
     @abstractmethod
     def _dead_letters(self) -> list[dict[str, Any]]:
         """Return dead letters."""
+
+
+def _is_strict(kind: Kind) -> bool:
+    """Return whether an object makes a record a dead letter, in place of a value of the kind."""
+    return isinstance(kind, ListOf | JsonText) or (isinstance(kind, Scalar) and not kind.lenient)
+
+
+def _place_of(fields: Sequence[Field], path: Sequence[str]) -> tuple[str, ...]:
+    """Return the names in the record that lead to a nested value of a column."""
+    found = next(each for each in fields if each.name == path[0])
+    inner = found.kind.fields if isinstance(found.kind, StructOf) else ()
+    return found.place + (_place_of(inner, path[1:]) if len(path) > 1 else ())
+
+
+def _put(record: dict[str, Any], place: Sequence[str], value: Any) -> None:
+    *way, last = place
+    for name in way:
+        record = record.setdefault(name, {})
+    record[last] = value
 
 
 def _encoded(record: Record | bytes) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.rows.expression import Columns
+from tidemark.core.rows.schema import instance
 
 
 def conform(row: object, types: Columns) -> tuple[Any, ...]:
@@ -33,8 +34,12 @@ def _value(value: Any, dtype: pl.DataType, name: str) -> Any:
     if isinstance(dtype, pl.List):
         if not isinstance(value, list | tuple):
             raise _differs(value, dtype, name)
-        inner = dtype.inner
-        return [_value(item, inner() if isinstance(inner, type) else inner, name) for item in value]
+        return [_value(item, instance(dtype.inner), name) for item in value]
+    if isinstance(dtype, pl.Struct):
+        types = {each.name: each.dtype for each in dtype.fields}
+        if not isinstance(value, Mapping) or value.keys() != types.keys():
+            raise _differs(value, dtype, name)
+        return {n: _value(value[n], instance(t), f"{name}.{n}") for n, t in types.items()}
     kind = type(value)
     if dtype == pl.Int64 and kind is int:
         if not -(2**63) <= value < 2**63:
