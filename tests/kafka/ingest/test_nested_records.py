@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.kafka.pipelines import nested as pipeline
+from tests.kafka.support import nested_orders as pipeline
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.local.run import LocalRun
 
