@@ -13,6 +13,7 @@ from tidemark.sinks.stopped import StoppedTables
 from tidemark.sinks.table import tables_of
 
 AT = Partition("game.pops", 0)
+IDENTITY = {"player": "String", "start": "Int64"}
 WAS = Position(0, "AAAA", 4)
 
 
@@ -67,15 +68,22 @@ def test_a_sink_that_cannot_load_again_ends_where_its_rows_are_void():
     ("key", "columns", "says"),
     [
         ([], {}, ""),  # of an earlier version
-        (["player"], {"player": "String", "pops": "Int64", "gone": "Int64"}, ""),
+        (["player"], {**IDENTITY, "pops": "Int64", "gone": "Int64"}, ""),
+        (["player"], {"player": "String", "window": "Int64"}, "lack column start: they are of"),
         (["player", "city"], {"player": "String"}, "have the key (player, city), not (player)"),
-        (["player"], {"pops": "Float64"}, "have column pops of type Float64, not Int64"),
+        (
+            ["player"],
+            {**IDENTITY, "pops": "Float64"},
+            "have column pops of type Float64, not Int64",
+        ),
     ],
 )
 def test_results_of_another_key_or_type_are_not_read(key, columns, says):
     (operator, *_) = game.plan().operators
     generation = Generation(operator.name, 0, key=key, columns=columns)
-    assert difference(generation, operator) == says
+    found = difference(generation, operator)
+    assert found.startswith(says)
+    assert bool(found) is bool(says)
 
 
 def test_results_of_the_pipeline_itself_are_read():

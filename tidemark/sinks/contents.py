@@ -137,11 +137,14 @@ class Contents:
 def difference(generation: Generation, operator: OperatorPlan) -> str:
     """Return what rows of a generation cannot be read as; other columns may come and go."""
     declared = result_columns(operator)
-    key = operator.results.port.key
+    key, identity = operator.results.port.key, operator.results.port.identity
     if not generation.columns:
         return ""
     if set(generation.key) != set(key):
         return f"have the key ({', '.join(generation.key)}), not ({', '.join(key)})"
+    for name in identity:
+        if name not in generation.columns:
+            return f"lack column {name}: they are of windows of another kind"
     for name, dtype in generation.columns.items():
         if declared.get(name, dtype) != dtype:
             return f"have column {name} of type {dtype}, not {declared[name]}"

@@ -155,9 +155,9 @@ def begun_generations(
 
 
 def result_columns(plan: OperatorPlan) -> dict[str, str]:
-    """Return names and types of the key and the values of an operator's results."""
+    """Return names and types of the identity and the values of an operator's results."""
     port = plan.results.port
-    return {name: str(port.columns[name]) for name in (*port.key, *port.values)}
+    return {name: str(port.columns[name]) for name in (*port.key, *port.identity, *port.values)}
 
 
 class GenerationReader:

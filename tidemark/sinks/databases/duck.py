@@ -15,7 +15,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
 from tidemark.sinks.databases.conversion import Conversion, Rules
-from tidemark.sinks.databases.database import Column
+from tidemark.sinks.databases.database import INDEX, Column
 from tidemark.sinks.databases.prepare import prepare
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
@@ -169,9 +169,26 @@ class DuckSink:
             with self._transaction():
                 database.write(self, batches)
         except duckdb.Error as error:
-            raise database.failed(self, _classified(error)) from error
+            known = _classified(error)
+            if isinstance(known, RefusedError) and self.putting is not None:
+                known = RefusedError(str(known), self._refused_rows(self.putting))
+            raise database.failed(self, known) from error
         finally:  # not before: a transaction that failed takes no statement but its rollback
             self._db.unregister(_ROWS)
+
+    def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
+        """Return index and reason of the rows that break a constraint; none if it cannot tell."""
+        table = batch.table
+        self._register(database.numbered(self, batch))
+        reasons: dict[int, str] = {}
+        for kind, columns, expression, text in self.run(_CHECKED, table.name, table.schema):
+            if not set(columns) <= set(table.columns):
+                continue  # of an own column, which has its default
+            holds = expression if kind == "CHECK" else f"{quoted(columns[0])} IS NOT NULL"
+            broken = self.run(f"SELECT {INDEX} FROM {_ROWS} WHERE NOT coalesce({holds}, TRUE)")
+            for (index,) in broken:
+                reasons.setdefault(index, f"DuckDB: constraint {text} of column {columns[0]}")
+        return {batch.partition: reasons} if reasons else {}
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -222,6 +239,12 @@ _UNIQUE = """
     SELECT constraint_column_names FROM duckdb_constraints()
     WHERE table_name = ?1 AND schema_name = coalesce(nullif(?2, ''), current_schema())
         AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')
+"""
+_CHECKED = """
+    SELECT constraint_type, constraint_column_names, expression, constraint_text
+    FROM duckdb_constraints()
+    WHERE table_name = ?1 AND schema_name = coalesce(nullif(?2, ''), current_schema())
+        AND constraint_type IN ('CHECK', 'NOT NULL')
 """
 _KEY = """
     SELECT constraint_column_names FROM duckdb_constraints()
