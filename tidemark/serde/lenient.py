@@ -19,6 +19,7 @@ Read = Callable[[Any], Any]
 _NO_VALUE = re.compile(r"-?|null|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _LONGEST = 400
+_SURELY_SHORT = 19  # digits of an integer that fits, whatever they are
 _DIGITS = 40  # more than any integer has
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -77,6 +78,8 @@ def _number(value: Any) -> float | None:
 
 def _integer(value: Any) -> int | None:
     if isinstance(value, str):
+        if value.isascii() and value.isdigit() and len(value) < _SURELY_SHORT:
+            return int(value)
         text = _numeral(value, "int")
         if text is None:
             return None
@@ -88,6 +91,8 @@ def _integer(value: Any) -> int | None:
 
 def _numeral(value: str, kind: str) -> str | None:
     """Return the decimal number in a text, or None for a spelling of "no value"."""
+    if len(value) <= _LONGEST and _NUMBER.fullmatch(value):
+        return value
     text = value.strip()
     if _NO_VALUE.fullmatch(text):
         return None

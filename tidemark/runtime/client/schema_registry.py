@@ -94,7 +94,8 @@ def writer_schemas(
 ) -> "RegistrySchemas | None":
     """Return the schemas of raw records, or None if no source of the plan needs a registry.
 
-    ``on_wait``: called with the reason while the registry does not answer; it may raise.
+    ``on_wait``: called with the reason before each schema, and while the registry does not answer,
+    so that a process which asks for many shows that it lives; it may raise.
 
     Raises:
         ConfigurationError: a source needs a registry, and none is set or its client is missing.
@@ -116,7 +117,8 @@ class RegistrySchemas:
     def __init__(self, config: Config, on_wait: Callable[[str], None]) -> None:
         """Create a client; see ``writer_schemas``."""
         self._client = _client(config, **{"max.retries": 0})
-        self._url = without_password(config.schema_registry)
+        self._address = config.schema_registry
+        self._url = without_password(self._address)
         self._on_wait = on_wait
         self._unknown_s: dict[int, float] = {}  # when an id was not known
 
@@ -130,6 +132,7 @@ class RegistrySchemas:
         asked_s = self._unknown_s.get(number)
         if asked_s is not None and time.monotonic() - asked_s < _UNKNOWN_S:
             return None
+        self._on_wait(f"schema registry {self._url}: asked for schema {number}")
         schema = self._ask(lambda: self._client.get_schema(number))
         if schema is None:
             if len(self._unknown_s) == _MAX_UNKNOWN:
@@ -176,8 +179,12 @@ class RegistrySchemas:
         except SchemaRegistryError as error:
             if error.error_code == _NO_SUCH_SCHEMA:
                 return None
-            line = f"schema registry {self._url}: {error.error_message}"
+            line = self._line(str(error.error_message))
             passes = error.http_status_code in _PASSES
             raise (InfrastructureError if passes else ConfigurationError)(line) from None
         except HTTPError as error:
-            raise InfrastructureError(f"schema registry {self._url}: {error}") from None
+            raise InfrastructureError(self._line(str(error))) from None
+
+    def _line(self, text: str) -> str:
+        """Return an error as a line; the text of a client or proxy may have the whole address."""
+        return f"schema registry {self._url}: {without_password(self._address, text)}"
