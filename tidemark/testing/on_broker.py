@@ -99,6 +99,7 @@ class OnBroker(Scenario):
         self._environment = {
             "KAFKA_BOOTSTRAP_SERVERS": broker,
             "KAFKA_SESSION_TIMEOUT_MS": "6000",  # so that the group notices a crash soon
+            "TIDEMARK_TOPICS_INTERVAL_MS": "200",  # and ingest a topic that comes
             "PIPELINE": pipeline,
             "TIDEMARK_SLOT": "0",
             **(settings or {}),
@@ -164,6 +165,8 @@ class OnBroker(Scenario):
         self._start(service)
 
     def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+        if topic not in self.plan.named_topics:  # one of a pattern may be new
+            topics.ensure_raw(self._admin, [topics.raw_topic(topic, self.raw_partitions)], -1)
         producer = Producer(
             {"bootstrap.servers": self._config.bootstrap_servers, "enable.idempotence": True}
         )

@@ -1,6 +1,8 @@
 """Sources of several topics on a real broker: docs/semantics.md, "Several topics"."""
 
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.kafka.support.topics import await_panes, created, deleted, send
 from tidemark.commands.cli import main
 from tidemark.core.time.segment import Segment
 from tidemark.serde.segments import decode_segment
+from tidemark.testing import OnBroker
 
 SOON = {"TIDEMARK_TOPICS_INTERVAL_MS": "200"}
 
@@ -29,33 +32,42 @@ def run(monkeypatch: pytest.MonkeyPatch, stack: Stack, command: str) -> int:
     return ended.value.code
 
 
-def matching(broker: str, name: str, **options: str) -> Stack:
+def matching(
+    broker: str, name: str, env: Mapping[str, str] = MappingProxyType({}), **options: str
+) -> Stack:
     """Return a stack whose source is the pattern ``NAME.in.*``."""
-    return Stack(broker, name, 1, regions, {"topics": rf"{name}\.in\..*", **options}, **SOON)
+    chosen = {"topics": rf"{name}\.in\..*", **options}
+    return Stack(broker, name, 1, regions, chosen, **SOON, **env)
 
 
-def test_topics_join_while_ingest_runs_and_dies(broker):
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
+def test_topics_join_while_ingest_runs_and_dies(broker, protocol):
     """Two processes; one is killed just after a topic has joined.  No record counts twice."""
-    with matching(broker, "joining", idle_after="1h") as stack:
-        created(stack, "joining.in.eu", 2)
+    name = f"joining-{protocol}"
+    eu, us = f"{name}.in.eu", f"{name}.in.us"
+    group = {"TIDEMARK_GROUP_PROTOCOL": protocol}
+    if protocol == "consumer":  # where the brokers decide these
+        group |= {"KAFKA_SESSION_TIMEOUT_MS": "", "KAFKA_HEARTBEAT_INTERVAL_MS": ""}
+    with matching(broker, name, group, idle_after="1h") as stack:
+        created(stack, eu, 2)
         for slot in ("0", "1"):
             stack.start("ingest", slot=slot)
         stack.start("windowing")
         for number in range(2):
-            send(stack, "joining.in.eu", range(20), number)
+            send(stack, eu, range(20), number)
         await_panes(stack, {("eu", 0): 20})
 
-        created(stack, "joining.in.us", 2)
+        created(stack, us, 2)
         for number in range(2):
-            send(stack, "joining.in.us", [5, *range(20, 40)], number)  # 5 s is late
+            send(stack, us, [5, *range(20, 40)], number)  # 5 s is late
         wait_until(
             lambda: "joins source" in stack.log("ingest", "0"), "the first process to find it"
         )
         stack.kill("ingest", slot="0")
         stack.start("ingest", slot="0")
         for number in range(2):
-            send(stack, "joining.in.eu", range(20, 40), number)
-            for topic in ("joining.in.eu", "joining.in.us"):
+            send(stack, eu, range(20, 40), number)
+            for topic in (eu, us):
                 send(stack, topic, [60], number)
         starts = (0, 10, 20, 30)
         await_panes(
@@ -63,7 +75,7 @@ def test_topics_join_while_ingest_runs_and_dies(broker):
             {("eu", start): 20 for start in starts} | {("us", start): 20 for start in (20, 30)},
         )
         assert len(stack.results("by-topic.late")) == 2
-        assert segments(stack)[-1].partitions == {"joining.in.eu": 2, "joining.in.us": 2}
+        assert segments(stack)[-1].partitions == {eu: 2, us: 2}
         assert set(stack.stop().values()) == {0}
 
 
@@ -182,3 +194,33 @@ def test_a_list_of_topics_is_one_source_and_the_commands_name_its_topics(
         assert set(stack.stop().values()) == {0}
     assert run(monkeypatch, stack, "tidemark topics listed") == 0
     assert {line.split()[-1] for line in capsys.readouterr().out.splitlines()} >= set(names)
+
+
+_PIPELINE = """
+from tidemark import Pipeline, bounded, col, count, tumbling
+
+pipeline = Pipeline("tested", partitions=2)
+orders = pipeline.source(
+    topics=r"tested-in-.*",
+    schema={"at": int, "k": str},
+    event_time="at",
+    watermark=bounded("2s"),
+    idle_after="1h",
+)
+counts = orders.with_columns(topic=col("_topic")).key_by("topic").window(tumbling("10s"))
+counts.aggregate(n=count()).to("out")
+"""
+
+
+def test_a_scenario_on_a_broker_makes_the_topics_of_a_pattern(broker, tmp_path):
+    module = tmp_path / "tested.py"
+    module.write_text(_PIPELINE)
+    with OnBroker(str(module), broker) as run:
+        run.send("tested-in-a", {"at": 1_000, "k": "x"}, {"at": 14_000, "k": "x"})
+        first = {"topic": "tested-in-a", "start": 0, "n": 1}
+        run.expect_panes("out", first)
+        run.send("tested-in-b", {"at": 11_000, "k": "x"})
+        run.advance("tested-in-b", 30_000)
+        run.advance("tested-in-a", 30_000)
+        second = {**first, "start": 10_000}
+        run.expect_panes("out", first, second, {**second, "topic": "tested-in-b"})

@@ -103,7 +103,12 @@ def retried_topic(plan: Plan) -> Topic:
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
     """Return the raw topics that a pipeline names, with recommended settings for missing ones."""
     partitions = max((log.partitions for log in plan.logs), default=1)
-    return tuple(Topic(name, partitions, _RAW) for name in plan.named_topics)
+    return tuple(raw_topic(name, partitions) for name in plan.named_topics)
+
+
+def raw_topic(name: str, partitions: int) -> Topic:
+    """Return a raw topic with recommended settings."""
+    return Topic(name, partitions, _RAW)
 
 
 def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
