@@ -118,6 +118,7 @@ class ClockTable:
             advances: whether the clock advances while all sources are silent.
         """
         self.topics = frozenset(topics)
+        self._covered: dict[str, bool] = {}  # every segment asks for the same topics
         self.advances = advances
         self.sources: dict[str, SourceClock] = {}
         self._operators = sorted(filter(is_operator_source, self.topics))
@@ -137,7 +138,9 @@ class ClockTable:
         return {topic for topic in self.topics if not is_pattern(topic)} <= known
 
     def _reads(self, topic: str) -> bool:
-        return covers(self.topics, topic)
+        if topic not in self._covered:
+            self._covered[topic] = covers(self.topics, topic)
+        return self._covered[topic]
 
     def enter(self, segment: Segment) -> Entry:
         """Let the sources of a segment join; return the values that its rows need."""
