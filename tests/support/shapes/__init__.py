@@ -1,0 +1,1 @@
+"""Eight public shapes of data: the pipeline that reads them, records, and results."""
