@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docker.support.compose import wait_until
+from tests.docker.support.compose import run, wait_until
 from tests.support.scenarios import (
     module,
     move,
@@ -61,3 +61,15 @@ def test_a_service_that_ends_in_its_container_is_told_of_with_its_last_words(
         run.send(run.plan.named_topics[0], move("a", 1_000))
         with pytest.raises(InfrastructureError, match=r"has ended: .*TIDEMARK_GUARANTEE"):
             run.expect_panes("pops")
+
+
+def test_a_folder_at_pipelines_hides_no_module_of_the_image(image, tmp_path):
+    shop = "from tidemark import Pipeline; shop = Pipeline('shop')"
+    (tmp_path / "shop.py").write_text(shop)
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "__init__.py").write_text("raise SystemExit('not the services')")
+    tmp_path.chmod(0o755)
+    asked = "import services.ingest, examples.game; from tidemark import load_pipeline as load; "
+    asked += "print(load('shop').name)"
+    mounted = ("--volume", f"{tmp_path}:/pipelines:ro", image)
+    assert run("docker", "run", "--rm", *mounted, "python", "-c", asked) == "shop\n"
