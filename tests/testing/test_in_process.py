@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scenarios import SCENARIOS, module, move
-from tidemark import Pipeline, bounded, count, every, on_close, tumbling
+from tidemark import RECORD_TIME, Pipeline, bounded, count, every, on_close, tumbling
 from tidemark.errors import ConfigurationError
 from tidemark.testing import InProcess, MismatchError
 
@@ -114,3 +114,12 @@ def test_time_of_records_that_are_not_json_cannot_be_advanced():
         pytest.raises(ConfigurationError, match=r"not JSON but csv of k, at.*use send\(\)"),
     ):
         run.advance("t", 5)
+
+
+def test_a_pipeline_without_a_registry_needs_no_settings(monkeypatch):
+    monkeypatch.setenv("KAFKA_ACKS", "1")  # refused by services
+    pipeline = Pipeline("lines")
+    rows = pipeline.source("t", schema={"k": str}, event_time=RECORD_TIME, watermark=bounded("2s"))
+    rows.key_by("k").window(tumbling("10s")).aggregate(n=count()).to("out")
+    with InProcess(pipeline) as run:
+        assert run.panes("out") == []

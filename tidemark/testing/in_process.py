@@ -20,11 +20,13 @@ from tidemark.ingest.ingest import Ingest, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
-from tidemark.plan.physical import OperatorPlan, PortPlan
+from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import Encoder, encoder_of
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
+from tidemark.serde.formats.avro_values import WriterSchemas
+from tidemark.serde.formats.source_format import needs_registry
 from tidemark.serde.records import DeadLetter, RecordBatch
 from tidemark.testing.scenario import Scenario
 
@@ -55,6 +57,13 @@ class _Operator:
             self.task.state.purge(self.task.clock_ms)
 
 
+def _writers(plan: Plan) -> WriterSchemas | None:
+    """Return the schemas of formats with a registry; only these need settings."""
+    if not any(needs_registry(source.format) for source in plan.sources):
+        return None
+    return writer_schemas(Config.from_env(), plan)
+
+
 class InProcess(Scenario):
     """A pipeline whose services are objects; the wall clock is always ``now_ms``."""
 
@@ -66,7 +75,7 @@ class InProcess(Scenario):
         self.plan = found.plan()
         self.raw_partitions = raw_partitions
         self._now_ms = now_ms
-        self._ingest = Ingest(self.plan, writer_schemas(Config.from_env(), self.plan))
+        self._ingest = Ingest(self.plan, _writers(self.plan))
         self._raw: dict[tuple[str, int], list[bytes]] = {}
         self._progress: dict[tuple[str, int], Progress] = {}
         for topic in self.plan.named_topics:
