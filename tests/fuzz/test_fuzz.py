@@ -15,10 +15,10 @@ TIME = 1_700_000_000_000
 
 
 def test_hostile_records_are_all_accounted_for():
-    outcome = InProcess(seed=1).run(20_000)
+    outcome = InProcess(seed=1).run(22_000)
 
     assert outcome.faults == []
-    assert outcome.records == 20_000
+    assert outcome.records == 22_000
     assert min(outcome.counts.values()) > 200
 
 
