@@ -106,5 +106,8 @@ def test_stopped_tables_are_named_and_tried_again_each_minute(caplog):
     stopped.add({tables[1].name: "no"})
     with pytest.raises(ConfigurationError, match=r"reset p'; table .* has stopped: no"):
         stopped.require_others()
+    for reasons in ({}, {"other": "no"}):
+        with pytest.raises(ConfigurationError, match="the sink says that"):
+            stopped.add(reasons)
     stopped.replace({}, 160.0)
     assert not stopped.are_due(300.0)

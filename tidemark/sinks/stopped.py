@@ -39,11 +39,23 @@ class StoppedTables:
 
     def replace(self, reasons: Mapping[str, str], now_s: float) -> None:
         """Set all tables that have stopped, by name; ``now_s``: monotonic."""
-        self._reasons = dict(reasons)
+        self._reasons = {}
+        if reasons:
+            self.add(reasons)
         self._tried_s = now_s
 
     def add(self, reasons: Mapping[str, str]) -> None:
-        """Stop more tables."""
+        """Stop more tables.
+
+        Raises:
+            ConfigurationError: the sink has named no table, or one that it was not given.
+        """
+        names = {table.name for table in self._tables}
+        if not reasons or not names >= reasons.keys():
+            raise ConfigurationError(
+                f"the sink says that {', '.join(reasons) or 'no table'} has stopped; there are "
+                f"{', '.join(sorted(names))}"
+            )
         self._reasons |= reasons
 
     def require_others(self) -> None:
