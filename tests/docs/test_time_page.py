@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -67,6 +68,27 @@ def test_an_expression_reads_what_no_unit_reads(row):
     value, expression, expected = row
     made = eval(expression, {"col": col, "pl": pl})
     assert event_time(value, event_time=made) == expected
+
+
+def test_other_times_are_computed_with_by_expressions():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.split("\n## Other times\n")[1], re.DOTALL)
+    pipeline = Pipeline("trips")
+    schema = {"taxi": str, "picked_up": int, "dropped_off": str}
+    trips = pipeline.source("trips", schema=schema, event_time="picked_up", watermark=bounded("0s"))
+    names: dict[str, Any] = {"trips": trips, "col": col, "pl": pl}
+    exec(code, names)
+    keyed = names["trips"].key_by("taxi").window(tumbling("1h"))
+    keyed.aggregate(n=count()).to("out")
+    values = [
+        b'{"taxi": "a", "picked_up": 1767323045678, "dropped_off": "2026-01-02T03:14:06Z"}',
+        b'{"taxi": "a", "picked_up": 1767323045678, "dropped_off": "soon"}',
+    ]
+    taken = Ingest(pipeline.plan()).take(
+        RecordBatch.of_values("trips", 0, 0, values, 0), Progress()
+    )
+    (stream,) = taken.streams.values()
+    assert stream["minutes"].to_list() == [10]
+    assert len(taken.dead_letters) == 1
 
 
 def test_the_page_has_every_unit_and_directive():
