@@ -8,6 +8,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from tests.kafka.pipelines.kinds import build
+from tests.kafka.support import nested_orders
 from tests.kafka.support.stack import Stack, move, wait_until
 from tests.spark.support.live import caught_up
 from tidemark import INGEST_TIME
@@ -141,3 +142,24 @@ def test_raw_topics_that_cannot_rebuild_the_log_are_refused(game):
     clocked = replace(source, event_time=INGEST_TIME)
     with pytest.raises(PipelineError, match="its event time is when ingest read a record"):
         Raw.of(game.config, game.admin, replace(game.plan, sources=(clocked,)))
+
+
+@pytest.fixture(scope="module")
+def orders(broker):
+    """The pipeline of nested orders, at the end of its input."""
+    with Stack(broker, "nested-on-spark", module=nested_orders) as stack:
+        stack.start()
+        stack.produce(
+            (0, None, value) for value in [*nested_orders.records(), nested_orders.ended("u0")]
+        )
+        caught_up(stack)
+        assert set(stack.stop().values()) == {0}
+        yield stack
+
+
+@pytest.mark.parametrize("from_raw", [False, True])
+def test_a_replay_of_nested_records_equals_live(orders, sessions, from_raw):
+    result = diff(orders.config, orders.plan, sessions, 2, from_raw=from_raw)
+
+    assert result.equal, "\n".join(diff_lines(result))
+    assert sum(topic.left for topic in result.topics) > 100

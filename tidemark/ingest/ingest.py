@@ -24,7 +24,7 @@ from tidemark.ingest.source_time import RecordTimes, SourceTime
 from tidemark.plan.physical import Plan, SourcePlan
 from tidemark.serde.decoders import record_decoder
 from tidemark.serde.formats.avro_values import WriterSchemas
-from tidemark.serde.parsed_batch import Indices, ParsedBatch
+from tidemark.serde.parsed_batch import Indices, ParsedBatch, has_repeats
 from tidemark.serde.records import Counts, DeadLetter, RecordBatch
 
 __all__ = ["Counts", "DeadLetter", "Ingest", "IngestOutput", "Progress", "RecordBatch"]
@@ -127,9 +127,11 @@ class _Source:
         records, rows = _timely(batch, parsed, timed)
         metadata = self._plan.graph.metadata
         records, rows = with_metadata(metadata, records, rows, batch, collector.add)
-        is_first = np.diff(records, prepend=-1) != 0
-        distinct = records[is_first]
-        evaluated = self._plan.graph.evaluate(rows, is_first.cumsum() - 1)
+        distinct, numbers = records, None
+        if has_repeats(records):
+            is_first = np.diff(records, prepend=-1) != 0
+            distinct, numbers = records[is_first], is_first.cumsum() - 1
+        evaluated = self._plan.graph.evaluate(rows, numbers)
         for record, operator, reason in evaluated.dead.iter_rows():
             collector.add(int(distinct[record]), operator, reason)
         return IngestOutput(

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.rows.expression import metadata_used, output_types
-from tidemark.core.rows.nested import nested_expression
+from tidemark.core.rows.nested import nested_column
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime, IngestTime, RecordTime
 from tidemark.core.time.column_times import column_times, value_times
@@ -40,7 +40,7 @@ from tidemark.core.time.watermark import (
 )
 from tidemark.ingest.metadata_columns import ReportDead, with_metadata
 from tidemark.plan.physical import SourcePlan
-from tidemark.serde.parsed_batch import Indices, ParsedBatch
+from tidemark.serde.parsed_batch import Indices, ParsedBatch, has_repeats
 from tidemark.serde.records import RecordBatch
 
 FUTURE = "future timestamp"
@@ -89,25 +89,20 @@ class _TimeInput:
         first: Indices = np.flatnonzero(np.diff(self.records, prepend=-1))
         return first
 
-    @property
-    def is_single(self) -> bool:
-        """Whether each record has one row."""
-        return len(self.first) == len(self.records)
-
-    def by_record(self, times: EventTimes) -> tuple[EventTimes, Indices]:
+    def by_record(self, times: EventTimes) -> tuple[EventTimes, Indices | None]:
         """Return the event time of each record, from those of the rows.
 
         It is that of the first row without time, or of the latest row.  Also returns the position
-        of that row among several of its record; -1 for a record with one row.
+        of that row among several of its record; -1 for a record with one row, None if all have.
         """
-        position = np.full(self.height, -1, np.intp)
-        if self.is_single:
-            return times.spread(self.records, self.height), position
+        if not has_repeats(self.records):
+            return times.spread(self.records, self.height), None
         last_first = -np.arange(len(self.records))
         rank = np.where(times.known, times.ms, last_first)
         ends = np.append(self.first[1:], len(self.records))
         chosen = np.lexsort((rank, ~times.known, self.records))[ends - 1]
         places = np.where(ends - self.first > 1, chosen - self.first, -1)
+        position = np.full(self.height, -1, np.intp)
         position[self.records[chosen]] = places
         return times.at(chosen).spread(self.records[chosen], self.height), position
 
@@ -159,8 +154,7 @@ class SourceTime:
         time_input = self._time_input(batch, parsed, report_dead)
         row_times = self._row_times(time_input, report_dead)
         if row_times is None:
-            times = self._clock_times(batch, parsed, largest_ms)
-            position = np.full(len(batch), -1)
+            times, position = self._clock_times(batch, parsed, largest_ms), None
             row_ms, good_ms = times.ms[time_input.records], times.ms[parsed.records]
         else:
             times, position = time_input.by_record(row_times)
@@ -200,7 +194,7 @@ class SourceTime:
         """Return the event times of the rows; None if time does not come from their values."""
         spec = self._plan.event_time
         if isinstance(spec, ColumnTime):
-            column = time_input.rows.select(nested_expression(spec.path)).to_series()
+            column = nested_column(time_input.rows, spec.path)
             return self._bounded(column_times(spec, column))
         if isinstance(spec, ExpressionTime):
             values, failed = time_input.values(spec.expression, self._dtypes[0])
@@ -252,7 +246,7 @@ class SourceTime:
         self,
         records: Indices,
         times: EventTimes,
-        position: Indices,
+        position: Indices | None,
         report_dead: ReportDead,
     ) -> None:
         """Report records without time; ``position``: of the row that lacks it."""
@@ -260,7 +254,8 @@ class SourceTime:
         what = f"event time {spec.column}" if isinstance(spec, ColumnTime) else "event time"
         for index in records.tolist():
             reason = times.why(index, self._min_ms)
-            element = "" if position[index] < 0 else f"element {position[index]}: "
+            at = -1 if position is None else position[index]
+            element = "" if at < 0 else f"element {at}: "
             report_dead(index, "event time", f"{element}{what}: {reason}" if reason else FUTURE)
 
 

@@ -41,6 +41,11 @@ def taken_bytes(memory_bytes: int) -> int:
     return memory_bytes // 32
 
 
+def parsed_bytes(memory_bytes: int) -> int:
+    """Return the bytes of records that become rows at once: a record may be thousands of rows."""
+    return memory_bytes // 256
+
+
 def held_bytes(memory_bytes: int) -> int:
     """Return the bytes that a service may hold until a commit; more make the commit due."""
     return memory_bytes // 8

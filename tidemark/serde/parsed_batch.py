@@ -61,6 +61,11 @@ class RecordDecoder(Protocol):
         """Return the rows of a batch; the verdict on a record depends on that record alone."""
 
 
+def has_repeats(records: Indices) -> bool:
+    """Return whether a record has several rows; ``records``: of each row, in order."""
+    return bool((records[1:] == records[:-1]).any())
+
+
 def most_rows(schema: Schema) -> int:
     """Return the largest number of rows of a record: so many, all null, take MAX_RECORD_BYTES."""
     return MAX_RECORD_BYTES // (len(schema) * _VALUE_BYTES)

@@ -1,7 +1,7 @@
 """Raw records of a partition, dead letters, and counts of records."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -71,6 +71,34 @@ class RecordBatch:
     def log_next_offset(self) -> int:
         """The offset in the log where reading continues."""
         return self.next_offset + self.shift
+
+    def pieces(self, most_bytes: int) -> "Iterator[RecordBatch]":
+        """Yield the batch in parts with at most ``most_bytes`` of values, or one record.
+
+        A record may have many rows, which take far more memory than its bytes.
+        """
+        sizes = np.fromiter((len(value or b"") for value in self.values), np.int64, len(self))
+        if sizes.sum() <= most_bytes:
+            yield self
+            return
+        begin, held = 0, 0
+        for index, size in enumerate(sizes.tolist()):
+            if index > begin and held + size > most_bytes:
+                yield self._part(begin, index)
+                begin, held = index, 0
+            held += size
+        yield self._part(begin, len(self))
+
+    def _part(self, begin: int, end: int) -> "RecordBatch":
+        return replace(
+            self,
+            offsets=self.offsets[begin:end],
+            timestamps=self.timestamps[begin:end],
+            keys=self.keys[begin:end],
+            headers=self.headers[begin:end],
+            values=self.values[begin:end],
+            next_offset=int(self.offsets[end]) if end < len(self) else self.next_offset,
+        )
 
     def timestamp_column(self) -> npt.NDArray[np.int64]:
         """Return all timestamps, Int64; makes one call per record."""

@@ -4,35 +4,9 @@ import json
 from typing import Any
 
 from tests.kafka.support import nested_orders as pipeline
+from tests.kafka.support.nested_orders import END, ended, order, records
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.local.run import LocalRun
-
-T = 1_700_000_000_000
-END = T + 3_600_000
-
-
-def order(n: int, **others: Any) -> dict[str, Any]:
-    return {
-        "meta": {"@at": T + n * 500},
-        "user": {"id": f"u{n % 5}", "tags": [None, "é"] if n % 2 else None},
-        "items": [{"price": n / 4}, None, {"price": 1, "size": n}][: n % 4],
-        "labels": {"a": n, "b": None},
-        "note": json.dumps({"n": n}),
-        **({"details": {"level": f"{n}.0"}} if n % 3 else {}),
-        **others,
-    }
-
-
-def records() -> list[bytes]:
-    documents: list[Any] = [order(n) for n in range(200)]
-    documents += [[order(n), order(n + 1, user={"id": "nobody"})] for n in range(200, 300, 2)]
-    documents += [order(300, details={"level": "high"}), [order(301), {"user": 5}], []]
-    late = order(1)
-    return [json.dumps(each).encode() for each in (*documents, late)]
-
-
-def ended(name: str) -> bytes:
-    return json.dumps(order(0, meta={"@at": END}, user={"id": name})).encode()
 
 
 def test_nested_records_survive_the_log_a_kill_and_a_restore(broker):

@@ -36,6 +36,14 @@ def nested_expression(path: Path) -> pl.Expr:
     return expression
 
 
+def nested_column(rows: pl.DataFrame, path: Path) -> pl.Series:
+    """Return the values at a path."""
+    column = rows[path[0]]
+    for name in path[1:]:
+        column = column.struct.field(name)
+    return column
+
+
 def nested_type(path: Path, columns: Mapping[str, pl.DataType], what: str) -> pl.DataType:
     """Return the type of a nested value; ``path`` begins with one of ``columns``.
 

@@ -53,7 +53,7 @@ from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
 from tidemark.runtime.ingest.raw_topics import RawTopics
 from tidemark.runtime.ingest.troubles import Troubles
-from tidemark.runtime.memory import held_bytes
+from tidemark.runtime.memory import held_bytes, parsed_bytes
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
@@ -161,14 +161,15 @@ class IngestTask:
         """Turn records of a source into rows; the next commit writes them."""
         at_ms = now_ms()
         source = self._sources[partition]
-        batch = record_batch(partition, records, at_ms, source.shift)
-        taken = self._ingest.take(batch, source.progress)
-        if (warning := self._units.warning(batch, taken)) is not None:
-            _log.warning("%s", warning)
-        self._builder.add(taken)
-        self._counts += taken.counts
-        self._report_dead(taken.dead_letters)
-        source.took(taken.progress, at_ms)
+        whole = record_batch(partition, records, at_ms, source.shift)
+        for batch in whole.pieces(parsed_bytes(self.config.memory_bytes)):
+            taken = self._ingest.take(batch, source.progress)
+            if (warning := self._units.warning(batch, taken)) is not None:
+                _log.warning("%s", warning)
+            self._builder.add(taken)
+            self._counts += taken.counts
+            self._report_dead(taken.dead_letters)
+            source.took(taken.progress, at_ms)
         self._moved.add(partition)
         self._asked_ms.pop(partition, None)
 
