@@ -164,20 +164,6 @@ def test_a_service_of_which_no_operator_works_ends_with_status_2(broker):
         assert "operator a has stopped" in stack.log("windowing")
 
 
-def test_a_service_whose_only_operator_cannot_catch_up_ends_with_status_2(broker):
-    sums = {"sums": ["weight"], "key": ["score"]}  # so that both partitions have rows
-    columns = {"weight": "float"}
-    with deployed(broker, "unreadable", {"a": sums}, first=True, columns=columns) as stack:
-        stack.start()
-        moves(stack, 0, 100, weight=1.5)
-        await_expected(stack, "a")
-        assert set(stack.stop().values()) == {0}
-    with deployed(broker, "unreadable", {"c": sums}, columns={"weight": "int"}) as stack:
-        stack.start("windowing")  # alone: ingest would refuse this change
-        assert stack.process("windowing").wait(60) == 2
-        assert "operator 'c' cannot read its log" in stack.log("windowing")
-
-
 def test_a_reset_that_cannot_work_changes_nothing(broker):  # A6b
     texts = {"a": {}, "b": {"sums": ["weight"]}}
     with deployed(broker, "typed", texts, first=True, columns={"weight": "float"}) as stack:
