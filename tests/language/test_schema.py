@@ -1,7 +1,9 @@
 """Schemas as users write them: docs/semantics.md, "Schemas"."""
 
+import re
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from pathlib import Path
 from typing import Annotated, Any, NotRequired, Optional, TypedDict
 
 import polars as pl
@@ -81,6 +83,15 @@ def test_a_dict_declares_nested_columns():
         "body": "raw String",
         "bytes": "raw Binary",
     }
+
+
+def test_the_schema_that_the_specification_shows_can_be_declared():
+    page = Path(__file__).parents[2] / "docs/semantics.md"
+    (shown,) = re.findall(r"```python\nschema = (\{.*?)```", page.read_text("utf-8"), re.DOTALL)
+    found = texts(eval(shown, {"RAW": RAW, "field": field}))
+
+    assert found["unit"] == "String from 'details'.'unit.name'"
+    assert found["body"] == "raw String"
 
 
 def test_classes_declare_what_is_required():
