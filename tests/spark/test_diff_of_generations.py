@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from tests.kafka.support.changes import T, await_expected, deployed, moves, published
+from tests.kafka.support.changes import (
+    Outputs,
+    T,
+    await_expected,
+    await_whole,
+    deployed,
+    moves,
+    published,
+)
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import ConfigurationError
@@ -75,3 +83,25 @@ def test_windows_that_lack_rows_are_in_neither_side(broker, sessions):
         result = diff(stack.config, stack.plan, sessions, 1)
         assert result.equal, "\n".join(diff_lines(result))
         assert sum(topic.left for topic in result.topics) > 60
+
+
+@pytest.mark.long
+def test_each_output_is_compared_by_its_recorded_log(broker, sessions):
+    outputs: Outputs = {"a": {}, "c": {"least": 30, "size": "5s"}}
+    with deployed(broker, "two-logs", {"a": {}}, first=True) as stack:
+        stack.start()
+        moves(stack, 0, 100)
+        await_whole(stack, 100, {"a": {}})
+        assert set(stack.stop().values()) == {0}
+    for begin, names in ((100, "ca"), (200, "ac")):  # a new stream, then another order
+        deployed_outputs = {name: outputs[name] for name in names}
+        with deployed(broker, "two-logs", deployed_outputs) as stack:
+            stack.start()
+            moves(stack, begin, begin + 100)
+            await_whole(stack, begin + 100, outputs)
+            assert set(stack.stop().values()) == {0}
+            assert len(stack.plan.logs) == 2
+            for from_raw in (False, True):
+                result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
+                assert result.equal, "\n".join(diff_lines(result))
+                assert sum(topic.left for topic in result.topics) > 20
