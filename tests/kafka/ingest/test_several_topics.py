@@ -37,7 +37,7 @@ def matching(
 ) -> Stack:
     """Return a stack whose source is the pattern ``NAME.in.*``."""
     chosen = {"topics": rf"{name}\.in\..*", **options}
-    return Stack(broker, name, 1, regions, chosen, **SOON, **env)
+    return Stack(broker, name, 1, regions, chosen, **{**SOON, **env})
 
 
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
@@ -100,22 +100,26 @@ def test_a_pattern_without_a_topic_waits_and_says_so(broker, monkeypatch, capsys
         assert set(stack.stop().values()) == {0}
 
 
-def test_a_topic_that_is_deleted_holds_no_clock(broker):
-    with matching(broker, "leaving", idle_after="1h") as stack:
-        for topic in ("leaving.in.eu", "leaving.in.us"):
+@pytest.mark.parametrize("interval_ms", ["200", "8000"])
+def test_a_topic_that_is_deleted_holds_no_clock(broker, interval_ms):
+    """Ingest sees it first; or the client, which then takes the partitions away as lost."""
+    name = f"leaving-{interval_ms}"
+    seldom = {"TIDEMARK_TOPICS_INTERVAL_MS": interval_ms}
+    with matching(broker, name, seldom, idle_after="1h") as stack:
+        for topic in (f"{name}.in.eu", f"{name}.in.us"):
             created(stack, topic)
             send(stack, topic, [1, 2, 13])
         stack.start()
         await_panes(stack, {("eu", 0): 2, ("us", 0): 2})
-        deleted(stack, "leaving.in.us")
-        send(stack, "leaving.in.eu", [25, 40])
+        deleted(stack, f"{name}.in.us")
+        send(stack, f"{name}.in.eu", [25, 40])
         await_panes(stack, {(r, s): n for r, s, n in _LEFT})
         assert stack.process("ingest").poll() is None
         assert set(stack.stop().values()) == {0}
 
-        deleted(stack, "leaving.in.eu")  # while no process runs
-        created(stack, "leaving.in.asia")
-        send(stack, "leaving.in.asia", [41, 60])
+        deleted(stack, f"{name}.in.eu")  # while no process runs
+        created(stack, f"{name}.in.asia")
+        send(stack, f"{name}.in.asia", [41, 60])
         stack.start()
         await_panes(stack, {(r, s): n for r, s, n in [*_LEFT, ("eu", 40, 1), ("asia", 40, 1)]})
         assert set(stack.stop().values()) == {0}

@@ -25,6 +25,7 @@ from tidemark.errors import InfrastructureError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.callbacks import Callbacks
 from tidemark.runtime.client.clients import when_known
+from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.retry import retry
 
 _log = logging.getLogger("tidemark")
@@ -216,15 +217,22 @@ class Member:
             raise
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        gone = [Partition(tp.topic, tp.partition) for tp in partitions]
         self._listener.settle()
+        self._drop(consumer, partitions)
+
+    def _drop(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = [Partition(tp.topic, tp.partition) for tp in partitions]
         self._listener.dropped(gone)
         for partition in gone:
             self._positions.pop(partition, None)
             self._paused.discard(partition)
         consumer.incremental_unassign(partitions)
 
-    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        topics = {tp.topic for tp in partitions}
+        if all(map(self._may_go, topics)) and topics.isdisjoint(partition_counts(self._admin)):
+            self._drop(consumer, partitions)  # deleted: there is nothing to commit for
+            return
         names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
         raise PartitionsLostError(
             f"the group took {names} away: this process was too slow, or no broker answered"

@@ -144,6 +144,7 @@ class IngestTask:
             self._alignment.drop(partition)
             self._sources.pop(partition, None)
             self._asked_ms.pop(partition, None)
+            self._moved.discard(partition)
 
     def take(self, messages: Sequence[Message]) -> None:
         """Turn records into rows; hold those that must wait for slower sources."""
@@ -200,6 +201,8 @@ class IngestTask:
         self._follow()
         if not self._sources:
             return
+        if self._departures.marks:
+            self._moved.add(min(self._sources))  # so that a commit writes the marks
         self._release()
         toggle = self._alignment.toggle(self._aligned(), now_ms())
         if toggle.pause:
