@@ -89,7 +89,8 @@ def test_a_topic_made_anew_starts_afresh_and_the_others_go_on(broker, monkeypatc
         assert set(stack.stop("ingest").values()) == {0}
 
         command = advice(line)
-        assert command == f"tidemark reset PIPELINE --source {name}-others"
+        where = f"--source {name}-others --bootstrap-server {broker}"
+        assert command == f"tidemark reset {evolving.__name__} {where}"
         assert run(monkeypatch, stack, command) == 0
         stack.start("ingest")
         for partition in range(partitions):

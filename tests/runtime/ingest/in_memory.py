@@ -167,7 +167,7 @@ class Service:
                 resume=None,
             ),
         )
-        self.task = task.IngestTask(Config(), plan, process, **options)
+        self.task = task.IngestTask(Config(pipeline="shop"), plan, process, **options)
         starts = []
         for at in partitions:
             found = cluster.committed.get(at)

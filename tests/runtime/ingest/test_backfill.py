@@ -164,6 +164,23 @@ def test_a_log_begins_with_the_first_raw_record_that_is_there(patched, caplog):
     assert (marks[0].first_offset, marks[0].watermark_before_ms) == (4, NEVER_MS)
 
 
+@pytest.mark.parametrize("gone", [12, 15])
+def test_a_log_that_comes_back_says_which_records_are_gone_since(patched, caplog, gone):
+    live = filled(patched, NEW)
+    for at in (A, B):
+        live.raw[at] = [*live.raw[at], *(record(1_000, k="a", city="x", v=1) for _ in range(5))]
+    Service(live, OLD, (A, B)).finish()
+    live.raw[A] = [b"gone"] * gone + live.raw[A][gone:]
+    live.begins[A] = gone
+    Service(live, NEW, (A, B)).finish()
+    words = f"p.by-city.log has rows of raw/0 up to offset 10, and goes on with offset {gone}"
+    assert words in caplog.text
+    assert "rows of raw/1" not in caplog.text
+    marks = [m for s in live.log(CITY)[0] for m in s.sources if m.source == "raw/0"]
+    assert gone in {mark.first_offset for mark in marks} or gone == len(live.raw[A])
+    assert published(live, NEW, CITY)[0]["of-city", "x", 1_000] == (20 - gone, 20 - gone)
+
+
 def test_event_time_of_ingest_is_not_made_up(patched, caplog):
     live = filled(patched, built("k", event_time=INGEST_TIME))
     Service(live, built("k", "city", event_time=INGEST_TIME), (A, B)).finish()

@@ -65,7 +65,7 @@ def test_a_source_in_trouble_is_paused_and_the_others_go_on(live, caplog):
     service.commit()
     (wait,) = service.task.waits()
     assert "raw/0: the topic was deleted and created again" in wait
-    assert "'tidemark reset PIPELINE --source raw'" in wait
+    assert "'tidemark reset shop --source raw --bootstrap-server localhost:9092'" in wait
     assert "The other sources go on" in caplog.text
     assert service.paused == [A]
     assert live.committed[B].offset == 1

@@ -9,10 +9,10 @@ import logging
 from functools import cached_property
 
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from tidemark.core.time.assigners import IngestTime
 from tidemark.core.time.segment import NEVER_MS
-from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
@@ -46,14 +46,10 @@ class NewLogs:
         found = {}
         for log in self._logs(source.topic):
             done = committed.backfills.get(self._ids[log.topic])
+            if done is None and self._lacks(log, committed):
+                done = self._begin(log, source, committed)
             if done is not None:
-                found[log.topic] = done
-            elif self._lacks(log, committed):
-                begin = self._begin(log, source, committed)
-                if begin is not None:
-                    found[log.topic] = Backfilled(
-                        begin.next_offset, begin.watermark_ms, committed.next_offset
-                    )
+                found[log.topic] = self._from_there(log, source, committed, done)
         return found
 
     def _lacks(self, log: LogPlan, committed: SourceProgress) -> bool:
@@ -65,7 +61,9 @@ class NewLogs:
             Partition(log.topic, 0): 0
         }
 
-    def _begin(self, log: LogPlan, source: Partition, committed: SourceProgress) -> Progress | None:
+    def _begin(
+        self, log: LogPlan, source: Partition, committed: SourceProgress
+    ) -> Backfilled | None:
         """Return where a source begins in a log; None if it begins where ingest is."""
         if isinstance(self._plan.source_of(source.topic).event_time, IngestTime):
             _log.warning(
@@ -76,11 +74,33 @@ class NewLogs:
                 committed.next_offset,
             )
             return None
-        reached = Progress(committed.next_offset, committed.watermark_ms)
         mark = self._past.last_mark(log, str(source))
-        if mark is not None:
-            begin = Progress(mark.next_offset, mark.watermark_ms)
-        else:
-            (first,) = offsets(self._admin, [source], EARLIEST).values()
-            begin = Progress(first + committed.shift)
-        return min(begin, reached, key=lambda each: each.next_offset)
+        if mark is None:
+            return Backfilled(0, NEVER_MS, committed.next_offset)
+        if mark.next_offset >= committed.next_offset:
+            return Backfilled(committed.next_offset, committed.watermark_ms, committed.next_offset)
+        return Backfilled(mark.next_offset, mark.watermark_ms, committed.next_offset)
+
+    def _from_there(
+        self, log: LogPlan, source: Partition, committed: SourceProgress, done: Backfilled
+    ) -> Backfilled:
+        """Return progress that goes on with the first raw record that is still there.
+
+        A log that has rows before that record lacks those between: a warning names them.
+        """
+        (first,) = offsets(self._admin, [source], EARLIEST).values()
+        begin = first + committed.shift
+        if begin > committed.next_offset:
+            begin, done = committed.next_offset, replace(done, watermark_ms=committed.watermark_ms)
+        if begin <= done.next_offset:
+            return done
+        if done.next_offset > 0:
+            _log.warning(
+                "log %s has rows of %s up to offset %d, and goes on with offset %d: the records "
+                "between are gone, so windows that have rows of them are not whole",
+                log.topic,
+                source,
+                done.next_offset,
+                begin,
+            )
+        return replace(done, next_offset=begin)

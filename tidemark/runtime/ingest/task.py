@@ -75,7 +75,6 @@ class IngestTask:
     program: Record | None = None  # the next commit writes it
     known: Mapping[str, SourceProgram] = field(default_factory=dict)  # raw topics as recorded
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
-    _troubles: Troubles = field(default_factory=Troubles)
     _moved: set[Partition] = field(default_factory=set)
     _asked_ms: dict[Partition, int] = field(default_factory=dict)  # when a source was found silent
     _counts: Counts = field(default_factory=Counts)
@@ -84,6 +83,7 @@ class IngestTask:
     def __post_init__(self) -> None:
         writers = writer_schemas(self.config, self.plan, self.process.waiting)
         self._ingest = Ingest(self.plan, writers)
+        self._troubles = Troubles(self.config)
         self._units = UnitCheck(self.plan)
         self._builder = segment_builder(self.process.admin, self.plan)
         counts = require_raw(self.process.admin, self.plan)

@@ -11,20 +11,23 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
+from tidemark.runtime.config import Config
+from tidemark.runtime.faults import as_typed
 from tidemark.runtime.service.trouble_log import TroubleLog
 
 
 class Troubles:
     """The sources in trouble of a process, each with what is wrong and what helps."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
         """Start without any."""
+        self._where = config.pipeline, "ingest", config.bootstrap_servers
         self.texts: dict[Partition, str] = {}
         self._log = TroubleLog()
 
     def add(self, at: Partition, text: str) -> None:
-        """Note the trouble of a source; the next report names it."""
-        self.texts[at] = text
+        """Note the trouble of a source; the next report names it, with commands to be typed."""
+        self.texts[at] = as_typed(text, *self._where)
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that were revoked."""
