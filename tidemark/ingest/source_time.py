@@ -3,12 +3,12 @@
 1. Event time and watermark depend on few columns, the *time columns*.  They are read from every
    good record, and from every dead record whose only fault is another column: such a record moves
    time as well.
-2. A record is dead and moves no time if its event time is missing or out of range, if an expression
-   of time fails on it, or if it is too far in the future.
+2. A record is dead and moves no time if its event time is missing, out of range, or too far in the
+   future, or if an expression of time fails on it.
 3. The watermark before a record follows from all records before it that move time, even if they
    become dead letters in a later step.
-4. A record with several rows is one record of time: dead if any of its rows is, of the latest event
-   time and the largest candidate of its rows.
+4. A record with several rows is one record of time.  It is dead if any of its rows is.  It has the
+   latest event time and the largest candidate of its rows.
 
 See docs/semantics.md, "Sources, event time, watermarks".
 """

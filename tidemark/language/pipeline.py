@@ -92,11 +92,11 @@ class Pipeline:
         ``format``: "json", "avro", "csv", "debezium-json", "debezium-avro", "cloudevents", "text"
         or "bytes"; or with options: avro(), protobuf() or csv().
 
-        ``event_time``: one of a column or nested field, read in ``unit``, or in several units to
-        try in turn (with ``zone`` for text without an offset; docs/time.md); an expression of one
-        record, in ms or as a Datetime with a zone; RECORD_TIME; INGEST_TIME.  ``watermark``: the
-        progress of event time in each partition: bounded(), monotonic(), punctuated() or
-        from_expression().
+        ``event_time``: a column or nested field; an expression of one record, in ms or as a
+        Datetime with a zone; RECORD_TIME; INGEST_TIME.  ``unit`` reads a column or field: one unit,
+        or several to try in turn (docs/time.md).  ``zone`` is for text without an offset.
+        ``watermark``: the progress of event time in each partition: bounded(), monotonic(),
+        punctuated() or from_expression().
 
         ``min_time``: earlier event times become dead letters.  ``max_future``: how far the event
         time of a record may be ahead of its Kafka timestamp.

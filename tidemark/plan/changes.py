@@ -47,8 +47,8 @@ class Change:
 def changes(before: Program, after: Program) -> list[Change]:
     """Return the differences that no log may have.
 
-    They are in sources and logs that both programs have, and in outputs of ``before`` whose stream
-    is new in ``after``, with the same key and the same raw topics.
+    They are in sources and logs that both programs have.  They are also in outputs of ``before``
+    whose stream is new in ``after``, with the same key and the same raw topics.
     """
     found = source_changes(before, after)
     for topic in after.logs.keys() & before.logs.keys():

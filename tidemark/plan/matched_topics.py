@@ -1,9 +1,9 @@
 """Which topics of a cluster belong to the sources of a plan: those it names, and those that match.
 
 A pattern takes neither internal topics (``__``) nor the pipeline's own.  These are the topics of
-the plan, and what an earlier form of the pipeline may have left: names that begin with the
-pipeline's and end as logs, late rows and changelogs do, or that have a changelog beside them.  See
-docs/semantics.md, "Several topics".
+the plan, and those that an earlier form of the pipeline may have left.  The latter begin with the
+name of the pipeline, and end as logs, late rows and changelogs do or have a changelog.
+See docs/semantics.md, "Several topics".
 """
 
 from collections.abc import Collection, Mapping

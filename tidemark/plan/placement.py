@@ -1,8 +1,8 @@
 """Placement: which name and which log a stream of a pipeline has where logs exist already.
 
 A stream keeps its name and its log as long as ingest writes it, whatever the order of the outputs.
-So a change of one output renames no stream of another.  A stream that is new goes into a new log,
-which ingest builds from the raw topics: in a log that goes on, it would begin in mid-stream.
+So a change of one output renames no stream of another.  A new stream goes into a new log, which
+ingest builds from the raw topics.  In an existing log, the stream would lack its earlier rows.
 See docs/operations.md, "Streams and logs".
 
 Every process places the same plan by the same record.  The placement is the same before and after

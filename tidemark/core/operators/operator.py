@@ -224,8 +224,8 @@ class Operator:
         advances: whether the clock advances while all sources are silent.
         by_arrival: whether rows get the column ARRIVAL.
         by_processing_time: whether time is when ingest recorded a segment, for rows and clock.
-        merges_within_ms: the time, in event time, after a row in which a window may start that
-            begins with the row after all; 0 for windows that do not merge.
+        merges_within_ms: how long after a row, in event time, a window may start and still merge
+            into one that begins with the row; 0 for windows that do not merge.
     """
 
     name: str

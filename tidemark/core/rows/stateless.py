@@ -6,9 +6,9 @@ docs/semantics.md, "Stateless operators":
 1. Every step is a function of one row, so the cuts of the input change nothing.  A step is
    evaluated on all rows at once; if that raises, the rows are split until the bad rows are found.
 2. A record is atomic, also if it comes as several rows.  The record is dead if one of its rows
-   raises in any step, if a row reaches a keyed stream with a null in its key, or if its rows exceed
-   MAX_RECORD_BYTES.  A dead record gives no row to any stream, and one reason: that of the first
-   step in order of the graph.
+   raises in any step, or reaches a keyed stream with a null in its key.  It is also dead if its
+   rows exceed MAX_RECORD_BYTES.  A dead record gives no row to any stream, and one
+   reason: that of the first step in order of the graph.
 3. Rows keep the order of their records.  The rows of one record are ordered by branch of a union,
    then by position in the output of a flat_map or explode.  SUB_ROW numbers them within a stream.
 4. A record that is not dead and gives no row is filtered.

@@ -1,8 +1,8 @@
 """Event time of records: int64 milliseconds UTC, or the reason why it is absent.
 
 A number is read in the unit that the source declares, and in no other.  It is not an event time if
-it is outside the years 0001 to 9999, before the source's ``min_time``, or so close to the ends of
-the range that a window of it would have a bound outside.  The reason names the unit and the range,
+it is outside the years 0001 to 9999, or before the source's ``min_time``.  Nor is it one if a
+window of it would have a bound outside those years.  The reason names the unit and the range,
 and the unit that would fit, if there is one.  See docs/semantics.md, "Event time".
 """
 

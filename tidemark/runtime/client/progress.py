@@ -69,8 +69,8 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     ``handing_over``: the hand-over from Spark in progress; no process may continue until it ends.
     ``on_spark``: Spark works on the partition instead of the service.
     ``apart``: sequence number and writer of the last commit of each operator whose state is not at
-    this commit: it is new, has stopped, was reset, or is not in the pipeline now.  The first of
-    them are left out if the metadata would be too long.
+    this commit.  Such an operator is new, has stopped, was reset, or is not in the pipeline now.
+    The first of them are left out if the metadata would be too long.
     ``behind``: the operators that have not processed all segments below the offset; ``ANY`` alone
     if the metadata would be too long.
     """

@@ -172,7 +172,7 @@ def _source(key: bytes, value: bytes) -> SourceProgram:
 
 
 def refusal(found: Sequence[Change]) -> str:
-    """Return why ingest refuses a program, and what leads on."""
+    """Return why ingest refuses a program, and the remedy."""
     return (
         f"the pipeline has changed: {'; '.join(map(str, found))}. Nothing was written, so the "
         f"earlier pipeline can go on. {_remedy(found)}"

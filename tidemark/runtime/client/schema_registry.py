@@ -94,8 +94,8 @@ def writer_schemas(
 ) -> "RegistrySchemas | None":
     """Return the schemas of raw records, or None if no source of the plan needs a registry.
 
-    ``on_wait``: called with the reason before each schema, and while the registry does not answer,
-    so that a process which asks for many shows that it lives; it may raise.
+    ``on_wait``: called with the reason before each request for a schema, and while the registry
+    does not answer.  So a process that asks for many schemas reports that it lives.  It may raise.
 
     Raises:
         ConfigurationError: a source needs a registry, and none is set or its client is missing.

@@ -167,8 +167,8 @@ def require_raw(admin: AdminClient, plan: Plan, user: str = "this client") -> di
     """Return the partition counts of the raw topics of a plan, by name in the order of the plan.
 
     Raises:
-        ConfigurationError: a topic that the plan names does not exist, or ``user`` has no right to
-            see it; or the patterns of two sources match one topic.
+        ConfigurationError: a topic that the plan names does not exist, ``user`` has no right to
+            see it, or the patterns of two sources match one topic.
     """
     there = partition_counts(admin)
     matched = matched_topics(plan, there)

@@ -12,8 +12,8 @@ the reset.
 An operator's changelog contains the offset of the log from which the operator continues.  So one
 operator can start afresh alone: it catches up with the others, whose offset stays (catch_up.py).
 
-An operator whose stream has changed, which ingest refuses, gets a new stream: the reset takes its
-output out of the recorded program, and ingest builds the stream in a new log.
+Ingest refuses an operator whose stream has changed.  The reset takes its output out of the recorded
+program.  Ingest then builds the changed stream in a new log.
 """
 
 from collections.abc import Callable, Iterator, Sequence

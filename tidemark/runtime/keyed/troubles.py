@@ -9,7 +9,7 @@ from tidemark.runtime.keyed.log_partition import LogPartition
 
 
 def trouble_lines(logs: Iterable[LogPartition]) -> list[str]:
-    """Return a line for each operator that has stopped: why, and what leads on."""
+    """Return a line for each operator that has stopped: why, and the remedy."""
     found: dict[str, list[str]] = {}
     for log in logs:
         for each in log.troubles:

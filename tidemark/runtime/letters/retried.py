@@ -1,8 +1,8 @@
 """Which raw records of dead letters were sent again: the compacted topic of retries.
 
 See docs/dead-letters.md.  A record of this topic is written in the transaction that
-sends the raw record again.  The key is the place of the refused record and its fingerprint, so all
-letters of one record have one key, also those that a reset writes again.
+sends the raw record again.  The key is topic, partition, offset and fingerprint of the refused
+record.  So all letters of one record have one key, also those that a reset writes again.
 """
 
 from collections.abc import Collection

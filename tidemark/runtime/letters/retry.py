@@ -4,9 +4,9 @@ A record goes to the end of its raw partition, with its key, headers and timesta
 letters at a time, ``attempts.py`` decides what may be sent.  Then ONE transaction writes the raw
 records, and to the topic of retries that they were sent (docs/dead-letters.md).
 
-The transactional id is the same for every process.  So a process first ends the transaction of one
-that was killed, and fences one that runs: that one can commit no more, and this one sees all that
-it has committed.
+The transactional id is the same for every process.  So a new process first ends the open
+transaction of a killed one, and fences one that runs.  The fenced process can commit no more, and
+the new one sees all that it has committed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

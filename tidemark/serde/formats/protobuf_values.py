@@ -1,7 +1,7 @@
 """Values in Protobuf, with or without Confluent's framing, read by the message's descriptor.
 
 Values are those of Protobuf's JSON form, except that 64-bit integers are numbers and bytes are
-bytes: an enum is its name, a Timestamp is RFC 3339 text, a wrapper is its value.  Members have the
+bytes.  An enum is its name, a Timestamp is RFC 3339 text, a wrapper is its value.  Members have the
 names of the .proto file.  A member without presence that is not set has its default, as in every
 Protobuf reader; a member with presence is then null.
 """

@@ -1,10 +1,11 @@
 """How the values of a column become those of an existing column of another type, exactly.
 
-See docs/sinks.md, "Existing tables".  No value is cut or rounded: a row with a value that the type
-cannot hold is refused, and so is a column, at the start, whose values it can never hold.
+See docs/sinks.md, "Existing tables".  No value is cut or rounded.  A row with a value that the type
+cannot hold is refused.  A column whose type can hold no value of the output is refused at the
+start.
 
-A float counts as the decimal that its record shows, its shortest text.  So 0.1 is a numeric(10,2),
-and 0.125 is none.
+A float counts as the decimal that its record shows, its shortest text.  So numeric(10,2)
+holds 0.1 and does not hold 0.125.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Creates and checks the tables of a SQL sink, each by itself: one that does not fit stops alone.
 
-A table whose key or types have changed is made again if the sink made it, and if nothing of others
-is lost by that (docs/sinks.md, "A changed key").  What others made stays: a view is replaced only
-if it is what this sink writes, and it keeps its columns, so that grants and views on top last.
+A table whose key or types have changed is made again if the sink made it and nothing of others is
+lost (docs/sinks.md, "A changed key").  The sink replaces a view only if the sink wrote it.  The
+view keeps its columns, so that grants on it and views that read it stay.
 """
 
 import logging
@@ -48,8 +48,8 @@ def prepare(database: Database, tables: Sequence[Table]) -> None:
     """Create missing tables, columns and views.
 
     Raises:
-        TablesStoppedError: a name does not fit, or a table exists with another key, with a column
-            of another type, or with a column that no row of the sink fills.
+        TablesStoppedError: a name does not fit, or an existing table has another key, a column of
+            another type, or a column that no row of the sink fills.
     """
     reasons = database.dialect.identifiers.problems(tables)
     with database.alone():
