@@ -36,6 +36,25 @@ def test_try_reads_stdin_and_prints_json_lines_and_counts():
     assert b"moves: 1 records = 1 passed + 0 filtered + 0 dead + 0 blank" in shown.stderr
 
 
+def test_the_counts_of_try_are_whole_lines(tmp_path):
+    code = """from tidemark import Pipeline, count, field, monotonic, tumbling
+
+made = Pipeline("made")
+rows = made.source("a-topic-with-a-name-so-long-that-its-counts-are-wide", event_time="at",
+                   unit="s", schema={"at": field("at", int, lenient=True)}, watermark=monotonic())
+rows.key_by("at").window(tumbling("1m")).aggregate(n=count()).to("n")
+"""
+    (tmp_path / "made.py").write_text(code)
+    shown = tidemark("try", str(tmp_path / "made.py"), "--input", "-", stdin=b'{"at":"1"}\n')
+    assert b"1 passed + 0 filtered + 0 dead + 0 blank; 1 values converted\n" in shown.stderr
+
+
+def test_try_warns_if_no_record_fits():
+    pretty = b'[\n{"player":"alice",\n"at":1000}\n]\n'
+    shown = tidemark("try", "examples.game", "--input", "-", stdin=pretty)
+    assert b"warning: all records of moves are dead; each line of a file is one" in shown.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -141,8 +141,8 @@ def test_a_retry_says_how_late_its_rows_are():
     attempt = Attempt(stored(reason="r"), verdict=verdict)
     assert attempt_line(attempt, 5_000) == (
         "5 orders/0/7: would be sent to the end of orders/0; event time "
-        "2026-03-01T12:00:00.000+00:00; 5 s behind the watermark, so it is late for windows that "
-        "have closed"
+        "2026-03-01T12:00:00.000+00:00; 5 s behind the watermark, so windows that have closed "
+        "take it only within their allowed lateness"
     )
     none = Attempt(stored(reason="r"), state="sent", verdict=Verdict())
     assert attempt_line(none, None).endswith("it gives no rows: the pipeline filters it")

@@ -20,6 +20,7 @@ from tidemark.infer.module import Sample, infer, module_text
 from tidemark.local.run import LocalRun
 
 ROOT = Path(__file__).parents[2]
+T = 1767323040000
 
 
 def module_of(values, **options):
@@ -153,6 +154,37 @@ def test_numbers_that_grow_are_times_but_ids_are_not():
     records = [{"k": "a", "id": first + n, "valid": first + n} for n in range(20)]
     assert 'event_time="valid",\n    unit="ms",' in of(*records)
     assert "event_time=INGEST_TIME" in of(*({"k": "a", "id": first + n} for n in range(20)))
+
+
+@pytest.mark.parametrize(
+    ("odd", "column"),
+    [
+        ("n/a", 'field("at", str, lenient=True)'),
+        ("1767323045678", 'field("at", int, lenient=True)'),
+        (1767323045678.5, "float"),
+        (True, 'field("at", str, lenient=True)'),
+    ],
+)
+@pytest.mark.parametrize("every", [2, 9])
+def test_a_time_of_numbers_and_other_values_is_read_from_all_of_them(odd, column, every):
+    times = [T + n if n % every else odd for n in range(90)]
+    text = of(*({"k": f"k{n % 3}", "at": at} for n, at in enumerate(times)))
+    assert f'"at": {column},' in text
+    dead = odd in ("n/a", True)
+    if dead and every == 2:
+        assert "event_time=INGEST_TIME," in text
+        return
+    assert 'event_time="at",' in text
+    assert f"# 90 records = {80 if dead else 90} that fit" in text
+
+
+def test_an_envelope_is_named():
+    change = {"before": None, "after": {"id": 1}, "source": {"db": "d"}, "op": "c", "ts_ms": T}
+    for record in (change, {"schema": {"type": "struct"}, "payload": change}):
+        assert '\n# Changes of Debezium? format="debezium-json" reads the rows' in of(record)
+    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": {"v": 1}}
+    assert '\n# CloudEvents? format="cloudevents" also reads' in of(event)
+    assert "format=" not in of({**event, "specversion": None}, {"op": "c", "source": "s"})
 
 
 def test_the_pattern_of_a_text_is_named():

@@ -175,7 +175,7 @@ def try_(
     sources = [topic for source in compiled.sources for topic in source.topics]
     _require_lines(compiled)
     run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:
         records = 0
         for count in run.run(lines):
@@ -183,7 +183,7 @@ def try_(
             status.update(f"{records:,} records")
     write_results(run, sys.stdout.buffer, every_pane=every_pane)
     for line in summary(run):
-        console.print(line)
+        console.print(line, markup=False)
 
 
 def _require_lines(plan: Plan) -> None:

@@ -130,8 +130,8 @@ def _time_notes(attempt: Attempt, behind_ms: int | None) -> Iterator[str]:
         yield f"event time {instant_text(at_ms)}"
     if behind_ms is not None and behind_ms > 0:
         yield (
-            f"{behind_ms / 1000:,.0f} s behind the watermark, so it is late for windows that have "
-            "closed"
+            f"{behind_ms / 1000:,.0f} s behind the watermark, so windows that have closed take it "
+            "only within their allowed lateness"
         )
 
 

@@ -12,7 +12,7 @@ from tidemark.core.time.column_times import column_times
 from tidemark.core.time.event_time import NO_ZONE, code
 from tidemark.core.time.text_times import Times
 from tidemark.core.time.time_units import AUTO, EPOCH, NUMBER_UNITS, UNAMBIGUOUS
-from tidemark.infer.observed import FLOAT, INT, TEXT, Observed, Path, value_at
+from tidemark.infer.observed import BOOL, FLOAT, INT, TEXT, Observed, Path, value_at
 
 _SHARE = 0.5
 _HEAD = 500
@@ -100,12 +100,16 @@ def time_places(
 
 def _place(records: Sequence[object], path: Path, seen: Observed) -> TimePlace | None:
     values = [value_at(record, path) for record in records]
-    for kind, dtype in ((TEXT, pl.String()), (INT, pl.Int64()), (FLOAT, pl.Float64())):
-        if seen.types[kind] >= _SHARE * len(records):
-            types = (int, float) if kind == FLOAT else ({TEXT: str, INT: int}[kind],)
-            usable = [value if type(value) in types else None for value in values]
-            return _best(path, pl.Series(usable, dtype=dtype, strict=False))
-    return None
+    texts, numbers = seen.types[TEXT], seen.types[INT] + seen.types[FLOAT]
+    if texts + numbers < _SHARE * len(records):
+        return None
+    # The types of columns: `infer.schema`.  Units of text read a lenient column of any type.
+    if texts or seen.types[BOOL]:
+        words = [str(value) if type(value) in (str, int, float) else None for value in values]
+        return _best(path, pl.Series(words, dtype=pl.String()))
+    found = [value if type(value) in (int, float) else None for value in values]
+    dtype = pl.Float64() if seen.types[FLOAT] else pl.Int64()
+    return _best(path, pl.Series(found, dtype=dtype, strict=False))
 
 
 def _best(path: Path, column: pl.Series) -> TimePlace | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from tidemark.core.time.duration import duration_text
 from tidemark.errors import ConfigurationError
+from tidemark.infer.envelopes import envelope_comments
 from tidemark.infer.event_time import Disorder, TimePlace, disorder, time_places, window_ms
 from tidemark.infer.key import key_place
 from tidemark.infer.observed import Observed, Path
@@ -65,8 +66,9 @@ def infer(sample: Sample, *, has_timestamps: bool) -> Inferred:
     columns, without = columns_of(observed)
     if not columns:
         raise ConfigurationError(
-            f"infer: none of {len(sample.values):,} records is a JSON object with a value; each "
-            "line of a file is one record"
+            f"infer: none of {len(sample.values):,} records is a JSON object with a value; "
+            "infer reads JSON and no other format (docs/formats.md), and each line of a file is "
+            "one record"
         )
     places = [each for each in observed.scalars() if column_path(columns, each[0]) is not None]
     times = time_places(records, places)
@@ -115,7 +117,7 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         "",
         f"pipeline = Pipeline({quoted(topic_part(topic))})",
         "",
-        *(f"# {line}" for line in comments),
+        *(f"# {line}" for line in (*envelope_comments(inferred.columns), *comments)),
         "records = pipeline.source(",
         f"    {quoted(topic)},",
         "    schema={",

@@ -107,6 +107,9 @@ def summary(run: LocalRun) -> Iterator[str]:
     """
     yield from (f"warning: {warning}" for warning in run.warnings)
     for topic, counts in run.counts.items():
+        if counts.records > 1 and counts.dead == counts.records:
+            yield f"warning: all records of {topic} are dead; each line of a file is one record"
+    for topic, counts in run.counts.items():
         yield (
             f"{topic}: {counts.records} records = {counts.passed} passed + {counts.filtered} "
             f"filtered + {counts.dead} dead + {counts.blank} blank"

@@ -154,7 +154,7 @@ class RecordType:
     def _conflict(self, member: Member, name: str, column: str) -> PipelineError:
         return PipelineError(
             f"{self._what}: columns {member.column!r} and {column!r} read member {name!r} as "
-            "different types"
+            "different types; leave one of them out"
         )
 
     def _close(self, made: Object) -> None:
