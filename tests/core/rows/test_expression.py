@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from tidemark import PipelineError
 from tidemark.core.rows.expression import require_column
+from tidemark.errors import PipelineError
 
 
 def test_a_member_that_is_named_as_a_column_has_the_remedy():
