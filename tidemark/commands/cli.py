@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 import traceback
-from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 import typer
@@ -15,6 +14,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from typer.exceptions import TyperException
 
+from tidemark.commands.conformance import conformance
 from tidemark.commands.dead_letters import app as dead_letters
 from tidemark.commands.deployment import deployment_lines
 from tidemark.commands.infer import infer_
@@ -24,9 +24,6 @@ from tidemark.commands.replay import diff, replay
 from tidemark.commands.schemas import schemas
 from tidemark.commands.service import SERVICES
 from tidemark.commands.tail import follow
-from tidemark.conformance.case import read_cases
-from tidemark.conformance.judge import Outcome, judge
-from tidemark.conformance.report import lines as report_lines
 from tidemark.errors import ConfigurationError, InfrastructureError, TidemarkError
 from tidemark.language.load import load_pipeline
 from tidemark.local.run import Cuts, LocalRun
@@ -335,21 +332,7 @@ def reset(
     typer.echo("done; start the services again")
 
 
-@app.command()
-def conformance(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Case files, JSON arrays.")],
-) -> int:
-    """Run shared cases of windowing semantics through the operators of the services.
-
-    Prints expected and actual results of each failed case, and the rule by which a case of a
-    dialect is skipped.  Exit status 1 if a case failed.
-    """
-    verdicts = [judge(case) for case in read_cases(files)]
-    for line in report_lines(verdicts):
-        typer.echo(line)
-    return int(any(verdict.outcome is Outcome.FAILED for verdict in verdicts))
-
-
+app.command()(conformance)
 app.command("infer")(infer_)
 app.command()(replay)
 app.command()(diff)

@@ -26,7 +26,6 @@ from confluent_kafka import Message, TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest
-from tidemark.ingest.silence import to_mark
 from tidemark.ingest.unit_check import UnitCheck
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -52,6 +51,7 @@ from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
 from tidemark.runtime.ingest.raw_topics import RawTopics
+from tidemark.runtime.ingest.silent_sources import SilentSources
 from tidemark.runtime.ingest.troubles import Troubles
 from tidemark.runtime.memory import held_bytes, parsed_bytes
 from tidemark.runtime.service.process import Process
@@ -76,7 +76,6 @@ class IngestTask:
     known: Mapping[str, SourceProgram] = field(default_factory=dict)  # raw topics as recorded
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
-    _asked_ms: dict[Partition, int] = field(default_factory=dict)  # when a source was found silent
     _counts: Counts = field(default_factory=Counts)
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
@@ -89,6 +88,7 @@ class IngestTask:
         counts = require_raw(self.process.admin, self.plan)
         self._raw = RawTopics(self.process.admin, self.plan, counts, self.config.topics_interval_ms)
         self._ends = EndOffsets(self.process.admin, counts)
+        self._silent = SilentSources(self.plan)
         self._past = PastMarks(self.config, self.process.admin, self.plan)
         self._departures = Departures(self.plan, self._past, self.known)
         self._departures.begin(counts)
@@ -143,7 +143,7 @@ class IngestTask:
         for partition in partitions:
             self._alignment.drop(partition)
             self._sources.pop(partition, None)
-            self._asked_ms.pop(partition, None)
+            self._silent.drop(partition)
             self._moved.discard(partition)
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -172,7 +172,7 @@ class IngestTask:
             self._report_dead(taken.dead_letters)
             source.took(taken.progress, at_ms)
         self._moved.add(partition)
-        self._asked_ms.pop(partition, None)
+        self._silent.drop(partition)
 
     def _report_dead(self, letters: Sequence[DeadLetter]) -> None:
         if letters:
@@ -221,7 +221,7 @@ class IngestTask:
         self._departures.follow(change, self._sources, self._partitions)
         for partition in self.process.member.positions.keys() - self._sources.keys():
             self._alignment.drop(partition)
-            self._asked_ms.pop(partition, None)
+            self._silent.drop(partition)
         self._moved &= self._sources.keys()
         # From now on the logs name the new partitions, so clocks wait for them.
         self._partitions = {
@@ -241,33 +241,16 @@ class IngestTask:
             for topic, count in self._partitions.items()
         }
         self.process.member.refresh_positions()
-        for partition, source in self._sources.items():
-            self._note_silence(partition, source, asked_ms)
-        self._mark_silent(is_written=False)
-
-    def _note_silence(self, partition: Partition, source: OwnedSource, asked_ms: int) -> None:
-        self._asked_ms.pop(partition, None)
-        position = self.process.member.positions[partition]
-        if position < self._ends.known.get(partition, position + 1):
-            return  # there is more to read
-        if self._alignment.withholds(partition):
-            return
-        if position > source.committed:
-            self._moved.add(partition)  # behind records that only the broker sees
-        self._asked_ms[partition] = asked_ms
-
-    def _mark_silent(self, *, is_written: bool) -> None:
-        """Let the next commit write the marks of silence that ``to_mark`` names."""
-        silences = {at: self._sources[at].silence(ms) for at, ms in self._asked_ms.items()}
-        for partition in to_mark(silences, self.plan, is_written=is_written):
-            self._sources[partition].silence_ms = silences[partition].lasted_ms
-            self._moved.add(partition)
+        free = {at: each for at, each in self._sources.items() if not self._alignment.withholds(at)}
+        positions = self.process.member.positions
+        self._moved |= self._silent.find(free, positions, self._ends.known, asked_ms)
+        self._moved |= self._silent.mark(self._sources, is_written=False)
 
     def checkpoint(self) -> Sequence[TopicPartition]:
         """Write segments; return the offsets of all sources that moved or fell silent."""
         if not self._moved:
             return ()
-        self._mark_silent(is_written=True)
+        self._moved |= self._silent.mark(self._sources, is_written=True)
         moved = {partition: self._sources[partition] for partition in sorted(self._moved)}
         marks = [
             source.mark(str(partition))
