@@ -26,6 +26,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.sinks.databases.postgres import PostgresSink
 from tidemark.sinks.delivery import Delivery
 from tidemark.sinks.sink import (
+    OvertakenError,
     Position,
     RefusedError,
     Reload,
@@ -47,6 +48,15 @@ class TestPostgres(
         with pytest.raises(RefusedError, match="PostgreSQL: "):
             sink.write([batch([pane("ann", 0, 1), pane("b\0b", 0, 1)])])
         sink.write([batch([pane("ann", 0, 1)])])
+        sink.close()
+        assert place.rows(PANES) == held([pane("ann", 0, 1)])
+
+    def test_a_sink_writes_on_after_it_was_overtaken_in_its_first_write(self, place):
+        sink = opened(place)
+        ann, ben = batch([pane("ann", 0, 1)]), batch([pane("ben", 0, 1)], 5, 5, number=1)
+        with pytest.raises(OvertakenError):
+            sink.write([ann, ben])
+        sink.write([ann])
         sink.close()
         assert place.rows(PANES) == held([pane("ann", 0, 1)])
 

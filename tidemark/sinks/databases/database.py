@@ -42,7 +42,7 @@ class Database(Protocol):
     """A connection, as the shared statements use it."""
 
     dialect: Dialect
-    error: type[Exception]
+    error: type[Exception] | tuple[type[Exception], ...]
     """What the client raises."""
     putting: Batch | None
     """The batch whose rows are being written."""

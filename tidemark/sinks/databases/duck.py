@@ -3,7 +3,7 @@
 Only one process at a time can open the file: a second sink, or a reader, waits for the first.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ import polars as pl
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
-from tidemark.sinks.databases.conversion import Conversion, Rules
+from tidemark.sinks.databases.conversion import Rules
 from tidemark.sinks.databases.database import INDEX, Column
-from tidemark.sinks.databases.prepare import prepare
+from tidemark.sinks.databases.database_sink import DatabaseSink
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
-from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
+from tidemark.sinks.sink import Batch, RefusedError, UnavailableError
 from tidemark.sinks.table import INSTANT, Table
 
 DIALECT = Dialect(
@@ -53,17 +53,15 @@ DIALECT = Dialect(
 )
 
 
-class DuckSink:
+class DuckSink(DatabaseSink):
     """A database file, created if it does not exist."""
 
-    every_ms = 0
     dialect = DIALECT
-    error: type[Exception] = duckdb.Error
-    putting: Batch | None = None
+    error = duckdb.Error
 
     def __init__(self, path: Path) -> None:
         """``path``: of the file; it is opened at the first use."""
-        self.conversions: dict[str, Mapping[str, Conversion]] = {}
+        super().__init__()
         self._path = path
         self._known: duckdb.DuckDBPyConnection | None = None
 
@@ -104,22 +102,6 @@ class DuckSink:
         found = self.run(_KEY, table)
         return list(found[0][0]) if found else []
 
-    def prepare(self, tables: Sequence[Table]) -> None:
-        """Create tables, add new columns; raise TablesStoppedError for tables that do not fit."""
-        prepare(self, tables)
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Return a transaction; no other process has the file."""
-        try:
-            with self._transaction():
-                yield
-        except duckdb.Error as error:
-            known = _classified(error)
-            if isinstance(known, RefusedError):
-                known = ConfigurationError(str(known))
-            raise known from error
-
     def comment(self, table: Table) -> None:
         """Set the comments of a table and its columns."""
         for on, comment in sql.comments(table):
@@ -146,37 +128,24 @@ class DuckSink:
             f"ALTER TABLE {quoted(table)} RENAME TO {quoted(to)}",
         ]
 
-    def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return the positions of partitions, without those that have none."""
-        try:
-            return database.positions(self, partitions)
-        except duckdb.Error as error:
-            raise _classified(error) from error
-
-    def reload(self, reloads: Sequence[Reload]) -> None:
-        """Empty tables and set their positions, each table in one transaction."""
-        database.reload(self, reloads)
-
-    def empty(self, table: Table) -> None:
-        """Delete all rows of a table."""
-        self.run(f"DELETE FROM {sql.qualified(table)}")
-
     def write(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction."""
-        database.require_fit(self, batches)
-        self.putting = None
         try:
-            with self._transaction():
-                database.write(self, batches)
-        except duckdb.Error as error:
-            known = _classified(error)
-            if isinstance(known, RefusedError) and self.putting is not None:
-                known = RefusedError(str(known), self._refused_rows(self.putting))
-            raise database.failed(self, known) from error
+            super().write(batches)
         finally:  # not before: a transaction that failed takes no statement but its rollback
             self._db.unregister(_ROWS)
 
-    def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
+    def classified(self, error: Exception) -> Exception:
+        """Return the error of a sink for an ``error`` of the client."""
+        line = _line(error)
+        if isinstance(error, duckdb.DataError | duckdb.IntegrityError):
+            return RefusedError(line)
+        # The next prepare creates a table that is missing.
+        if isinstance(error, duckdb.OperationalError | duckdb.CatalogException):
+            return UnavailableError(line)
+        return ConfigurationError(line)
+
+    def refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that break a constraint; none if it cannot tell."""
         table = batch.table
         self._register(database.numbered(self, batch))
@@ -191,7 +160,8 @@ class DuckSink:
         return {batch.partition: reasons} if reasons else {}
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
+        """Return a transaction; no other process has the file."""
         self._db.begin()
         try:
             yield
@@ -252,15 +222,5 @@ _KEY = """
 """
 
 
-def _classified(error: duckdb.Error) -> Exception:
-    line = _line(error)
-    if isinstance(error, duckdb.DataError | duckdb.IntegrityError):
-        return RefusedError(line)
-    # The next prepare creates a table that is missing.
-    if isinstance(error, duckdb.OperationalError | duckdb.CatalogException):
-        return UnavailableError(line)
-    return ConfigurationError(line)
-
-
-def _line(error: duckdb.Error) -> str:
+def _line(error: Exception) -> str:
     return "DuckDB: " + " ".join(str(error).split())

@@ -7,7 +7,7 @@ If PostgreSQL refuses a batch, a block of PL/pgSQL tries each of its rows in a s
 tells which it refuses.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,12 +20,12 @@ from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
 from tidemark.sinks.databases import postgres_catalog as catalog
-from tidemark.sinks.databases.conversion import Conversion, Rules
+from tidemark.sinks.databases.conversion import Rules
 from tidemark.sinks.databases.database import INDEX, Column
-from tidemark.sinks.databases.prepare import prepare
+from tidemark.sinks.databases.database_sink import DatabaseSink
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
-from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
+from tidemark.sinks.sink import Batch, RefusedError, UnavailableError
 from tidemark.sinks.table import INSTANT, Table
 
 _TIMEOUTS = "-c lock_timeout=5s -c statement_timeout=60s -c timezone=UTC"
@@ -91,13 +91,11 @@ DIALECT = Dialect(
 )
 
 
-class PostgresSink:
+class PostgresSink(DatabaseSink):
     """The tables of a database, in the first schema of the connection's search path."""
 
-    every_ms = 0
     dialect = DIALECT
-    error: type[Exception] = psycopg.Error
-    putting: Batch | None = None
+    error = psycopg.Error
 
     def __init__(self, url: str) -> None:
         """``url``: as libpq reads it; the sink connects at the first use.
@@ -110,7 +108,7 @@ class PostgresSink:
             self._options = conninfo_to_dict(url).get("options") or ""
         except psycopg.ProgrammingError as error:
             raise ConfigurationError(f"TIDEMARK_SINK: {_line(error)}") from None
-        self.conversions: dict[str, Mapping[str, Conversion]] = {}
+        super().__init__()
         self._known: psycopg.Connection | None = None
         self._staged: set[str] = set()
         self._numbers: dict[str, int] = {}
@@ -163,21 +161,21 @@ class PostgresSink:
         with self.alone():  # tables of an earlier try may have other types
             self.run("DISCARD TEMP")
             self._staged.clear()
-        prepare(self, tables)
+        super().prepare(tables)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Return a transaction in which no other process prepares or reloads."""
+    def transaction(self) -> Iterator[None]:
+        """Return a transaction."""
         try:
             with self._db.transaction():
-                # Services may start together: one creates the tables, the others wait for it.
-                self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
                 yield
-        except psycopg.Error as error:
-            known = _classified(error)
-            if isinstance(known, RefusedError):
-                known = ConfigurationError(str(known))
-            raise known from error
+        except BaseException:
+            self._staged.clear()  # the rollback also drops the tables that this transaction created
+            raise
+
+    def keep_others_out(self) -> None:
+        """Let services that start together wait for the one that creates the tables."""
+        self.run("SELECT pg_advisory_xact_lock(hashtext(%s))", sql.POSITIONS)
 
     def comment(self, table: Table) -> None:
         """Set the comments of a table and its columns."""
@@ -207,38 +205,29 @@ class PostgresSink:
             rename.format("ALTER TABLE", quoted(table), quoted(to)),
         ]
 
-    def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return the positions of partitions, without those that have none."""
-        try:
-            return database.positions(self, partitions)
-        except psycopg.Error as error:
-            raise _classified(error) from error
-
-    def reload(self, reloads: Sequence[Reload]) -> None:
-        """Empty tables and set their positions, each table in one transaction."""
-        database.reload(self, reloads)
-
     def empty(self, table: Table) -> None:
         """Delete all rows of a table, however many, in a moment if nothing forbids it."""
         ((truncates,),) = self.run(catalog.TRUNCATES, *[quoted(table.name)] * 2)
         fast = truncates and not table.is_mapped  # DELETE runs the triggers of the user
         self.run(f"{'TRUNCATE' if fast else 'DELETE FROM'} {sql.qualified(table)}")
 
-    def write(self, batches: Sequence[Batch]) -> None:
-        """Write all batches in one transaction."""
-        database.require_fit(self, batches)
-        self.putting = None
-        try:
-            with self._db.transaction():
-                database.write(self, batches)
-        except psycopg.Error as error:
-            self._staged.clear()  # the rollback also drops the tables that this transaction created
-            known = _classified(error)
-            if isinstance(known, RefusedError) and self.putting is not None:
-                known = RefusedError(str(known), self._refused_rows(self.putting))
-            raise database.failed(self, known) from error
+    def classified(self, error: Exception) -> Exception:
+        """Return the error of a sink for an ``error`` of the client."""
+        state = error.sqlstate if isinstance(error, psycopg.Error) else None
+        line = f"PostgreSQL: {_line(error)}"
+        if state is None:  # no connection, or a broken one
+            wrong = any(part in line for part in _WRONG) and _RESOLVES not in line
+            wrong = wrong or isinstance(error, psycopg.ProgrammingError)
+            return ConfigurationError(f"TIDEMARK_SINK: {line}") if wrong else UnavailableError(line)
+        if state.startswith(_BUSY):
+            return UnavailableError(line)
+        if state.startswith(_REFUSED):
+            return RefusedError(line)
+        return (
+            InfrastructureError(line) if state.startswith(_INTERNAL) else ConfigurationError(line)
+        )
 
-    def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
+    def refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that PostgreSQL refuses; none if it cannot tell."""
         rows = database.numbered(self, batch)
         values = ", ".join(f"tried.{quoted(name)}" for name in batch.table.columns)
@@ -263,7 +252,7 @@ class PostgresSink:
                 self._db.execute(text.SQL("DO {}").format(block))
                 found = self.run(f"SELECT number, reason FROM {_FOUND}")
         except psycopg.Error as error:
-            known = _classified(error)
+            known = self.classified(error)
             if not isinstance(known, RefusedError):
                 raise known from error
             found = []  # the copy itself is refused
@@ -322,19 +311,6 @@ def _csv(rows: pl.DataFrame) -> str:
     return texts.write_csv(include_header=False, null_value=_NULL, quote_style="non_numeric")
 
 
-def _classified(error: psycopg.Error) -> Exception:
-    line, state = f"PostgreSQL: {_line(error)}", error.sqlstate
-    if state is None:  # no connection, or a broken one
-        wrong = any(part in line for part in _WRONG) and _RESOLVES not in line
-        wrong = wrong or isinstance(error, psycopg.ProgrammingError)
-        return ConfigurationError(f"TIDEMARK_SINK: {line}") if wrong else UnavailableError(line)
-    if state.startswith(_BUSY):
-        return UnavailableError(line)
-    if state.startswith(_REFUSED):
-        return RefusedError(line)
-    return InfrastructureError(line) if state.startswith(_INTERNAL) else ConfigurationError(line)
-
-
-def _line(error: psycopg.Error) -> str:
+def _line(error: Exception) -> str:
     line = " ".join(str(error).split())
     return line.partition(" HINT:")[0]  # it advises to drop what others made

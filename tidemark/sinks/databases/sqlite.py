@@ -5,7 +5,7 @@ are texts, because SQLite would round them.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
-from tidemark.sinks.databases.conversion import Conversion, Rules
+from tidemark.sinks.databases.conversion import Rules
 from tidemark.sinks.databases.database import INDEX, Column
-from tidemark.sinks.databases.prepare import prepare
+from tidemark.sinks.databases.database_sink import DatabaseSink
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
-from tidemark.sinks.sink import Batch, Position, RefusedError, Reload, UnavailableError
+from tidemark.sinks.sink import Batch, RefusedError, UnavailableError
 from tidemark.sinks.table import INSTANT, Table
 
 _BUSY_S = 5.0
@@ -69,13 +69,11 @@ DIALECT = Dialect(
 )
 
 
-class SqliteSink:
+class SqliteSink(DatabaseSink):
     """A database file, created if it does not exist."""
 
-    every_ms = 0
     dialect = DIALECT
-    error: type[Exception] = sqlite3.Error
-    putting: Batch | None = None
+    error = (sqlite3.Error, OverflowError)
 
     def __init__(self, path: Path) -> None:
         """Open the file.
@@ -83,7 +81,7 @@ class SqliteSink:
         Raises:
             ConfigurationError: the file cannot be opened, or is not a database.
         """
-        self.conversions: dict[str, Mapping[str, Conversion]] = {}
+        super().__init__()
         try:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
         except sqlite3.Error as error:
@@ -137,22 +135,6 @@ class SqliteSink:
         found = self.run("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
         return next((text if kind == "view" else "" for kind, text in found), None)
 
-    def prepare(self, tables: Sequence[Table]) -> None:
-        """Create tables, add new columns; raise TablesStoppedError for tables that do not fit."""
-        prepare(self, tables)
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Return a transaction in which no other process prepares or reloads."""
-        try:
-            with self._transaction():
-                yield
-        except sqlite3.Error as error:
-            known = _classified(error)
-            if isinstance(known, RefusedError):
-                known = ConfigurationError(str(known))
-            raise known from error
-
     def comment(self, table: Table) -> None:
         """Do nothing: the statement that creates a table has the comments."""
 
@@ -181,41 +163,23 @@ class SqliteSink:
             *(f"DROP VIEW {quoted(name)}" for name in views),
         ]
 
-    def positions(self, partitions: Collection[Partition]) -> Mapping[Partition, Position]:
-        """Return the positions of partitions, without those that have none."""
-        try:
-            return database.positions(self, partitions)
-        except sqlite3.Error as error:
-            raise _classified(error) from error
+    def classified(self, error: Exception) -> Exception:
+        """Return the error of a sink for an ``error`` of the client."""
+        line = f"SQLite: {error}"
+        if isinstance(error, sqlite3.OperationalError):
+            busy = error.sqlite_errorcode & _KIND in _BUSY or str(error).startswith(_REMAKES)
+            return UnavailableError(line) if busy else ConfigurationError(line)
+        if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | OverflowError):
+            return RefusedError(line)
+        return ConfigurationError(line)  # the file is damaged or no database
 
-    def reload(self, reloads: Sequence[Reload]) -> None:
-        """Empty tables and set their positions, each table in one transaction."""
-        database.reload(self, reloads)
-
-    def empty(self, table: Table) -> None:
-        """Delete all rows of a table."""
-        self.run(f"DELETE FROM {sql.qualified(table)}")
-
-    def write(self, batches: Sequence[Batch]) -> None:
-        """Write all batches in one transaction."""
-        database.require_fit(self, batches)
-        self.putting = None
-        try:
-            with self._transaction():
-                database.write(self, batches)
-        except (sqlite3.Error, OverflowError) as error:
-            known = _classified(error)
-            if isinstance(known, RefusedError) and self.putting is not None:
-                known = RefusedError(str(known), self._refused_rows(self.putting))
-            raise database.failed(self, known) from error
-
-    def _refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
+    def refused_rows(self, batch: Batch) -> dict[Partition, dict[int, str]]:
         """Return index and reason of the rows that SQLite refuses; each is tried by itself."""
         rows = database.numbered(self, batch)
         columns = list(batch.table.columns)
         statement = sql.upsert(batch.table, f"VALUES ({', '.join('?' * len(columns))})")
         reasons: dict[int, str] = {}
-        with self._transaction("ROLLBACK"):
+        with self.transaction("ROLLBACK"):
             values = zip(*_values(rows.select(columns)), strict=True)
             for index, row in zip(rows[INDEX], values, strict=True):
                 try:
@@ -225,8 +189,8 @@ class SqliteSink:
         return {batch.partition: reasons} if reasons else {}
 
     @contextmanager
-    def _transaction(self, end: str = "COMMIT") -> Iterator[None]:
-        """Return a context that is one transaction; no other process can write until it ends."""
+    def transaction(self, end: str = "COMMIT") -> Iterator[None]:
+        """Return a transaction; no other process can write until it ends."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -279,13 +243,3 @@ def _values(rows: pl.DataFrame) -> list[list[object]]:
 def _grouped(columns: Sequence[Sequence[object]], rows: int) -> Iterable[tuple[object, ...]]:
     """Return the values of ``rows`` rows at a time, row by row."""
     return zip(*(column[row::rows] for row in range(rows) for column in columns), strict=True)
-
-
-def _classified(error: sqlite3.Error | OverflowError) -> Exception:
-    line = f"SQLite: {error}"
-    if isinstance(error, sqlite3.OperationalError):
-        busy = error.sqlite_errorcode & _KIND in _BUSY or str(error).startswith(_REMAKES)
-        return UnavailableError(line) if busy else ConfigurationError(line)
-    if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | OverflowError):
-        return RefusedError(line)
-    return ConfigurationError(line)  # the file is damaged or no database
