@@ -70,7 +70,7 @@ def test_a_function_returns_the_value_or_leaves_the_letter_alone(tmp_path, monke
         changed(through("wrong"))
     with pytest.raises(EditError, match=r"letter_fixes\.py:8: KeyError: 'a'"):
         changed(through("fails"))
-    for name, words in (("absent", "AttributeError"), ("number", "is no function")):
+    for name, words in (("absent", "AttributeError"), ("number", "is not a function")):
         with pytest.raises(ConfigurationError, match=words):
             through(name)
     with pytest.raises(ConfigurationError, match="--through nowhere:f: "):

@@ -170,7 +170,7 @@ def _function(path: str) -> _Function:
     except Exception as error:  # noqa: BLE001 - a module of a user may raise anything
         raise ConfigurationError(f"--through {path}: {mistake(error)}") from None
     if not callable(function):
-        raise ConfigurationError(f"--through {path}: {attribute} is no function")
+        raise ConfigurationError(f"--through {path}: {attribute} is not a function")
     return function
 
 

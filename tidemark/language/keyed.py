@@ -205,7 +205,12 @@ class WindowedStream:
         return f"WindowedStream({self.windowed.window.label})"
 
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
-        """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``."""
+        """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``.
+
+        Raises:
+            PipelineError: a value is not an aggregate, does not fit the columns, or its name is
+                taken.
+        """
         for name, aggregate in aggregates.items():
             if not callable(getattr(aggregate, "parts", None)):
                 raise PipelineError(
@@ -235,7 +240,12 @@ class AggregatedStream:
         return f"AggregatedStream({', '.join(self.aggregation.aggregates)})"
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
-        """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``."""
+        """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``.
+
+        Raises:
+            PipelineError: the name is no topic or is taken, the format is unknown, or Avro does not
+                support a name or type.
+        """
         require_topic(name, "to(name)")
         for topic in output_topics(self.dataflow.name, name):
             require_topic(topic, f"to({name!r})")

@@ -99,7 +99,11 @@ class Stream:
         return self._then(FlatMap(self.node.columns, function, types), types)
 
     def explode(self, column: str) -> "Stream":
-        """Make one row for each item of a list column; an empty or null list gives no row."""
+        """Make one row for each item of a list column; an empty or null list gives no row.
+
+        Raises:
+            PipelineError: the column is unknown or not a list.
+        """
         require_column(column, self.node.columns, "explode")
         dtype = self.node.columns[column]
         if not isinstance(dtype, pl.List):
@@ -112,6 +116,9 @@ class Stream:
         """Send each row to the first stream whose predicate is true; other rows are filtered.
 
         ``rest=lit(True)`` as the last predicate takes all remaining rows.
+
+        Raises:
+            PipelineError: there is no predicate, or one is not a Boolean expression of a row.
         """
         if not predicates:
             raise PipelineError("split: no predicates; pass them as name=predicate")
@@ -126,7 +133,11 @@ class Stream:
         return branches
 
     def union(self, *others: "Stream") -> "Stream":
-        """Combine streams with the same columns; a row in several streams becomes several rows."""
+        """Combine streams with the same columns; a row in several streams becomes several rows.
+
+        Raises:
+            PipelineError: there is no other stream, or it has other columns or another pipeline.
+        """
         if not others:
             raise PipelineError("union: no other stream")
         for other in others:
@@ -138,8 +149,11 @@ class Stream:
         """Set the key, the columns that state is kept by; a record with a null key is dead.
 
         A nested field is a column of the key under its last name: ``key_by("user.id")`` keys by
-        ``id``.  ``key_by(user_id="user.id")`` gives the column a name; so it does for a plain
-        column, which then stays beside it.
+        ``id``.  ``key_by(user_id="user.id")`` adds a column with that name.  The same form copies
+        a plain column.
+
+        Raises:
+            PipelineError: a column is missing, named twice, or of a type that cannot be a key.
         """
         what = f"key_by({', '.join([*map(str, columns), *(f'{n}={c}' for n, c in named.items())])})"
         if not columns and not named:
