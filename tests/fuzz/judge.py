@@ -100,9 +100,7 @@ class Judge:
         try:
             document = parsed(text, self.rules.is_lenient)
             several = isinstance(document, list) and not isinstance(document, Members)
-            documents = document if several else (document,)
-            if not documents:
-                return Fate("blank")
+            documents = _not_empty(document) if several else (document,)
             elements = [
                 self._conformed(each, f"element {n}: " if several else "")
                 for n, each in enumerate(documents)
@@ -191,6 +189,12 @@ class Judge:
         if raw.timestamp_ms >= 0:
             return latest_ms > raw.timestamp_ms + ahead_ms
         return self.largest_ms != NEVER_MS and latest_ms > self.largest_ms + ahead_ms
+
+
+def _not_empty(documents: Sequence[Any]) -> Sequence[Any]:
+    if not documents:
+        raise DeadError("parse", "expected an object, got an empty array")
+    return documents
 
 
 class Special(pl.DataType):

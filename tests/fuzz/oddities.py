@@ -57,12 +57,12 @@ WORDS: tuple[str, ...] = (
 
 NOTHING: tuple[bytes | None, ...] = (
     None, b"", b" ", b"\r\n\t ", b"\xef\xbb\xbf", b"\xef\xbb\xbf \n", b"\x0b",
-    b"[]", b"\xef\xbb\xbf\xef\xbb\xbf",
+    b"\xef\xbb\xbf\xef\xbb\xbf",
 )
 """Blank values, and one that only looks blank."""
 
 NO_OBJECT: tuple[bytes, ...] = (
-    b"[1,2]", b"1", b'"a"', b"null", b"true", b"hello", b"<a/>", b"\x00", b"\xff",
+    b"[]", b"[1,2]", b"1", b'"a"', b"null", b"true", b"hello", b"<a/>", b"\x00", b"\xff",
     b"Obj\x01\x04\x14avro.codec\x08null", b"\x00\x00\x00\x00\x07\x02a\x80\x80",
     b"\xc3\x01xxxxxxxxxxxxxxxxxxxx", b"a,b,c\n1,2,3", b"{}{}", b"{}\n{}", b"[{}]", b"{", b"}",
     b"{}}", b'{"a"}', b"{'a':1}", b"\xfe\xff\x00{\x00}", b"{\x00}\x00", b"\x1f\x8b\x08\x00",

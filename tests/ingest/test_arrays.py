@@ -61,12 +61,14 @@ def test_a_dead_record_moves_time_if_all_its_elements_have_time():
     assert rows(taken) == [(1, 0, 5, 18)]
 
 
-def test_an_empty_array_is_blank_and_elements_are_filtered_one_by_one():
+def test_an_empty_array_is_dead_and_elements_are_filtered_one_by_one():
     taken = take([], [{"k": "no", "at": 1}, {"k": "a", "at": 2}], [{"k": "no", "at": 3}])
 
     assert rows(taken) == [(1, 0, 2, NEVER_MS)]
     counts = taken.counts
-    assert (counts.blank, counts.passed, counts.filtered, counts.dead) == (1, 1, 1, 0)
+    assert (counts.blank, counts.passed, counts.filtered, counts.dead) == (0, 1, 1, 1)
+    (letter,) = taken.dead_letters
+    assert letter.reason == "expected an object, got an empty array"
 
 
 def test_marks_and_the_future_are_those_of_the_whole_record():

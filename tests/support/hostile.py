@@ -40,8 +40,8 @@ VALUES: list[tuple[bytes | None, str]] = [
     (b" \r\n\t", BLANK),
     (b"\xef\xbb\xbf", BLANK),
     (b"\xef\xbb\xbf \n", BLANK),
-    (b"[]", BLANK),
-    (b" [ ]\r\n", BLANK),
+    (b"[]", "expected an object, got an empty array"),
+    (b" [ ]\r\n", "expected an object, got an empty array"),
     # No object.
     (b"[1]", "element 0: expected object, got int"),
     (b'[{"at":1},null]', "element 1: expected object, got null"),

@@ -5,12 +5,12 @@ objects, the next one a whole batch with arrays.  If anything in the batch is wr
 decodes each record with the same types and limits.
 The rules (docs/semantics.md, "Raw records"):
 
-* blank: no value (a tombstone), only white space, or an empty array;
+* blank: no value (a tombstone), or only white space;
 * a byte order mark, CRLF and white space around the document are accepted;
 * dead: not UTF-8 anywhere, not JSON, more than one document, not an object or array of objects,
-  nested deeper than MAX_NESTING, or a column with a value of another type (a bool is not an int,
-  ``1.0`` is not an int, an int is a float); an int beyond its column's width; a number beyond
-  float; half of a surrogate pair;
+  an empty array, nested deeper than MAX_NESTING, or a column with a value of another type (a bool
+  is not an int, ``1.0`` is not an int, an int is a float); an int beyond its column's width; a
+  number beyond float; half of a surrogate pair;
 * missing columns are null, or their default; members that are not columns are skipped; if members
   have the same name, the last one counts.
 
@@ -31,6 +31,8 @@ from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, mos
 from tidemark.serde.record_columns import record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
+
+EMPTY_ARRAY = "expected an object, got an empty array"
 
 _BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
@@ -109,7 +111,10 @@ class JsonRecords:
             converted = self._type.converted
             try:
                 rows = self._rows(text)
-                parsed.add(index, rows, self._raw(text))
+                if rows:
+                    parsed.add(index, rows, self._raw(text))
+                else:
+                    parsed.add_dead(index, EMPTY_ARRAY)
             except _FAULTS as error:
                 self._type.converted = converted
                 parsed.add_dead(index, json_reason(error, text), self._time_rows(error, text))
