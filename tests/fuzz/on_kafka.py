@@ -24,6 +24,7 @@ LARGEST_BYTES = MAX_MESSAGE_BYTES - 16 * 2**10
 """Largest value: with key and headers it is still a message that the raw topics take."""
 
 _CLOCKED = ("-clock",)
+_PASSING = (KafkaError._TIMED_OUT, KafkaError.NOT_COORDINATOR)
 _STALL_S = 120.0
 
 
@@ -136,11 +137,12 @@ def _await_all_read(stack: Stack) -> float:
 
 
 def _committed(group: Consumer, partitions: list[Partition]) -> int:
-    """Add up the group's offsets; 0 while a transaction is under way for too long."""
+    """Add up the group's offsets; 0 while a transaction or a coordinator takes too long."""
     try:
         committed = group.committed([TopicPartition(*at) for at in partitions], timeout=10)
     except KafkaException as error:
-        if not error.args[0].retriable() and error.args[0].code() != KafkaError._TIMED_OUT:
+        found = error.args[0]
+        if not found.retriable() and found.code() not in _PASSING:
             raise
         return 0
     return sum(max(0, each.offset) for each in committed)
