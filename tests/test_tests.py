@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -89,3 +90,29 @@ def test_each_folder_is_a_package_of_few_files_that_mirrors_one_of_tidemark():
         assert (folder / "__init__.py").exists(), inside
         assert len(list(folder.glob("*.py"))) <= 20, inside
         assert {*inside.parts[:1]} & OF_NO_PACKAGE or (PACKAGE / inside).is_dir(), inside
+
+
+def pipelines(test: ast.FunctionDef) -> Iterator[str]:
+    """Yield the names of pipelines that a test gives to a call, after the broker of the session."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call):
+            for argument, name in pairwise(node.args):
+                if (
+                    isinstance(argument, ast.Name)
+                    and argument.id == "broker"
+                    and isinstance(name, ast.Constant)
+                    and isinstance(name.value, str)
+                ):
+                    yield name.value
+
+
+def test_each_pipeline_on_the_shared_broker_has_a_name_of_its_own():
+    """A pipeline's name is that of its topics: a second test would meet the logs of the first."""
+    owners: dict[str, set[tuple[str, str]]] = {}
+    for module, tree in TREES.items():
+        if module.startswith("kafka/"):
+            for node in tree.body:
+                if isinstance(node, ast.FunctionDef):
+                    for name in pipelines(node):
+                        owners.setdefault(name, set()).add((module, node.name))
+    assert {name: tests for name, tests in owners.items() if len(tests) > 1} == {}

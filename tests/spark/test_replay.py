@@ -106,7 +106,9 @@ def changed() -> Pipeline:
     pops.window(tumbling("1m"), allowed_lateness="10m").aggregate(
         pops=count(), score=largest("score")
     ).to("pops-per-minute")
-    pops.window(session("30s")).aggregate(moves=count(), best=largest("score")).to("play-sessions")
+    pops.window(session("30s"), allowed_lateness="10m").aggregate(
+        moves=count(), best=largest("score")
+    ).to("play-sessions")
     return pipeline
 
 

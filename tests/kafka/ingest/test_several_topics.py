@@ -80,21 +80,21 @@ def test_topics_join_while_ingest_runs_and_dies(broker, protocol):
 
 
 def test_a_pattern_without_a_topic_waits_and_says_so(broker, monkeypatch, capsys):
-    with matching(broker, "waiting") as stack:
+    with matching(broker, "unmatched") as stack:
         stack.start()
         wait_until(
-            lambda: r"source /waiting\.in\..*/ matches no topic yet" in stack.log("ingest"),
+            lambda: r"source /unmatched\.in\..*/ matches no topic yet" in stack.log("ingest"),
             "the line of the log",
         )
-        created(stack, "waiting.in.eu")
-        created(stack, "waiting.in.us")  # without a record: idle
-        send(stack, "waiting.in.eu", [1, 2, 13])
+        created(stack, "unmatched.in.eu")
+        created(stack, "unmatched.in.us")  # without a record: idle
+        send(stack, "unmatched.in.eu", [1, 2, 13])
         await_panes(stack, {("eu", 0): 2})
         assert set(stack.stop().values()) == {0}
 
-        command = "tidemark reset waiting --delete-results --yes"
+        command = "tidemark reset unmatched --delete-results --yes"
         assert run(monkeypatch, stack, command) == 0
-        assert "read raw topic waiting.in.us from the first record on" in capsys.readouterr().out
+        assert "read raw topic unmatched.in.us from the first record on" in capsys.readouterr().out
         stack.start()
         await_panes(stack, {("eu", 0): 2})
         assert set(stack.stop().values()) == {0}

@@ -126,16 +126,16 @@ def test_results_that_were_deleted_stop_their_operator_until_it_is_reset(broker)
 
 
 def test_results_that_are_deleted_while_a_service_runs_end_it(broker):  # A7
-    with deployed(broker, "emptied", TWO, first=True) as stack:
+    with deployed(broker, "deleted-results", TWO, first=True) as stack:
         stack.start()
         moves(stack, 0, 100)
         await_expected(stack, "a", "b")
-        stack.admin.delete_topics(["emptied.a"])["emptied.a"].result()
+        stack.admin.delete_topics(["deleted-results.a"])["deleted-results.a"].result()
         moves(stack, 100, 200)
         assert stack.process("windowing").wait(90) in (1, 2)
         stack.kill("windowing")
         stack.start("windowing")
-        await_log(stack, "topic emptied.a was deleted")
+        await_log(stack, "topic deleted-results.a was deleted")
         await_expected(stack, "b")
         assert set(stack.stop().values()) == {0}
 

@@ -128,7 +128,7 @@ def test_a_table_follows_a_changed_key_and_stops_while_the_sink_does_not_know_it
     counts = {key: Keyed(path, "a", key) for key in map(tuple, KEYS)}
     others = Keyed(path, "b", ("player",))
     with Stack(
-        broker, "rekeyed", module=changing, options=before, TIDEMARK_SINK=f"sqlite:{path}"
+        broker, "other-keys", module=changing, options=before, TIDEMARK_SINK=f"sqlite:{path}"
     ) as stack:
         stack.start("ingest", "windowing", "sink")
         stack.produce([*moves(0, 300), (0, None, move("end", T + 3_600_000))])
