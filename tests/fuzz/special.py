@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from tests.fuzz.judge import DeadError, Members, Number, Special, conform, parsed, value_of
+from tests.fuzz.documents import DeadError, Members, Number, Special, conform, parsed, value_of
 
 _NO_VALUE = {"", "-", "null"} | {
     f"{sign}{word}" for sign in ("", "+", "-") for word in ("nan", "inf", "infinity")

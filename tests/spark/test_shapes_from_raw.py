@@ -1,14 +1,13 @@
 """Eight shapes of data, made from raw topics on Spark, give what the services gave."""
 
-from functools import partial
-
 import pytest
 
+from tests.kafka.support.shapes import read_shapes
 from tests.kafka.support.stack import Stack
 from tests.spark.support.live import caught_up
 from tests.support.registry import running_registry
 from tests.support.shapes import pipeline
-from tests.support.shapes.records import published, shapes
+from tests.support.shapes.records import shapes
 from tidemark.commands.replay_view import diff_lines
 from tidemark.spark.replay.jobs import diff
 
@@ -18,11 +17,7 @@ def test_results_of_every_shape_made_from_raw_topics_equal_live(broker, sessions
     with running_registry() as registry:
         expected, url = shapes(registry), registry.url
         with Stack(broker, "shapes-raw", module=pipeline, TIDEMARK_SCHEMA_REGISTRY=url) as stack:
-            for name, shape in expected.items():
-                stack.produce([(0, None, value) for value in shape.values], f"shapes-raw-{name}")
-            stack.start()
-            for name, shape in expected.items():
-                stack.await_results(name, partial(published, shape.panes))
+            read_shapes(stack, expected)
             caught_up(stack)
             assert set(stack.stop().values()) == {0}
 

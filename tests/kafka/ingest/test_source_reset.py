@@ -49,6 +49,15 @@ def made_anew(stack: Stack, topic: str, partitions: int) -> None:
     wait_until(lambda: partition_counts(stack.admin).get(topic) == partitions, "the topic")
 
 
+def read_half_a_minute(stack: Stack) -> None:
+    """Let the services read a record each second, publish two windows, and stop."""
+    for at_s in range(30):
+        stack.move("a", T + at_s * 1_000)
+    stack.start()
+    await_panes(stack, "by-player", {0: 10, 10: 10})
+    assert set(stack.stop().values()) == {0}
+
+
 def marks(stack: Stack) -> list[SourceMark]:
     found = stack.committed(f"{stack.name}.by-player.log")
     return [mark for _, value in found for mark in decode_segment(value or b"").sources]
@@ -145,11 +154,7 @@ def test_the_end_of_a_topic_made_anew_can_be_its_begin(broker, monkeypatch):
 
 def test_a_log_that_lacks_rows_gets_them_after_its_source_was_reset(broker, monkeypatch):
     with Stack(broker, "lacking", 1, evolving) as stack:
-        for at_s in range(30):
-            stack.move("a", T + at_s * 1_000)
-        stack.start()
-        await_panes(stack, "by-player", {0: 10, 10: 10})
-        assert set(stack.stop().values()) == {0}
+        read_half_a_minute(stack)
         with Stack(broker, "lacking", 0, evolving, {"keys": ("player", "team")}) as changed:
             command = "tidemark reset P --source lacking-moves --to latest"
             assert run(monkeypatch, changed, command) == 0
@@ -163,11 +168,7 @@ def test_a_log_that_lacks_rows_of_a_topic_that_is_gone_is_not_called_complete(
     broker, monkeypatch, capsys
 ):
     with Stack(broker, "cut-short", 1, evolving) as stack:
-        for at_s in range(30):
-            stack.move("a", T + at_s * 1_000)
-        stack.start()
-        await_panes(stack, "by-player", {0: 10, 10: 10})
-        assert set(stack.stop().values()) == {0}
+        read_half_a_minute(stack)
         with Stack(broker, "cut-short", 0, evolving, {"keys": ("player", "team")}) as changed:
             begun = SourceMark("cut-short-moves/0", 0, 10, NEVER_MS, T + 7_000)
             segment = Segment(0, 0, (begun,), {"cut-short-moves": 1}, T, {})

@@ -37,6 +37,12 @@ TAXI = [
 ]
 
 
+def hourly(rows: Stream, key: str, value: str, output: str) -> None:
+    """Count rows and add up a value in windows of an hour, by the key ``k``."""
+    windows = rows.key_by(k=key).window(tumbling("1h"))
+    windows.aggregate(n=count(), v=total(value)).to(output)
+
+
 def github(pipeline: Pipeline, topic: str) -> None:
     """Pushes of a repository: nested objects, a list of objects, a path as key."""
     events = pipeline.source(
@@ -55,8 +61,7 @@ def github(pipeline: Pipeline, topic: str) -> None:
         watermark=bounded("0s"),
         idle_after="1h",
     ).with_columns(commits=field("payload.commits").list.len())
-    windows = events.key_by(k="repo.name").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("commits")).to("github")
+    hourly(events, "repo.name", "commits", "github")
 
 
 def cloudevents(pipeline: Pipeline, topic: str) -> None:
@@ -70,8 +75,7 @@ def cloudevents(pipeline: Pipeline, topic: str) -> None:
         watermark=bounded("0s"),
         idle_after="1h",
     )
-    windows = events.key_by(k="type").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("cents")).to("cloudevents")
+    hourly(events, "type", "cents", "cloudevents")
 
 
 def debezium(pipeline: Pipeline, topic: str) -> None:
@@ -84,8 +88,7 @@ def debezium(pipeline: Pipeline, topic: str) -> None:
         watermark=bounded("0s"),
         idle_after="1h",
     )
-    windows = changes.key_by(k="__op").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("qty")).to("debezium")
+    hourly(changes, "__op", "qty", "debezium")
 
 
 def logstash(pipeline: Pipeline, topic: str) -> None:
@@ -106,8 +109,7 @@ def logstash(pipeline: Pipeline, topic: str) -> None:
         watermark=bounded("0s"),
         idle_after="1h",
     ).filter(col("status") >= 400)
-    windows = lines.key_by(k="host").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("bytes")).to("logstash")
+    hourly(lines, "host", "bytes", "logstash")
 
 
 def taxi(pipeline: Pipeline, topic: str) -> None:
@@ -127,8 +129,7 @@ def taxi(pipeline: Pipeline, topic: str) -> None:
         watermark=bounded("0s"),
         idle_after="1h",
     )
-    windows = trips.key_by(k="PULocationID").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("passenger_count")).to("taxi")
+    hourly(trips, "PULocationID", "passenger_count", "taxi")
 
 
 def sensors(pipeline: Pipeline, topic: str) -> None:
@@ -141,8 +142,7 @@ def sensors(pipeline: Pipeline, topic: str) -> None:
         watermark=bounded("0s"),
         idle_after="1h",
     )
-    windows = readings.key_by(k="sensor").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("celsius")).to("sensors")
+    hourly(readings, "sensor", "celsius", "sensors")
 
 
 def access(pipeline: Pipeline, topic: str) -> None:
@@ -160,8 +160,7 @@ def access(pipeline: Pipeline, topic: str) -> None:
         status=line.struct.field("status"),
         bytes=line.struct.field("bytes").str.to_integer(strict=False),
     )
-    windows = lines.key_by(k="status").window(tumbling("1h"))
-    windows.aggregate(n=count(), v=total("bytes")).to("access")
+    hourly(lines, "status", "bytes", "access")
 
 
 def clicks(pipeline: Pipeline, topic: str) -> None:
@@ -182,7 +181,7 @@ def clicks(pipeline: Pipeline, topic: str) -> None:
     items = events.explode("items").with_columns(
         sku=field("items.sku"), cents=field("items.cents") * field("items.qty")
     )
-    items.key_by(k="sku").window(tumbling("1h")).aggregate(n=count(), v=total("cents")).to("clicks")
+    hourly(items, "sku", "cents", "clicks")
 
 
 SHAPES = {

@@ -304,9 +304,13 @@ def published(expected: list[tuple[Any, int, Any]], found: list[dict[str, Any]])
     return panes(found) == expected
 
 
-def wrong_letters(shape: Shape, letters: list[dict[str, Any]]) -> list[Any]:
-    """Return what differs between dead letters of a topic and those that should be there."""
-    reasons = {each["offset"]: f"{each['stage']}: {each['reason']}" for each in letters}
+def wrong_letters(shape: Shape, letters: list[dict[str, Any]], topic: str) -> list[Any]:
+    """Return what differs between the dead letters of a topic and those that should be there."""
+    reasons = {
+        each["offset"]: f"{each['stage']}: {each['reason']}"
+        for each in letters
+        if each["topic"] == topic
+    }
     if reasons.keys() != shape.dead.keys():
         return [reasons, shape.dead]
     return [reasons[at] for at, words in shape.dead.items() if words not in reasons[at]]
