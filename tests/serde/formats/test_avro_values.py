@@ -1,4 +1,4 @@
-"""Avro: resolution by Avro's rules, framing, and records that are none."""
+"""Avro: resolution by Avro's rules, framing, and bytes that are no record."""
 
 import io
 import json

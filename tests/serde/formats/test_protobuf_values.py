@@ -1,4 +1,4 @@
-"""Protobuf: all kinds of members, framing, and values that are none."""
+"""Protobuf: all kinds of members, framing, and bytes that are no message."""
 
 import pytest
 from google.protobuf import descriptor_pb2, message_factory
