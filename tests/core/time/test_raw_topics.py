@@ -3,7 +3,7 @@
 import pytest
 
 from tidemark.core.time.clock import ClockTable
-from tidemark.core.time.raw_topics import covers, is_pattern, pattern_name
+from tidemark.core.time.raw_topics import covers, is_pattern, pattern_name, value_of
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 
 ORDERS = pattern_name(r"orders\..*")
@@ -23,6 +23,11 @@ ORDERS = pattern_name(r"orders\..*")
 )
 def test_a_pattern_matches_whole_names(names, topic, covered):
     assert covers(names, topic) is covered
+
+
+def test_a_topic_has_the_value_of_its_name_or_pattern():
+    values = {"clicks": 1, ORDERS: 2}
+    assert [value_of(values, topic) for topic in ("clicks", "orders.eu", "orders")] == [1, 2, None]
 
 
 def test_no_topic_name_is_a_pattern():

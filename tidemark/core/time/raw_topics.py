@@ -5,7 +5,7 @@ match the whole name of a topic.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 _SLASH = "/"
 
@@ -25,3 +25,8 @@ def covers(names: Collection[str], topic: str) -> bool:
     return topic in names or any(
         re.fullmatch(name[1:-1], topic) is not None for name in names if is_pattern(name)
     )
+
+
+def value_of(values: Mapping[str, int], topic: str) -> int | None:
+    """Return the value of the topic, or of a pattern that matches it; None without either."""
+    return next((value for name, value in values.items() if covers([name], topic)), None)

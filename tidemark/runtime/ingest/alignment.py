@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
-from tidemark.core.time.raw_topics import covers
+from tidemark.core.time.raw_topics import covers, value_of
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -175,7 +175,6 @@ class Alignment:
         """Whether a source is at most ``max_drift / part`` ahead of the slowest."""
         if watermark_ms == NEVER_MS or slowest_ms == NEVER_MS:
             return watermark_ms == slowest_ms
-        return watermark_ms - slowest_ms <= self._drift_ms(partition.topic) // part
-
-    def _drift_ms(self, topic: str) -> int:
-        return next(ms for name, ms in self._max_drift_ms.items() if covers([name], topic))
+        max_drift_ms = value_of(self._max_drift_ms, partition.topic)
+        assert max_drift_ms is not None, f"{partition} takes no part"
+        return watermark_ms - slowest_ms <= max_drift_ms // part

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 import polars as pl
 
 from tidemark.core.operators.operator import Operator
-from tidemark.core.time.raw_topics import covers
+from tidemark.core.time.raw_topics import value_of
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.core.time.watermark import delay_ms, largest_of
 from tidemark.core.windows.pane import START, WINDOW
@@ -41,17 +41,13 @@ class FirstMarks:
         """
         found = []
         for mark in segment.sources:
-            delay = self._delay_ms(mark.topic)
-            if delay is None or mark.source in self._heard:
+            if mark.source in self._heard:
                 continue
             self._heard.add(mark.source)
-            if mark.watermark_before_ms != NEVER_MS:
+            delay = value_of(self._delays_ms, mark.topic)
+            if delay is not None and mark.watermark_before_ms != NEVER_MS:
                 found.append(largest_of(mark.watermark_before_ms, delay))
         return max(found, default=None)
-
-    def _delay_ms(self, topic: str) -> int | None:
-        found = (ms for name, ms in self._delays_ms.items() if covers([name], topic))
-        return next(found, None)
 
 
 def are_of_time(columns: Collection[str]) -> bool:
