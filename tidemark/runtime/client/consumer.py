@@ -267,18 +267,29 @@ def _require_kept(start: Start, low: int, high: int) -> None:
 
 
 def offsets(
-    admin: AdminClient, partitions: Iterable[Partition], which: OffsetSpec
+    admin: AdminClient,
+    partitions: Iterable[Partition],
+    which: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
-    """Return the first offset or the end of each partition; the end counts open transactions."""
+    """Return the first offset or the end of each partition.
+
+    The end counts open transactions, unless ``isolation`` is that of committed records.
+    """
     wanted = list(partitions)
     if not wanted:
         return {}
 
     def ask() -> dict[Partition, int]:
-        asked = ask_offsets(admin, wanted, which)
+        asked = ask_offsets(admin, wanted, which, isolation)
         return {partition: future.result().offset for partition, future in asked.items()}
 
     return when_known(ask)
+
+
+def committed_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Return the end of committed records of each partition: readers wait for no transaction."""
+    return offsets(admin, partitions, LATEST, IsolationLevel.READ_COMMITTED)
 
 
 def ask_offsets(

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.runtime.client.clients import when_known
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, ask_offsets, offsets
+from tidemark.runtime.client.consumer import EARLIEST, committed_ends, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
@@ -29,7 +27,7 @@ class LetterReader:
         self._config, self._admin = config, admin
         self._at = Partition(topic, 0)
         self._begin = offsets(admin, [self._at], EARLIEST)[self._at]
-        self._end = committed_end(admin, self._at)
+        self._end = committed_ends(admin, [self._at])[self._at]
 
     def read(self, selection: Selection) -> Iterator[StoredLetter]:
         """Yield the selected letters in the order in which they were written.
@@ -59,14 +57,3 @@ class LetterReader:
             found = offsets(self._admin, [self._at], spec)[self._at]
             begin = max(begin, end if found < 0 else found)
         return begin, end
-
-
-def committed_end(admin: AdminClient, at: Partition) -> int:
-    """Return the end of what is committed: readers wait for no open transaction."""
-
-    def ask() -> int:
-        asked = ask_offsets(admin, [at], LATEST, IsolationLevel.READ_COMMITTED)
-        end: int = asked[at].result().offset
-        return end
-
-    return when_known(ask)

@@ -11,12 +11,11 @@ import msgspec
 from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
-from tidemark.runtime.client.consumer import EARLIEST, offsets
+from tidemark.runtime.client.consumer import EARLIEST, committed_ends, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
-from tidemark.runtime.letters.reader import committed_end
 
 
 class Retry(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
@@ -48,9 +47,9 @@ def read_retried(
     if topic not in partition_counts(admin):
         return {}
     at = Partition(topic, 0)
-    begin = offsets(admin, [at], EARLIEST)[at]
+    begins, ends = offsets(admin, [at], EARLIEST), committed_ends(admin, [at])
     found: dict[str, int] = {}
-    for message in read(config, {at: (begin, committed_end(admin, at))}):
+    for message in read(config, {at: (begins[at], ends[at])}):
         key = (message.key() or b"").decode()
         if places is None or key.rpartition(" ")[0] in places:
             found[key] = message.timestamp()[1]

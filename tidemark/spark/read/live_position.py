@@ -22,13 +22,13 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client import offline_group
 from tidemark.runtime.client.clients import when_known
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, committed_ends, offsets
 from tidemark.runtime.client.generations import Key, newest_generations
 from tidemark.runtime.client.progress import ANY, LogProgress, decode
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
 from tidemark.runtime.retry import poll
-from tidemark.spark.read.ranges import Offsets, Ranges, committed_ends, log_partitions
+from tidemark.spark.read.ranges import Offsets, Ranges, log_partitions
 
 _ANSWER_S = 10.0
 _POLL_S = 0.05

@@ -5,21 +5,17 @@ task waits.  The first offset must exist, so no record is missing without an err
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.archive.archive import Archive, ArchiveFile, covered, tiled
-from tidemark.runtime.client.clients import when_known
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.consumer import EARLIEST, committed_ends, offsets
 from tidemark.runtime.client.topics import require
-
-_ANSWER_S = 10.0
 
 Offsets = Mapping[Partition, int]
 
@@ -121,19 +117,6 @@ def log_partitions(admin: AdminClient, plan: Plan) -> list[Partition]:
     """
     counts = require(admin, sorted({operator.log for operator in plan.operators}))
     return [Partition(topic, number) for topic, n in counts.items() for number in range(n)]
-
-
-def committed_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """Return the current end of committed records, by partition."""
-    wanted = {TopicPartition(*at): LATEST for at in partitions}
-
-    def ask() -> dict[Partition, int]:
-        asked = admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_S
-        )
-        return {Partition(tp.topic, tp.partition): f.result().offset for tp, f in asked.items()}
-
-    return when_known(ask)
 
 
 def _require_there(

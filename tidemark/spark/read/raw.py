@@ -14,7 +14,7 @@ from tidemark.core.time.assigners import IngestTime
 from tidemark.errors import PipelineError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client.consumer import EARLIEST, offsets
+from tidemark.runtime.client.consumer import EARLIEST, committed_ends, offsets
 from tidemark.runtime.client.recorded_program import recorded_program
 from tidemark.runtime.client.topics import require_raw, topic_ids
 from tidemark.runtime.config import Config
@@ -24,7 +24,7 @@ from tidemark.spark.read.envelopes import (
     MarkExtractor,
     SegmentAssembler,
 )
-from tidemark.spark.read.ranges import Ranges, committed_ends
+from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.reingest import IngestReplayer, RecordPacker
 from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.read.source import raw_records

@@ -21,7 +21,7 @@ from tidemark.ingest.silence import to_mark
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, committed_ends, offsets
 from tidemark.runtime.client.silence import ASK_EVERY_MS
 from tidemark.runtime.client.topics import require_raw, topic_ids
 from tidemark.runtime.client.transaction import Transaction, transaction
@@ -33,7 +33,7 @@ from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segmen
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.spark.progress import event_time
 from tidemark.spark.read.live_position import committed_positions
-from tidemark.spark.read.ranges import Ranges, committed_ends
+from tidemark.spark.read.ranges import Ranges
 from tidemark.spark.read.segment_rows import ddl
 from tidemark.spark.read.source import raw_records
 from tidemark.spark.replay.replay import one_line_errors
