@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
 from operator import length_hint
 
@@ -51,20 +52,21 @@ def send(
                 deque(calls, maxlen=0)
             except BufferError:
                 at = len(values) - length_hint(values_left) - 1  # consumed by map, but not queued
-                _produce_when_there_is_room(producer, topic, partition, keys[at], values[at])
+                produce = partial(producer.produce, topic, values[at], keys[at], partition)
+                produce_when_there_is_room(producer, produce)
     finally:
         producer.poll(0)  # raises if the client has given up
 
 
-def _produce_when_there_is_room(
-    producer: Producer, topic: str, partition: int, key: bytes | None, value: bytes | None
-) -> None:
+def produce_when_there_is_room(producer: Producer, produce: Callable[[], object]) -> None:
+    """Put a record into the producer's queue with ``produce``, as soon as the queue has room."""
     while True:
-        producer.poll(_BUFFER_WAIT_S)
         try:
-            return producer.produce(topic, value, key, partition)
+            produce()
         except BufferError:
-            continue
+            producer.poll(_BUFFER_WAIT_S)
+        else:
+            return
 
 
 def size_bytes(values: Sequence[bytes | None]) -> int:

@@ -195,7 +195,7 @@ class Transaction:
             with self._watch():
                 call()
 
-        persist(watched_call, _retriable, self._on_wait)
+        persist(watched_call, is_retriable, self._on_wait)
 
 
 def transaction(config: Config, transactional_id: str) -> Transaction:
@@ -225,5 +225,6 @@ def persist(
     )
 
 
-def _retriable(error: KafkaError) -> bool:
+def is_retriable(error: KafkaError) -> bool:
+    """Return whether a call of a transaction may be repeated after an error."""
     return error.retriable() and not error.txn_requires_abort() and not error.fatal()

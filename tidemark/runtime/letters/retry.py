@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import InfrastructureError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.producer import produce_when_there_is_room
 from tidemark.runtime.client.topics import ensure, retried_topic
-from tidemark.runtime.client.transaction import STEP_S, persist
+from tidemark.runtime.client.transaction import STEP_S, is_retriable, persist
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FENCED
 from tidemark.runtime.letters.attempts import Attempt, Attempts, Edit
@@ -30,7 +31,6 @@ from tidemark.runtime.letters.selection import StoredLetter
 from tidemark.runtime.wall_clock import now_ms
 
 _MOST_LETTERS, _MOST_BYTES = 500, 8 * 2**20
-_ROOM_S = 0.05
 
 
 class RetryJob:
@@ -105,7 +105,8 @@ class RetryJob:
         record, origin, letter = attempt.record, attempt.origin, attempt.stored.letter
         assert record is not None
         assert origin is not None
-        _produce(
+        produce_when_there_is_room(
+            producer,
             lambda: producer.produce(
                 record.topic,
                 record.value,
@@ -114,7 +115,6 @@ class RetryJob:
                 timestamp=max(record.timestamp_ms, 0),  # 0: now, for a record without one
                 headers=list(record.headers or ()),
             ),
-            producer,
         )
         retry = Retry(
             origin.topic,
@@ -126,26 +126,11 @@ class RetryJob:
             at_ms,
         )
         key, value = record_of(retry, origin.fingerprint)
-        _produce(lambda: producer.produce(self._topic, value, key, 0), producer)
-
-
-def _produce(produce: Callable[[], object], producer: Producer) -> None:
-    """Put a record into the queue of a producer when there is room."""
-    while True:
-        try:
-            produce()
-        except BufferError:
-            producer.poll(_ROOM_S)
-        else:
-            return
+        produce_when_there_is_room(producer, lambda: producer.produce(self._topic, value, key, 0))
 
 
 def _persist(call: Callable[[], object]) -> None:
-    persist(call, _passes, lambda _reason: None)
-
-
-def _passes(error: KafkaError) -> bool:
-    return error.retriable() and not error.txn_requires_abort() and not error.fatal()
+    persist(call, is_retriable, lambda _reason: None)
 
 
 def _portions(letters: Iterable[StoredLetter]) -> Iterator[list[StoredLetter]]:
