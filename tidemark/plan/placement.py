@@ -50,11 +50,14 @@ class _Stream:
 _Rule = Callable[[_Stream, _Stream], bool]
 
 
-def placed(plan: Plan, recorded: Program, *, replays: bool = False) -> Plan:
+def placed(plan: Plan, recorded: Program | None, *, replays: bool = False) -> Plan:
     """Return a plan with the names and logs that its streams have by the recorded program.
 
-    ``replays``: an output keeps its stream in the log whatever has changed.
+    Without a recorded program, the plan stays as it is.  ``replays``: an output keeps its stream in
+    the log whatever has changed.
     """
+    if recorded is None:
+        return plan
     topics = {plan.dead_letters, plan.stats, plan.generations, plan.retried, *plan.named_topics}
     topics.update(topic for each in plan.operators for topic in (*each.topics, each.changelog))
     places = placement(

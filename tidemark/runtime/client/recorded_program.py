@@ -48,11 +48,10 @@ def placed_plan(config: Config, admin: AdminClient, plan: Plan, *, replays: bool
     Every process that works with the logs of a broker uses this plan.  ``replays``: the logs are
     replayed, so an output whose stream has changed has the log of its earlier stream.
     """
-    recorded = recorded_program(config, admin, plan.generations)
-    return plan if recorded is None else placed(plan, recorded, replays=replays)
+    return placed(plan, recorded_program(config, admin, plan.generations), replays=replays)
 
 
-def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | None:
+def checked_program(admin: AdminClient, plan: Plan, recorded: Program | None) -> Record | None:
     """Return the record that the next commit must write; None if the program is the recorded one.
 
     ``plan``: the placed plan.
@@ -61,7 +60,6 @@ def checked_program(config: Config, admin: AdminClient, plan: Plan) -> Record | 
         StateError: the logs hold rows of another program, and no result of both would be right.
     """
     program = _identified(admin, plan)
-    recorded = recorded_program(config, admin, plan.generations)
     if recorded is None:
         _log.info("the program of ingest is recorded with the next commit")
         return record_of_program(program)
@@ -108,13 +106,12 @@ class AcceptedChanges(NamedTuple):
 
 
 def accepted_changes(
-    config: Config, admin: AdminClient, plan: Plan, outputs: Collection[str]
+    plan: Plan, recorded: Program | None, outputs: Collection[str]
 ) -> AcceptedChanges | None:
     """Return those of some outputs whose change ingest refuses, None if there are none.
 
     ``plan``: the placed plan.
     """
-    recorded = recorded_program(config, admin, plan.generations)
     if recorded is None:
         return None
     program = comparable_program(plan, recorded)

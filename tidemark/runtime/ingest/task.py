@@ -33,7 +33,7 @@ from tidemark.plan.program import SourceProgram
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Record
-from tidemark.runtime.client.recorded_program import checked_program, recorded_program
+from tidemark.runtime.client.recorded_program import checked_program
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
@@ -333,10 +333,8 @@ def run(config: Config, plan: Plan) -> None:
         lambda admin, plan: require_raw(admin, plan, config.user),
         may_go=lambda topic: topic not in plan.named_topics,
     )
-    raw = list(require_raw(process.admin, plan, config.user))
-    program = checked_program(config, process.admin, process.plan)
-    warn_of_retention(process.admin, raw)
+    program = checked_program(process.admin, process.plan, process.recorded)
+    warn_of_retention(process.admin, process.topics)
     ensure(process.admin, own_topics(process.plan), config.replication_factor)
-    recorded = recorded_program(config, process.admin, plan.generations)
-    known = {} if recorded is None else recorded.sources
+    known = {} if process.recorded is None else process.recorded.sources
     process.run(IngestTask(config, process.plan, process, program=program, known=known))

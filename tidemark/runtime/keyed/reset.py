@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan
+from tidemark.plan.placement import placed
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
 from tidemark.runtime.client.producer import Record
@@ -32,8 +33,8 @@ from tidemark.runtime.client.recorded_program import (
     AcceptedChanges,
     accepted_changes,
     begun_program,
-    placed_plan,
     recorded_logs,
+    recorded_program,
 )
 from tidemark.runtime.client.topics import ensure, own_topics, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
@@ -51,6 +52,7 @@ class Reset:
     admin: AdminClient
     scope: Scope
     _raw: dict[str, int] = field(default_factory=dict)  # partitions of raw topics, if they are read
+    _logs: list[str] = field(default_factory=list)  # whose records to delete
     _ends: dict[Partition, int] = field(default_factory=dict)  # of the records to delete
     _accepted: AcceptedChanges | None = None
 
@@ -62,10 +64,11 @@ class Reset:
                 what the operators need.
         """
         if not self.scope.is_whole:  # with empty logs, streams have the names of the compiler
-            plan = placed_plan(self.config, self.admin, self.scope.plan)
+            recorded = recorded_program(self.config, self.admin, self.scope.plan.generations)
+            plan = placed(self.scope.plan, recorded)
             self.scope = replace(self.scope, plan=plan)
             names = [each.name for each in self.scope.operators]
-            self._accepted = accepted_changes(self.config, self.admin, plan, names)
+            self._accepted = accepted_changes(plan, recorded, names)
         services = [*(["ingest"] if self._accepted else []), *self.scope.services]
         await_empty(self.config, self.admin, [*map(self.scope.plan.group, services)])
         if self.scope.is_whole:
@@ -81,18 +84,14 @@ class Reset:
                 partitions_of(self.admin, logs),
                 delete_results=self.scope.delete_results,
             )
-        self._ends = offsets(
-            self.admin, partitions_of(self.admin, [*self._results(), *self._logs()]), LATEST
-        )
+        if self.scope.is_whole:
+            self._logs = recorded_logs(self.config, self.admin, self.scope.plan)
+        emptied = partitions_of(self.admin, [*self._results(), *self._logs])
+        self._ends = offsets(self.admin, emptied, LATEST)
 
     def _results(self) -> list[str]:
         topics = [name for each in self.scope.operators for name in each.topics]
         return [*topics, self.scope.plan.dead_letters] if self.scope.is_whole else topics
-
-    def _logs(self) -> list[str]:
-        if not self.scope.is_whole:
-            return []
-        return recorded_logs(self.config, self.admin, self.scope.plan)
 
     def lines(self) -> Iterator[str]:
         """Yield the plan, a line for each change."""
@@ -102,7 +101,7 @@ class Reset:
         if scope.is_whole:
             for topic in self._raw:
                 yield f"read raw topic {topic} from {where} record on{oldest(topic)}"
-            for log in self._logs():
+            for log in self._logs:
                 yield f"delete the records of log {log}: {self._count([log])}"
         else:
             if self._accepted:
@@ -134,7 +133,7 @@ class Reset:
 
     def run(self) -> None:
         """Reset: do all steps of the plan."""
-        self._delete(self._logs())
+        self._delete(self._logs)
         writes: dict[Partition, list[Record]] = {}
         commits: dict[str, list[TopicPartition]] = {}
         if self.scope.is_whole:

@@ -15,12 +15,13 @@ from confluent_kafka.admin import AdminClient
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.placement import placed
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.broker_probe import BrokerProbe, BrokersAwayError, await_broker
 from tidemark.runtime.client.commit import Outbox, outbox
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.client.identity import client_id, give_way
-from tidemark.runtime.client.recorded_program import placed_plan
+from tidemark.runtime.client.recorded_program import recorded_program
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import taken_bytes
@@ -102,7 +103,8 @@ class Process:
 
         Args:
             config: the settings.
-            plan: of the pipeline, as compiled; ``self.plan`` is the placed one.
+            plan: of the pipeline, as compiled; ``self.plan`` is the placed one, by the program
+                ``self.recorded``.
             service: its name.
             topics: returns the topics that the service reads, by the placed plan.
             may_go: whether a topic that is gone is no error.
@@ -133,11 +135,12 @@ class Process:
         )
         self._commit_wait.over()
         # Not before: the outbox has ended an open transaction of a predecessor, on the record too.
-        self.plan = placed_plan(config, self.admin, plan)
-        self._topics = list(topics(self.admin, self.plan))
+        self.recorded = recorded_program(config, self.admin, plan.generations)
+        self.plan = placed(plan, self.recorded)
+        self.topics = list(topics(self.admin, self.plan))
         member_id = client_id(self.transactional_id, took_over_ms)
         found = partition_counts(self.admin)
-        partitions = sum(found.get(topic, 1) for topic in self._topics)
+        partitions = sum(found.get(topic, 1) for topic in self.topics)
         consumer = clients.group_consumer(
             config, name, member_id, instance_id, partitions=partitions
         )
@@ -167,7 +170,7 @@ class Process:
         # Messages are created by the ten thousand, and none is part of a cycle.
         gc.freeze()
         gc.disable()
-        self.member.join(self._topics)
+        self.member.join(self.topics)
         _log.info("%s started, transactional id %s", self.name, self.transactional_id)
         try:
             while not self.stop.asked:
@@ -189,8 +192,8 @@ class Process:
 
     def follow(self, topics: Iterable[str]) -> None:
         """Read these topics from now on: some have come or gone."""
-        self._topics = list(topics)
-        self.member.join(self._topics)
+        self.topics = list(topics)
+        self.member.join(self.topics)
 
     def _turn(self, work: Work) -> None:
         self._consume(work)

@@ -30,7 +30,11 @@ from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, require_empty
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, LogProgress, encode
-from tidemark.runtime.client.recorded_program import checked_program, placed_plan
+from tidemark.runtime.client.recorded_program import (
+    checked_program,
+    placed_plan,
+    recorded_program,
+)
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
@@ -90,10 +94,15 @@ class MicroBatchDriver:
         """
         groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
         require_empty(self.admin, groups)
-        program = checked_program(self.config, self.admin, self.plan) if self.with_ingest else None
+        program = self._checked_program() if self.with_ingest else None
         ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
         self._fence()
         self._mark(on_spark=True, program=program)
+
+    def _checked_program(self) -> Record | None:
+        """Return the record to write; reads the record again, as no service can write it now."""
+        recorded = recorded_program(self.config, self.admin, self.plan.generations)
+        return checked_program(self.admin, self.plan, recorded)
 
     def release(self) -> None:
         """Give the offsets back to the services."""
