@@ -179,6 +179,12 @@ def require_raw(admin: AdminClient, plan: Plan, user: str = "this client") -> di
     return {topic: there[topic] for topic in matched.sources}
 
 
+def raw_counts(admin: AdminClient, plan: Plan) -> dict[str, int]:
+    """Return the partition counts of the raw topics of a plan that exist, by name."""
+    there = partition_counts(admin)
+    return {topic: there[topic] for topic in matched_topics(plan, there).sources}
+
+
 def _missing(name: str, user: str) -> ConfigurationError:
     return ConfigurationError(
         f"topic {name} does not exist, or {user} may not see it: create it, for example with "

@@ -15,7 +15,7 @@ from tidemark.plan.physical import LogPlan, Plan
 from tidemark.plan.program import SourceProgram, source_program
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.recorded_program import record_of_topic
-from tidemark.runtime.ingest.past_marks import PastMarks
+from tidemark.runtime.ingest.past_marks import PastMarks, furthest
 from tidemark.runtime.ingest.raw_sources import OwnedSource
 from tidemark.runtime.ingest.raw_topics import Change
 
@@ -39,8 +39,8 @@ class Departures:
             return
         for topic in sorted({*self._known, *self._past.topics()} - set(there)):
             before = self._known.get(topic)
-            is_known = before is not None and before.gone
-            if not is_known and any(source.reads(topic) for source in patterns):
+            was_there = before is None or not before.gone
+            if was_there and any(source.reads(topic) for source in patterns):
                 self._leave(topic, {}, 0)
 
     def follow(
@@ -95,9 +95,7 @@ class Departures:
         return (log for log in self._plan.logs if log.reads(topic))
 
     def _end(self, at: Partition) -> Progress:
-        marks = filter(None, (self._past.last_mark(log, str(at)) for log in self._logs(at.topic)))
-        ends = [Progress(mark.next_offset, mark.watermark_ms) for mark in marks]
-        return max(ends, key=lambda each: each.next_offset, default=Progress())
+        return furthest(self._past.last_mark(log, str(at)) for log in self._logs(at.topic))
 
     def _record(self, topic: str, source: SourceProgram) -> None:
         self._known[topic] = source

@@ -9,7 +9,7 @@ partition of a topic needs no search if another partition has a committed offset
 every source at its start, so the first one of the topic was committed after a search.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka.admin import AdminClient
 
@@ -123,3 +123,12 @@ class PastMarks:
             for value in reversed(values):
                 yield decode_segment(value or b"", streams=())
             end = begin
+
+
+def furthest(marks: Iterable[SourceMark | None]) -> Progress:
+    """Return how far a source has come by its last marks in several logs; the start without any.
+
+    A log that is being built may end earlier than others.
+    """
+    ends = [Progress(mark.next_offset, mark.watermark_ms) for mark in marks if mark is not None]
+    return max(ends, key=lambda each: each.next_offset, default=Progress())

@@ -5,6 +5,7 @@ those of plan/matched_topics.py.  See docs/semantics.md, "Several topics".
 """
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class RawTopics:
         """Look again if it is time; return what has changed when the answer has come."""
         if self._executor is None:
             return None
-        self._trouble_log.report(self.waits, now_ms / 1000)
+        self._trouble_log.report(self.waits, time.monotonic())
         if self._looking is None:
             if now_ms - self._looked_ms >= self._every_ms:
                 self._looked_ms = now_ms

@@ -40,7 +40,7 @@ from tidemark.runtime.client.recorded_program import (
 )
 from tidemark.runtime.client.topics import partition_counts, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
-from tidemark.runtime.ingest.past_marks import PastMarks
+from tidemark.runtime.ingest.past_marks import PastMarks, furthest
 from tidemark.runtime.ingest.raw_sources import EPOCH
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.segments import encode_segment
@@ -149,8 +149,7 @@ class SourceReset:
             StateError: such a log lacks rows of a topic that is gone.
         """
         marks = {log.topic: self._past.last_mark(log, source) for log in self._logs}
-        ends = [Progress(mark.next_offset, mark.watermark_ms) for mark in marks.values() if mark]
-        ended = max(ends, key=lambda each: each.next_offset, default=Progress())
+        ended = furthest(marks.values())
         lacking = {
             log
             for log, mark in marks.items()

@@ -13,10 +13,9 @@ from typing import Literal
 
 from confluent_kafka.admin import AdminClient
 
-from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.schema_registry import writer_schemas
-from tidemark.runtime.client.topics import message_bytes, partition_counts
+from tidemark.runtime.client.topics import message_bytes, raw_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.letters.check import Check, Verdict
 from tidemark.runtime.letters.past import Past, recorded_shifts
@@ -92,8 +91,7 @@ class Attempts:
         self._pipeline = config.pipeline
         self._check = Check(plan, now_ms(), writer_schemas(config, plan))
         self._raw = RawRecords(config, admin, recorded_shifts(config, admin, plan))
-        counts = partition_counts(admin)
-        self._partitions = {topic: counts[topic] for topic in matched_topics(plan, counts).sources}
+        self._partitions = raw_counts(admin, plan)
         self._room = {topic: message_bytes(admin, [topic]) - _ROOM for topic in self._partitions}
 
     def of(self, letters: Sequence[StoredLetter], edit: Edit) -> list[Attempt]:

@@ -10,13 +10,12 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.partition import Partition
-from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.generations import newest_generations
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.progress import SourceProgress, decode
 from tidemark.runtime.client.recorded_program import recorded_program
-from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.client.topics import partition_counts, raw_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.letters.raw_records import Shifts
 from tidemark.runtime.letters.selection import StoredLetter
@@ -88,6 +87,8 @@ def watermarks(config: Config, plan: Plan, partitions: Iterable[Partition]) -> d
 
 def raw_partitions(admin: AdminClient, plan: Plan) -> list[Partition]:
     """Return the partitions of the raw topics of a plan."""
-    counts = partition_counts(admin)
-    topics = matched_topics(plan, counts).sources
-    return [Partition(topic, n) for topic in topics for n in range(counts[topic])]
+    return [
+        Partition(topic, n)
+        for topic, count in raw_counts(admin, plan).items()
+        for n in range(count)
+    ]
