@@ -152,6 +152,7 @@ def test_a_flat_schema_is_described_as_before():
         ({"a.b": str}, r"write \{'a_b': field\('a.b', ...\)\}, or field\(\['a.b'\], ...\)"),
         ({"a": int, "b": field("a.c", int)}, "columns 'a' and 'b' read member 'a' as .*; leave"),
         ({"a": field("a", int, default="x")}, "column 'a': default 'x': expected int, got str"),
+        ({"a": [{"b": field("b", int, default="x")}]}, "column 'b': default 'x': expected int"),
         ({"a": [field("b", int)]}, r"column 'a'\[\]: field\(\) is a member"),
         ({"a": field(RAW, int)}, "column 'a': RAW is str or bytes, not int"),
         ({"a": field("b")}, "is not a type"),

@@ -154,6 +154,14 @@ def test_a_default_of_another_type_is_refused():
         RecordType(Schema((Field("a", INT, default="x"),)))
 
 
+@pytest.mark.parametrize("around", [ListOf, MapOf, JsonText, lambda kind: ListOf(MapOf(kind))])
+def test_a_default_of_another_type_is_refused_in_a_struct_of_any_kind(around: Any):
+    inside = StructOf((Field("c", StructOf((Field("a", INT, default="x"),))),))
+
+    with pytest.raises(PipelineError, match="column 'a': default 'x': expected int, got str"):
+        RecordType(Schema((Field("b", around(inside)),)))
+
+
 def test_a_missing_or_null_member_has_the_default():
     fields = [Field("a", INT, default=7), Field("b", ListOf(TEXT), default=["x"])]
 

@@ -80,7 +80,6 @@ class RecordType:
         self.is_lenient = False
         self._what = what
         self.object = self._object(schema.fields)
-        self._check_defaults(schema.fields, self.object)
 
     def json_decoder(self) -> "msgspec.json.Decoder[Any]":
         """Return a decoder of one record as JSON text."""
@@ -122,6 +121,7 @@ class RecordType:
             if not isinstance(each.kind, Raw):
                 self._place(made, each, each.name)
         self._close(made)
+        self._check_defaults(fields, made)
         return made
 
     def _place(self, parent: Object, each: Field, column: str) -> None:
@@ -235,11 +235,13 @@ class RecordType:
 
     def _check_defaults(self, fields: Sequence[Field], inside: Object) -> None:
         for each in fields:
-            member, at = None, inside
-            for part in () if isinstance(each.kind, Raw) else each.place:
+            if isinstance(each.kind, Raw):
+                continue
+            at = inside
+            for part in each.place:
                 member = at.members[part]
                 at = member.object or at
-            if each.default is not None and member is not None:
+            if each.default is not None:
                 self._require_default(each, member)
             if isinstance(each.kind, StructOf):
                 self._check_defaults(each.kind.fields, at)
