@@ -14,8 +14,8 @@ SCHEMA = {"k": str, "at": int, "done": bool}
 
 def take(*documents: Any, **source: Any) -> IngestOutput:
     pipeline = Pipeline("p")
-    settings = {"event_time": "at", "watermark": bounded("2ms"), **source}
-    rows = pipeline.source("in", schema=SCHEMA, **settings)
+    settings = {"schema": SCHEMA, "event_time": "at", "watermark": bounded("2ms"), **source}
+    rows = pipeline.source("in", **settings)
     rows = rows.filter(col("k").ne_missing("no"))
     rows.key_by("k").window(tumbling("10s")).aggregate(n=count()).to("out")
     values = [json.dumps(each).encode() for each in documents]
@@ -59,6 +59,17 @@ def test_a_dead_record_moves_time_if_all_its_elements_have_time():
     taken = take([{"k": 1, "at": 10}, {"k": 2, "at": 20}], {"k": "a", "at": 5})
 
     assert rows(taken) == [(1, 0, 5, 18)]
+
+
+def test_the_reason_of_an_element_without_time_names_the_units_of_texts():
+    taken = take(
+        [{"k": "a", "at": "2026-01-02T03:04:05Z"}, {"k": "a", "at": "x"}],
+        schema={"k": str, "at": str},
+        unit=["iso8601", "rfc2822"],
+    )
+
+    reason = "element 1: event time at: no date and time in unit iso8601 or rfc2822"
+    assert reasons(taken) == [(0, "event time", reason)]
 
 
 def test_an_empty_array_is_dead_and_elements_are_filtered_one_by_one():

@@ -43,7 +43,7 @@ EARLIEST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 LATEST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 FITS = ("", *UNITS)
-"""Units that would fit, by code; code 0 means that none would."""
+"""Units that would fit, by code; code 0 means that no unit would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class EventTimes:
     def at(self, rows: npt.NDArray[np.intp]) -> "EventTimes":
         """Return the event times at positions."""
         fits = None if self.fits is None else self.fits[rows]
-        return EventTimes(self.ms[rows], self.reason[rows], self.unit, fits)
+        return replace(self, ms=self.ms[rows], reason=self.reason[rows], fits=fits)
 
     def spread(self, records: npt.NDArray[np.intp], height: int) -> "EventTimes":
         """Return event times of ``height`` records: these for ``records``, the others missing."""
