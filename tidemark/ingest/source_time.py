@@ -15,7 +15,6 @@ See docs/semantics.md, "Sources, event time, watermarks".
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -83,12 +82,6 @@ class _TimeInput:
             reasons.setdefault(int(self.records[row]), reason)
         return values, reasons
 
-    @cached_property
-    def first(self) -> Indices:
-        """The first row of each record."""
-        first: Indices = np.flatnonzero(np.diff(self.records, prepend=-1))
-        return first
-
     def by_record(self, times: EventTimes) -> tuple[EventTimes, Indices | None]:
         """Return the event time of each record, from those of the rows.
 
@@ -97,11 +90,12 @@ class _TimeInput:
         """
         if not has_repeats(self.records):
             return times.spread(self.records, self.height), None
+        first = np.flatnonzero(np.diff(self.records, prepend=-1))  # row of each record
         last_first = -np.arange(len(self.records))
         rank = np.where(times.known, times.ms, last_first)
-        ends = np.append(self.first[1:], len(self.records))
+        ends = np.append(first[1:], len(self.records))
         chosen = np.lexsort((rank, ~times.known, self.records))[ends - 1]
-        places = np.where(ends - self.first > 1, chosen - self.first, -1)
+        places = np.where(ends - first > 1, chosen - first, -1)
         position = np.full(self.height, -1, np.intp)
         position[self.records[chosen]] = places
         return times.at(chosen).spread(self.records[chosen], self.height), position

@@ -12,6 +12,7 @@ import numpy as np
 from tidemark.core.time.assigners import ColumnTime, ExpressionTime
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.segment import EVENT_TIME, OFFSET
+from tidemark.core.time.time_units import PER_SECOND
 from tidemark.ingest.ingest import IngestOutput
 from tidemark.plan.physical import Plan
 from tidemark.serde.records import RecordBatch
@@ -20,7 +21,6 @@ _DAY_MS = 86_400_000
 _NEAR_MS = 365 * _DAY_MS
 _SAME_DAY_MS = 2 * _DAY_MS
 _AHEAD_MS = (600_000, 26 * 3_600_000)  # from more than clocks differ to the most by zones
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class UnitCheck:
@@ -67,10 +67,10 @@ def _warning(
 
 def _number_remedy(time: ColumnTime | ExpressionTime, at_ms: int, record_ms: int) -> str | None:
     unit = "ms" if isinstance(time, ExpressionTime) else time.units[0]
-    if unit not in _PER_SECOND or abs(at_ms - record_ms) <= _NEAR_MS:
+    if unit not in PER_SECOND or abs(at_ms - record_ms) <= _NEAR_MS:
         return None
-    for other, per_second in _PER_SECOND.items():
-        other_ms = at_ms * _PER_SECOND[unit] // per_second
+    for other, per_second in PER_SECOND.items():
+        other_ms = at_ms * PER_SECOND[unit] // per_second
         if other != unit and abs(other_ms - record_ms) <= _NEAR_MS:
             column = isinstance(time, ColumnTime)
             remedy = f'is unit="{other}" missing?' if column else "the expression must give ms"

@@ -29,6 +29,7 @@ from tidemark.core.rows.row_operators import (
     Select,
     WithColumns,
 )
+from tidemark.core.rows.schema import instance
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
@@ -108,9 +109,8 @@ class Stream:
         dtype = self.node.columns[column]
         if not isinstance(dtype, pl.List):
             raise PipelineError(f"explode: column {column!r} is {dtype}, not a list")
-        inner = dtype.inner
-        item = inner() if isinstance(inner, type) else inner
-        return self._then(Explode(self.node.columns, column), {**self.node.columns, column: item})
+        columns = {**self.node.columns, column: instance(dtype.inner)}
+        return self._then(Explode(self.node.columns, column), columns)
 
     def split(self, **predicates: pl.Expr) -> dict[str, "Stream"]:
         """Send each row to the first stream whose predicate is true; other rows are filtered.

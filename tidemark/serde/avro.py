@@ -18,8 +18,8 @@ from tidemark.errors import StateError
 _MARKER = b"\xc3\x01"
 _HEADER_BYTES = len(_MARKER) + 8
 
-# What fastavro raises on bytes that are not a record of the schema.
-_DAMAGE = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
+DAMAGE = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
+"""What fastavro raises on bytes that are not a record of the schema."""
 
 
 def schema_file(name: str) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class AvroType:
             written = self._known[header]
             read = None if written is self._parsed else self._parsed
             record = cast(dict[str, Any], fastavro.schemaless_reader(body, written, read))
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise StateError(f"{name}: damaged at byte {body.tell()} of {len(data)}") from error
         if body.tell() != len(data):
             raise StateError(f"{name}: {len(data) - body.tell()} bytes too many")

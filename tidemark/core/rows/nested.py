@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from tidemark.core.rows.schema import instance
 from tidemark.errors import PipelineError
 
 Path = tuple[str, ...]
@@ -57,6 +58,5 @@ def nested_type(path: Path, columns: Mapping[str, pl.DataType], what: str) -> pl
             parent = ".".join(path[:depth])
             known = f" (fields: {', '.join(fields)})" if fields else f", it is {dtype}"
             raise PipelineError(f"{what}: {parent!r} has no field {name!r}{known}")
-        found = fields[name]
-        dtype = found() if isinstance(found, type) else found
+        dtype = instance(fields[name])
     return dtype

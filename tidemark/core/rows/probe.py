@@ -24,6 +24,7 @@ from tidemark.core.rows.expression import (
     output_types,
     visible,
 )
+from tidemark.core.rows.schema import instance
 from tidemark.errors import PipelineError
 
 ROWS = 72
@@ -90,15 +91,13 @@ def _values(dtype: pl.DataType, words: Sequence[str], *, nulls: bool) -> list[An
 
 def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
     if isinstance(dtype, pl.List):
-        inner = _plain_values(_instance(dtype.inner), words)
+        inner = _plain_values(instance(dtype.inner), words)
         return [
             [inner[(row + item) % len(inner)] for item in range(_LENGTHS[row % len(_LENGTHS)])]
             for row in range(len(inner))
         ]
     if isinstance(dtype, pl.Struct):
-        fields = {
-            field.name: _plain_values(_instance(field.dtype), words) for field in dtype.fields
-        }
+        fields = {field.name: _plain_values(instance(field.dtype), words) for field in dtype.fields}
         return [
             {name: values[(row * 3) % len(values)] for name, values in fields.items()}
             for row in range(len(_TEXTS))
@@ -114,11 +113,6 @@ def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
     if dtype == pl.Boolean:
         return list(_BOOLEANS)
     return [*words, *_TEXTS]
-
-
-def _instance(dtype: Any) -> pl.DataType:
-    instance: pl.DataType = dtype() if isinstance(dtype, type) else dtype
-    return instance
 
 
 def _whole(words: Sequence[str]) -> list[int]:

@@ -41,11 +41,17 @@ from tidemark.core.time.text_times import (
     text_times,
 )
 from tidemark.core.time.time_pattern import TimePattern
-from tidemark.core.time.time_units import AUTO, EPOCH, TEXT_UNITS, likely_first, text_patterns
+from tidemark.core.time.time_units import (
+    AUTO,
+    EPOCH,
+    PER_SECOND,
+    TEXT_UNITS,
+    likely_first,
+    text_patterns,
+)
 
 # The length of a unit in ms as a fraction: multiply, then floor-divide.
 _UNIT_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FITTING_S = (946_684_800, 4_102_444_800)  # 2000 to 2100, so at most one unit fits a number
 _REASON_OF_FAULT = np.zeros(UNKNOWN_ZONE + 1, np.uint8)
 _REASON_OF_FAULT[NOT_IN_PATTERN] = code(NO_TEXT)
@@ -131,7 +137,7 @@ def _fitting_units(
 ) -> npt.NDArray[np.uint8]:
     fits = np.zeros(len(numbers), np.uint8)
     first_s, end_s = _FITTING_S
-    for unit, per_second in _PER_SECOND.items():
+    for unit, per_second in PER_SECOND.items():
         fitting = (numbers >= first_s * per_second) & (numbers < end_s * per_second)
         fits[fitting] = FITS.index(unit)
     return fits

@@ -7,6 +7,7 @@ docs/time.md.
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from tidemark.errors import PipelineError
 
@@ -25,7 +26,6 @@ BLANKS = "[ \u00a0\u202f]+"
 OFFSET = r"(?:(?P<utc>[Zz])|(?P<sign>[+-])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)"
 ZONE = "(?P<zone>(?i:utc|ut|gmt|z)|[A-Za-z]{3,5}|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)+)"
 """UTC, an abbreviation, which is refused later, or an IANA name; not AM and PM."""
-
 
 _NUMBERS = {
     "Y": ("year", "[0-9]{4}", "[0-9]{4}"),
@@ -80,6 +80,7 @@ class TimePattern:
         return tuple(re.findall(r"\(\?P<([a-z_]+)>", self.regex))
 
 
+@cache
 def time_pattern(text: str) -> TimePattern:
     """Return the pattern of a text with directives.
 

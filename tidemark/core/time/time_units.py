@@ -6,12 +6,14 @@ A unit is the name of a unit of numbers, the name of a form of text, or a patter
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from tidemark.core.time.time_pattern import OFFSET, ZONE, TimePattern, time_pattern
 from tidemark.errors import PipelineError
 
-NUMBER_UNITS = ("s", "ms", "us", "ns")
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""How many of each unit of numbers make a second."""
+
+NUMBER_UNITS = tuple(PER_SECOND)
 """Units of numbers since 1970."""
 
 EPOCH = "epoch"
@@ -91,7 +93,7 @@ def text_patterns(unit: str) -> tuple[TimePattern, ...]:
         return _AUTO
     if unit == EPOCH:
         return ()
-    return _FORMS[unit] if unit in _FORMS else (_compiled(unit),)
+    return _FORMS[unit] if unit in _FORMS else (time_pattern(unit),)
 
 
 def likely_first(patterns: Sequence[TimePattern], text: str) -> list[TimePattern]:
@@ -119,7 +121,7 @@ def require_units(units: Sequence[object], what: str) -> None:
             )
         if "%" in unit:
             try:
-                _compiled(unit)
+                time_pattern(unit)
             except PipelineError as error:
                 raise PipelineError(f"{what}: unit {error}") from None
     numbers = [unit for unit in units if unit in NUMBER_UNITS]
@@ -128,8 +130,3 @@ def require_units(units: Sequence[object], what: str) -> None:
             f"{what}: unit {numbers[0]!r} goes with no other; numbers in several units are of unit "
             f"{EPOCH!r}"
         )
-
-
-@cache
-def _compiled(text: str) -> TimePattern:
-    return time_pattern(text)

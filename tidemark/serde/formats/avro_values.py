@@ -2,19 +2,18 @@
 
 import io
 import re
-import struct
 from typing import Any, Protocol
 
 import fastavro
 from fastavro.read import SchemaResolutionError
 
+from tidemark.serde.avro import DAMAGE
 from tidemark.serde.formats.avro_schemas import AvroSchemaError, parsed_schema
 from tidemark.serde.formats.framing import HEADER_BYTES, schema_id
 from tidemark.serde.formats.value_decoder import UnreadableValueError
 from tidemark.serde.records import Headers
 
 _MAX_KNOWN = 1_000
-_DAMAGE = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
 _WHOLE_SCHEMA = re.compile(r"\{'type': '\w+', 'name': '([\w.]+)'.*\}", re.DOTALL)
 
 
@@ -22,7 +21,7 @@ class WriterSchemas(Protocol):
     """Schemas by their id in a registry."""
 
     def texts(self, number: int) -> list[str] | None:
-        """Return a schema in JSON, after the schemas that it refers to; None: there is none.
+        """Return a schema in JSON, after the schemas that it refers to; None: unknown id.
 
         Raises:
             InfrastructureError: the registry cannot be reached.
@@ -95,7 +94,7 @@ def _read(value: bytes, begin: int, writer: Any, reader: Any, what: str) -> Any:
         raise UnreadableValueError(f"{what} does not fit the source's: {reason}") from None
     except UnicodeDecodeError as error:
         raise UnreadableValueError(f"not Avro of {what}: a text is not UTF-8") from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         where = f"byte {body.tell()} of {len(value)}"
         raise UnreadableValueError(f"not Avro of {what}: it ends too early ({where})") from error
     if body.tell() != len(value):

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from tidemark.serde.formats.value_decoder import UnreadableValueError
+from tidemark.serde.formats.value_decoder import UnreadableValueError, utf8_text
 from tidemark.serde.records import Headers
 
 _MARK = "\ufeff"
@@ -32,9 +32,7 @@ class CsvValues:
     ) -> list[dict[str, str | None]]:
         """Return a mapping for each line; blank lines are skipped."""
         try:
-            lines = self._lines(value.decode().removeprefix(_MARK))
-        except UnicodeDecodeError as error:
-            raise UnreadableValueError(f"not UTF-8 (byte {error.start})") from None
+            lines = self._lines(utf8_text(value).removeprefix(_MARK))
         except csv.Error as error:
             raise UnreadableValueError(f"not CSV: {error}") from None
         columns = self._columns

@@ -21,3 +21,15 @@ class ValueDecoder(Protocol):
             UnreadableValueError: the bytes are not of the format.
             InfrastructureError: a schema is needed that cannot be fetched at present.
         """
+
+
+def utf8_text(value: bytes) -> str:
+    """Return a value in UTF-8 as text.
+
+    Raises:
+        UnreadableValueError: it is not UTF-8.
+    """
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableValueError(f"not UTF-8 (byte {error.start})") from None

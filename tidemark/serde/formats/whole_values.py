@@ -1,6 +1,6 @@
 """Values that are one column: text, or bytes."""
 
-from tidemark.serde.formats.value_decoder import UnreadableValueError
+from tidemark.serde.formats.value_decoder import utf8_text
 from tidemark.serde.records import Headers
 
 
@@ -15,10 +15,7 @@ class TextValues:
         self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /
     ) -> dict[str, str]:
         """Return the text."""
-        try:
-            return {self._name: value.decode()}
-        except UnicodeDecodeError as error:
-            raise UnreadableValueError(f"not UTF-8 (byte {error.start})") from None
+        return {self._name: utf8_text(value)}
 
 
 class BytesValues:
