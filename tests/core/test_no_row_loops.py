@@ -43,7 +43,7 @@ ALLOWED = {
         "_fold",
     ): "rows of those components: each depends on the one before",
     ("aggregates/custom.py", "_states"): "calls a user's Aggregate, by panes and rows",
-    ("aggregates/custom.py", "_states_alone"): "calls a user's Aggregate for each row",
+    ("aggregates/custom.py", "_failures_alone"): "calls a user's Aggregate for each row",
     ("aggregates/custom.py", "fold_of"): "calls a user's Aggregate for each of a pane's rows",
     ("aggregates/custom_probe.py", "_taken"): "probes a user's Aggregate when it is planned",
     ("aggregates/custom_probe.py", "_all_orders"): "probes a user's Aggregate when it is planned",

@@ -110,11 +110,10 @@ def summary(run: LocalRun) -> Iterator[str]:
         if counts.records > 1 and counts.dead == counts.records:
             yield f"warning: all records of {topic} are dead; each line of a file is one record"
     for topic, counts in run.counts.items():
+        converted = f"; {counts.converted} values converted" if counts.converted else ""
         yield (
             f"{topic}: {counts.records} records = {counts.passed} passed + {counts.filtered} "
-            f"filtered + {counts.dead} dead + {counts.blank} blank"
-            + f"; {counts.converted} values converted"
-            * bool(counts.converted)
+            f"filtered + {counts.dead} dead + {counts.blank} blank{converted}"
         )
     for name, published in run.published.items():
         tally = published.tally

@@ -62,9 +62,9 @@ def _value_decoder(
         case CloudEventsFormat():
             return CloudEventValues()
         case TextFormat():
-            return TextValues(whole_value_name(schema))
+            return TextValues(_whole_value_name(schema))
         case BytesFormat():
-            return BytesValues(whole_value_name(schema))
+            return BytesValues(_whole_value_name(schema))
     raise AssertionError(format_)
 
 
@@ -77,12 +77,12 @@ def _protobuf_values(format_: ProtobufFormat, schema: Schema) -> ValueDecoder:
     return ProtobufValues(message, framed=format_.framed, members=members)
 
 
-def whole_value_name(schema: Schema) -> str:
+def _whole_value_name(schema: Schema) -> str:
     """Return the member that a value of text or bytes becomes: the only one of the schema."""
     (column,) = schema.fields
     return column.place[0]
 
 
 def _required(writers: WriterSchemas | None) -> WriterSchemas:
-    assert writers is not None, "a format that needs a registry was given none"
+    assert writers is not None, "the format needs a registry, but there are no schemas of writers"
     return writers

@@ -32,7 +32,7 @@ from tidemark.serde.record_columns import record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
-EMPTY_ARRAY = "expected an object, got an empty array"
+_EMPTY_ARRAY = "expected an object, got an empty array"
 
 _BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
@@ -114,7 +114,7 @@ class JsonRecords:
                 if rows:
                     parsed.add(index, rows, self._raw(text))
                 else:
-                    parsed.add_dead(index, EMPTY_ARRAY)
+                    parsed.add_dead(index, _EMPTY_ARRAY)
             except _FAULTS as error:
                 self._type.converted = converted
                 parsed.add_dead(index, json_reason(error, text), self._time_rows(error, text))

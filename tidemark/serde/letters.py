@@ -89,7 +89,7 @@ class Letter(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=False
 
 
 def decode_letter(value: bytes | None) -> Letter | None:
-    """Return the letter in the value of a message; None if it holds none."""
+    """Return the letter in the value of a message; None if it holds no letter."""
     try:
         return msgspec.json.decode(value or b"", type=Letter)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -38,7 +38,7 @@ class ParsedBatch:
     Args:
         records: the record of each row; ascends, and repeats where a record has several rows.
         columns: the value columns of the rows.
-        dead: the records that are no rows.
+        dead: the records that cannot be decoded.
         blank: the records without content.
         dead_with_time: the record of each row of ``times``; ascends, and may repeat.
         times: the time columns of dead records whose only fault is another column.
@@ -67,7 +67,7 @@ def has_repeats(records: Indices) -> bool:
 
 
 def most_rows(schema: Schema) -> int:
-    """Return the largest number of rows of a record: so many, all null, take MAX_RECORD_BYTES."""
+    """Return the largest number of rows of a record: rows of nulls up to MAX_RECORD_BYTES."""
     return MAX_RECORD_BYTES // (len(schema) * _VALUE_BYTES)
 
 

@@ -21,10 +21,10 @@ AnyVersioned = TypeVar("AnyVersioned", bound=Versioned)
 def decode_versioned(
     data: bytes | str, kind: type[AnyVersioned], newest: int, what: str
 ) -> AnyVersioned:
-    """Return the value in JSON text of a version up to ``newest``; ``what``: it is, for errors.
+    """Return the value in JSON text of a version up to ``newest``; ``what`` names it in errors.
 
     Raises:
-        StateError: the text is no such value, or of a newer version.
+        StateError: the text is not such a value, or of a newer version.
     """
     try:
         value = msgspec.json.decode(data, type=kind)

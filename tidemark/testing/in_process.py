@@ -164,8 +164,8 @@ class InProcess(Scenario):
         self._write(builder, [])
 
     def _write(self, builder: SegmentBuilder, marks: list[SourceMark]) -> None:
+        partitions = {topic: self.raw_partitions for topic, _ in self._raw}
         for log in self.plan.logs:
-            partitions = {topic: self.raw_partitions for topic, _ in self._raw}
             built = builder.build(log, self._now_ms, partitions, marks)
             for partition, segments in enumerate(built):
                 self._log[log.topic, partition] += segments

@@ -74,7 +74,7 @@ class Scenario(ABC):
                 f"advance({topic!r}): its records are not JSON but {source.format}; use send()"
             )
         path = time.path if isinstance(time, ColumnTime) else ()
-        others = [each for each in source.schema.fields if [each.name] != [*path[:1]]]
+        others = [each for each in source.schema.fields if each.name not in path[:1]]
         strict = [each.place for each in others if _is_strict(each.kind)]
         if not path or not strict:
             raise ConfigurationError(

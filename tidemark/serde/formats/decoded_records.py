@@ -5,7 +5,7 @@ good never depends on its neighbours: a whole batch is converted at once, and if
 wrong, record by record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -66,7 +66,7 @@ class DecodedRecords:
             return str(error)
         return decoded if isinstance(decoded, list) else (decoded,)
 
-    def _all_rows(self, decoded: Sequence[Sequence[Any] | str]) -> Any:
+    def _all_rows(self, decoded: Sequence[Sequence[Any] | str]) -> Iterator[Any] | None:
         """Return an iterator of all rows as the schema's type, or None if any does not fit."""
         converted = self._type.converted
         values = (each for each in decoded if not isinstance(each, str))
@@ -91,12 +91,8 @@ class DecodedRecords:
     def _add(
         self, parsed: ParsedRecords, index: int, rows: Sequence[Any], batch: RecordBatch
     ) -> None:
-        raw = self._type.schema.raw
-        if raw is None or not rows:
-            parsed.add(index, rows)
-            return
-        value = batch.values[index] or b""
-        parsed.add(index, rows, [value] * len(rows))
+        has_raw = self._type.schema.raw is not None
+        parsed.add(index, rows, [batch.values[index] or b""] * len(rows) if has_raw else ())
 
     def _time_rows(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return the time columns of a record whose only fault is another column."""

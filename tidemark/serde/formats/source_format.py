@@ -52,7 +52,7 @@ class CsvFormat:
     """Delimited text.
 
     ``columns``: names in the order of the fields; None: the first line of each record has them.
-    ``quote``: the quote character; None: there is none.
+    ``quote``: the quote character; None: fields have no quotes.
     """
 
     columns: tuple[str, ...] | None
@@ -111,7 +111,7 @@ SourceFormat: TypeAlias = (
 
 
 def is_binary(format_: SourceFormat) -> bool:
-    """Return whether a record of the format may hold line feeds that are no line feeds."""
+    """Return whether a record of the format may hold bytes of line feeds that end no line."""
     return needs_registry(format_) or isinstance(format_, AvroFormat | ProtobufFormat | BytesFormat)
 
 
