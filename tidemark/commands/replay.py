@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Literal
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
+from tidemark.core.time.event_time import epoch_ms
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
@@ -235,4 +236,4 @@ def _time_ms(text: str | None, otherwise_ms: int) -> int:
         ) from None
     if time.tzinfo is None:
         raise ConfigurationError(f"{text!r} has no offset: end it with Z or +02:00")
-    return int((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000 // 1)
+    return epoch_ms(time)

@@ -63,6 +63,7 @@ def test_moments_are_ages_or_instants():
     assert moment_ms("2h", "--since", NOW) == NOW - 7_200_000
     assert moment_ms("2026-03-01T13:00:00+01:00", "--since", 0) == NOW
     assert moment_ms("2026-03-01T12:00:00", "--since", 0) == NOW
+    assert moment_ms("2038-11-10T16:57:35.627Z", "--since", 0) == 2_173_021_055_627
     assert moment_ms(None, "--since", 0) is None
     with pytest.raises(ConfigurationError, match="--until 'soon' is neither an age"):
         moment_ms("soon", "--until", NOW)

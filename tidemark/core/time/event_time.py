@@ -15,6 +15,8 @@ import numpy.typing as npt
 from tidemark.core.time.text_times import Mask, Times
 from tidemark.core.time.time_units import UNITS
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 MISSING = "missing"
 OUT_OF_RANGE = "outside the years 0001 to 9999"
 TOO_EARLY = "before min_time"
@@ -136,5 +138,10 @@ def codes(mask: Mask, reason: str) -> npt.NDArray[np.uint8]:
 
 def instant_text(ms: int) -> str:
     """Return an instant as ISO 8601 text in UTC."""
-    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    instant = _EPOCH + timedelta(milliseconds=ms)
     return instant.isoformat().replace("+00:00", "Z")
+
+
+def epoch_ms(instant: datetime) -> int:
+    """Return the ms UTC of a datetime with an offset; microseconds are floored."""
+    return (instant - _EPOCH) // timedelta(milliseconds=1)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidemark.core.time.duration import duration_ms
+from tidemark.core.time.event_time import epoch_ms
 from tidemark.errors import ConfigurationError, PipelineError
 from tidemark.serde.letters import Letter
 
 _PLACE = re.compile(r"([a-zA-Z0-9._-]+)/(\d+)/(\d+)")
 _RANGE = re.compile(r"(\d*)(\.\.)?(\d*)")
+_LAST_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,15 @@ def offset_range(text: str | None) -> tuple[int, int] | None:
     if found is None or not (found[1] or found[3]) or bool(found[3]) > bool(found[2]):
         raise ConfigurationError(f"--offsets {text!r} is not a range such as 7, 7..9, 7.. or ..9")
     first = int(found[1] or 0)
-    return first, int(found[3]) if found[3] else 2**63 - 1 if found[2] else first
+    if found[3]:
+        return first, int(found[3])
+    return first, _LAST_OFFSET if found[2] else first
 
 
 def moment_ms(text: str | None, option: str, now_ms: int) -> int | None:
-    """Return the ms UTC of an instant with an offset, or of a duration before ``now_ms``.
+    """Return the ms UTC of an instant, or of a duration before ``now_ms``.
+
+    An instant without an offset is in UTC.
 
     Raises:
         ConfigurationError: the text is neither.
@@ -118,13 +124,11 @@ def moment_ms(text: str | None, option: str, now_ms: int) -> int | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        at = None
-    if at is None:
         raise ConfigurationError(
             f"{option} {text!r} is neither an age such as 2h, nor an instant such as "
             "2026-03-01T12:00:00Z"
-        )
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        ) from None
+    return epoch_ms(at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
 def edited(settings: list[str]) -> Mapping[str, str]:
