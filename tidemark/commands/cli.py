@@ -188,8 +188,8 @@ def _require_lines(plan: Plan) -> None:
     for source in plan.sources:
         if is_binary(source.format):
             raise ConfigurationError(
-                f"source {source.name}: records of format {source.format} are no lines of a file; "
-                "try the pipeline with tidemark.testing (docs/testing.md), or on a broker"
+                f"source {source.name}: records of format {source.format} cannot be lines of a "
+                "file; try the pipeline with tidemark.testing (docs/testing.md), or on a broker"
             )
 
 

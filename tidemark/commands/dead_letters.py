@@ -112,7 +112,7 @@ def show(
 ) -> None:
     """Show a dead letter: reason, record with headers, and the source that refused it."""
     plan, config, admin = _opened(pipeline, bootstrap_server)
-    chosen = selection([letter], None, None, None, None, None, None, None)
+    chosen = selection([letter])
     found = list(LetterReader(config, admin, plan.dead_letters).read(chosen))
     if not found:
         raise ConfigurationError(f"{plan.dead_letters} has no letter of {letter}")
@@ -162,7 +162,7 @@ def retry(
         bool, typer.Option("--again", help="Also what was sent or read again before.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would become of the letters.")
+        bool, typer.Option("--dry-run", help="Only report what would happen to the letters.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     reason: Reason = None,

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from tidemark.errors import ConfigurationError
+from tidemark.language.load import import_from_here
 from tidemark.language.mistake import mistake
 from tidemark.runtime.letters.attempts import Edit, EditError
 from tidemark.runtime.letters.edits import with_fields
@@ -48,19 +49,19 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only letters written before.")]
 
-_NEWEST_OF_EDITORS = ("VISUAL", "EDITOR")
+_EDITOR_VARIABLES = ("VISUAL", "EDITOR")
 _Function = Callable[[bytes | None, dict[str, object]], object]
 
 
 def selection(
     names: list[str],
-    reason: str | None,
-    stage: str | None,
-    topic: str | None,
-    key: str | None,
-    offsets: str | None,
-    since: str | None,
-    until: str | None,
+    reason: str | None = None,
+    stage: str | None = None,
+    topic: str | None = None,
+    key: str | None = None,
+    offsets: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
 ) -> Selection:
     """Return the letters that the options select.
 
@@ -163,8 +164,7 @@ def _function(path: str) -> _Function:
         ConfigurationError: the module does not load, or has no such function.
     """
     name, _, attribute = path.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    import_from_here()
     try:
         function: _Function = getattr(importlib.import_module(name), attribute)
     except Exception as error:  # noqa: BLE001 - a module of a user may raise anything
@@ -179,9 +179,9 @@ def _in_editor(record: RawRecord, stored: StoredLetter) -> RawRecord:
 
     Raises:
         ConfigurationError: no editor is set, or it failed.
-        EditError: the value is no text.
+        EditError: the value is not text.
     """
-    command = next(filter(None, map(os.environ.get, _NEWEST_OF_EDITORS)), None)
+    command = next(filter(None, map(os.environ.get, _EDITOR_VARIABLES)), None)
     if command is None:
         raise ConfigurationError("--edit needs an editor: set EDITOR, or use --set or --value")
     try:

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from tidemark.runtime.service.stats import instant_text
 from tidemark.serde.letters import Letter
 
 _COLUMN = re.compile(r"(?:element (\d+): )?(?:column|event time) (.+?): ")
-_LONGEST_REASON, _LONGEST_VALUE, _LONGEST_CAME = 120, 4_000, 200
+_LONGEST_REASON, _LONGEST_STAGE, _LONGEST_VALUE, _LONGEST_CAME = 120, 40, 4_000, 200
 _LABEL = 11
 
 RetriedOf = Mapping[int, int]
@@ -30,7 +29,7 @@ def group_lines(summary: Summary) -> Iterator[str]:
     for (first, second), count in summary.groups.most_common():
         newest = str(summary.examples[first, second].id)
         if summary.by == "reason":
-            rows.append([str(count), second, _cut(first, _LONGEST_REASON), newest])
+            rows.append([str(count), second, _one_line(first, _LONGEST_REASON), newest])
         else:
             rows.append([str(count), first or second, "", newest])
     if summary.by != "reason":
@@ -45,9 +44,15 @@ def letter_lines(summary: Summary, retried: RetriedOf) -> Iterator[str]:
     for each in summary.kept:
         letter = each.letter
         again = f" (sent again {instant_text(retried[each.id])})" if each.id in retried else ""
-        reason = _cut(letter.reason, _LONGEST_REASON) + again
+        reason = _one_line(letter.reason, _LONGEST_REASON) + again
         rows.append(
-            [str(each.id), instant_text(each.at_ms), _cut(letter.stage, 40), letter.place, reason]
+            [
+                str(each.id),
+                instant_text(each.at_ms),
+                _one_line(letter.stage, _LONGEST_STAGE),
+                letter.place,
+                reason,
+            ]
         )
     yield from _table(rows, right=(0,))
     shown = len(summary.kept)
@@ -87,7 +92,7 @@ def detail_lines(
     yield _line("reason", letter.reason)
     yield _line("stage", letter.stage)
     yield from _operator_lines(plan, letter)
-    yield _line({"pane": "results"}.get(letter.kind, "record"), _place_text(letter, record))
+    yield _line("results" if letter.kind == "pane" else "record", _place_text(letter, record))
     if origin is not None and origin.note:
         yield _line("", origin.note)
     yield from _source_lines(plan, letter, record)
@@ -197,7 +202,7 @@ def _came(value: bytes | None, element: str | None, place: Sequence[str]) -> str
             found = msgspec.json.decode(found, type=dict[str, msgspec.Raw])[name]
     except (msgspec.DecodeError, UnicodeDecodeError, LookupError):
         return "no such field"
-    return _cut(bytes(found).decode(errors="replace"), _LONGEST_CAME)
+    return _one_line(bytes(found).decode(errors="replace"), _LONGEST_CAME)
 
 
 def _advice(letter: Letter, pipeline: str, number: int, retried_ms: int | None) -> str:
@@ -225,11 +230,14 @@ def _line(label: str, text: str) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    one = text if longest == _LONGEST_VALUE else " ".join(text.split())
-    return one if len(one) <= longest else f"{one[:longest]}... ({len(one):,} characters)"
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
-def _table(rows: Sequence[Sequence[Any]], right: Sequence[int]) -> Iterator[str]:
+def _one_line(text: str, longest: int) -> str:
+    return _cut(" ".join(text.split()), longest)
+
+
+def _table(rows: Sequence[Sequence[str]], right: Sequence[int]) -> Iterator[str]:
     """Yield rows with columns of one width; the last column is not padded."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:

@@ -28,9 +28,7 @@ def pipeline_module(path: str) -> ModuleType:
         PipelineError: the module does not exist, or fails; names the file and line of the mistake.
     """
     path, _, _ = path.partition(":")
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    folder = import_from_here()
     name = _module_name(path)
     try:
         module = importlib.import_module(name)
@@ -46,6 +44,14 @@ def pipeline_module(path: str) -> ModuleType:
             "give the file another name"
         )
     return module
+
+
+def import_from_here() -> str:
+    """Return the working directory, after imports can find its modules."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return folder
 
 
 def _module_name(path: str) -> str:
