@@ -1,4 +1,4 @@
-"""Formats whose records are JSON in an envelope that a module had better not read as columns."""
+"""Formats whose records are JSON in an envelope, for which a source has a format of its own."""
 
 from collections.abc import Iterator, Sequence
 

@@ -106,15 +106,14 @@ def _place(records: Sequence[object], path: Path, seen: Observed) -> TimePlace |
     # The types of columns: `infer.schema`.  Units of text read a lenient column of any type.
     if texts or seen.types[BOOL]:
         words = [str(value) if type(value) in (str, int, float) else None for value in values]
-        return _best(path, pl.Series(words, dtype=pl.String()))
+        return _text_place(path, pl.Series(words, dtype=pl.String()))
     found = [value if type(value) in (int, float) else None for value in values]
     dtype = pl.Float64() if seen.types[FLOAT] else pl.Int64()
-    return _best(path, pl.Series(found, dtype=dtype, strict=False))
+    return _number_place(path, pl.Series(found, dtype=dtype, strict=False))
 
 
-def _best(path: Path, column: pl.Series) -> TimePlace | None:
-    if column.dtype != pl.String:
-        return _number_place(path, column)
+def _text_place(path: Path, column: pl.Series) -> TimePlace | None:
+    """Return a place of texts, if one unit reads most of them."""
     head = column.drop_nulls().head(_HEAD)
     if head.str.contains(_DIGITS).sum() < _SHARE * len(head):
         return None

@@ -15,7 +15,7 @@ def plan_of(text: str) -> Plan:
     """Return the plan of a module's source text, which Tidemark made.
 
     Raises:
-        ConfigurationError: the text is no module with a pipeline, a fault of Tidemark.
+        ConfigurationError: the text is not a module with a pipeline, a fault of Tidemark.
     """
     namespace: dict[str, object] = {}
     exec(compile(text, "inferred", "exec"), namespace)

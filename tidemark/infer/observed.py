@@ -96,7 +96,7 @@ def _json_in(text: str) -> Any:
 
 
 def value_at(record: Any, path: Path) -> Any:
-    """Return the value at a path of a record, None if there is none."""
+    """Return the value at a path of a record, None if it is missing."""
     for name in path:
         if not isinstance(record, dict):
             return None

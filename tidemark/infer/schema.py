@@ -221,10 +221,9 @@ def _lines(column: Column, indent: str) -> Iterator[str]:
 
 def _text(column: Column) -> str:
     type_ = column.type
-    if not type_.members:
-        before, after = _around(column)
-        return f"{before}{type_.text}{after}"
     before, after = _around(column)
+    if not type_.members:
+        return f"{before}{type_.text}{after}"
     inside = ", ".join(f"{quoted(each.name)}: {_text(each)}" for each in type_.members)
     return f"{before}{{{inside}}}{after}"
 

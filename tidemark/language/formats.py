@@ -60,7 +60,7 @@ def avro(
     do if no schema is given, and without an id every value has the given schema.
 
     Raises:
-        PipelineError: the schema cannot be read or used, or there is none for plain values.
+        PipelineError: the schema cannot be read or used, or plain values have no schema.
     """
     if schema is None:
         if framed is False:
@@ -141,16 +141,19 @@ def csv(
     """
     if header and columns is not None:
         raise PipelineError("csv(header=True): columns are named by the header; leave columns out")
-    for name, character in (("delimiter", delimiter), ("quote", quote)):
-        if not isinstance(character, str) or len(character) != 1 or character in "\r\n":
-            if name == "quote" and character is None:
-                continue
-            raise PipelineError(f"csv({name}={character!r}): it must be one character")
+    _require_character(delimiter, "delimiter")
+    if quote is not None:
+        _require_character(quote, "quote")
     if delimiter == quote:
         raise PipelineError(f"csv(delimiter={delimiter!r}): quote is the same character")
     if isinstance(columns, str) or (columns is not None and len(set(columns)) != len(columns)):
         raise PipelineError(f"csv(columns={columns!r}): it must be a list of distinct names")
     return CsvFormat(None if header else tuple(columns or ()), delimiter, quote)
+
+
+def _require_character(value: object, option: str) -> None:
+    if not isinstance(value, str) or len(value) != 1 or value in "\r\n":
+        raise PipelineError(f"csv({option}={value!r}): it must be one character")
 
 
 def source_format(chosen: object, what: str) -> SourceFormat:

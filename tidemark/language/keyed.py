@@ -243,8 +243,8 @@ class AggregatedStream:
         """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``.
 
         Raises:
-            PipelineError: the name is no topic or is taken, the format is unknown, or Avro does not
-                support a name or type.
+            PipelineError: the name is not legal or is taken, the format is unknown, or Avro does
+                not support a name or type.
         """
         require_topic(name, "to(name)")
         for topic in output_topics(self.dataflow.name, name):

@@ -24,7 +24,7 @@ _UNIONS = (Union, types.UnionType)
 
 
 class _Declared(NamedTuple):
-    """A member of a schema before its type is read; ``default`` is None for none."""
+    """A member of a schema before its type is read; ``default`` is None if it has none."""
 
     name: str
     type: Any
@@ -90,7 +90,7 @@ def _of_class(declared: type, what: str) -> Iterator[_Declared]:
             path = (alias,) if isinstance(alias, str) else tuple(getattr(alias, "path", ()))
             if not path or not all(isinstance(part, str) for part in path):
                 raise PipelineError(
-                    f"{what}: {declared.__name__}.{name}: alias {alias!r} is no path"
+                    f"{what}: {declared.__name__}.{name}: alias {alias!r} is not a path"
                 )
             default = dataclasses.MISSING if info.is_required() else info.get_default()
             factory = info.default_factory or dataclasses.MISSING
