@@ -15,7 +15,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.folder import classified, exclusive, file_names
 from tidemark.sinks.sink import Batch, OvertakenError, Position, Reload, TablesStoppedError
-from tidemark.sinks.table import Table
+from tidemark.sinks.table import Table, avro_reasons
 
 
 class _PositionFile(msgspec.Struct, frozen=True):
@@ -47,12 +47,7 @@ class LinesSink:
             TablesStoppedError: a name is too long, or some topics do not hold JSON.
         """
         reasons = file_names(_longest).problems(tables)
-        for table in tables:
-            if table.avro is not None:
-                reasons[table.name] = (
-                    f"{table.topic} is Avro, but JSON lines hold only JSON: choose another sink, "
-                    "or leave the table out of TIDEMARK_SINK_TABLES"
-                )
+        reasons |= avro_reasons(tables, "JSON lines hold only JSON")
         ready = [table for table in tables if table.name not in reasons]
         self._tables = {table.topic: table for table in ready}
         try:

@@ -14,7 +14,7 @@ import msgspec
 
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import ConfigurationError
-from tidemark.sinks.table import Table
+from tidemark.sinks.table import Table, require_distinct
 
 SETTING = "TIDEMARK_SINK_MAPPING"
 _AS_THEY_ARE = ("parquet", "jsonl", "kafka", "http", "https")
@@ -57,7 +57,7 @@ def mapped(tables: Sequence[Table], path: str) -> tuple[Table, ...]:
         else table
         for table in tables
     )
-    _require_distinct(found, f"{SETTING}: {path}")
+    require_distinct(found, f"{SETTING}: {path}:")
     return found
 
 
@@ -112,13 +112,3 @@ def _mapped(table: Table, entry: _Entry, where: str) -> Table:
         members={to: table.member(name) for name, to in names.items()},
         instants=frozenset(to for name, to in names.items() if name in table.instants),
     )
-
-
-def _require_distinct(tables: Sequence[Table], where: str) -> None:
-    names: dict[str, str] = {}
-    for table in tables:
-        other = names.setdefault(table.name, table.topic)
-        if other != table.topic:
-            raise ConfigurationError(
-                f"{where}: {other} and {table.topic} would both go to table {table.name!r}"
-            )

@@ -127,14 +127,19 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
     tables = [_dead_letters(plan)]
     for operator in plan.operators:
         tables += [_table(plan, operator, each) for each in operator.published]
+    require_distinct(tables, "topics")
+    return tuple(tables)
+
+
+def require_distinct(tables: Sequence[Table], what: str) -> None:
+    """Raise ConfigurationError if two topics have the same table; ``what`` begins the error."""
     names: dict[str, str] = {}
     for table in tables:
         other = names.setdefault(table.name, table.topic)
         if other != table.topic:
             raise ConfigurationError(
-                f"topics {other} and {table.topic} would both be table {table.name}"
+                f"{what} {other} and {table.topic} would both go to table {table.name!r}"
             )
-    return tuple(tables)
 
 
 def chosen(tables: Sequence[Table], names: str) -> tuple[Table, ...]:
@@ -151,6 +156,16 @@ def chosen(tables: Sequence[Table], names: str) -> tuple[Table, ...]:
                 f"TIDEMARK_SINK_TABLES: no table {name!r}; there are {', '.join(known)}"
             )
     return tuple(known[name] for name in dict.fromkeys(wanted)) or tuple(tables)
+
+
+def avro_reasons(tables: Sequence[Table], needs: str) -> dict[str, str]:
+    """Return why a sink that takes only JSON refuses tables, by name; ``needs``: says that."""
+    return {
+        table.name: f"{table.topic} is Avro, but {needs}: choose another sink, or leave the table "
+        "out of TIDEMARK_SINK_TABLES"
+        for table in tables
+        if table.avro is not None
+    }
 
 
 def table_name(plan: Plan, topic: str) -> str:

@@ -21,7 +21,7 @@ from tidemark.sinks.sink import (
     TablesStoppedError,
     UnavailableError,
 )
-from tidemark.sinks.table import Table
+from tidemark.sinks.table import Table, avro_reasons
 
 _TIMEOUT_S = 30.0
 _MOST_RECORDS = 500
@@ -54,12 +54,7 @@ class WebhookSink:
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Raise TablesStoppedError for topics that do not hold JSON."""
-        reasons = {
-            table.name: f"{table.topic} is Avro, but a webhook takes only JSON: choose another "
-            "sink, or leave the table out of TIDEMARK_SINK_TABLES"
-            for table in tables
-            if table.avro is not None
-        }
+        reasons = avro_reasons(tables, "a webhook takes only JSON")
         if reasons:
             raise TablesStoppedError(reasons)
 

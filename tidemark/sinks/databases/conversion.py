@@ -49,8 +49,8 @@ _POLARS: Mapping[pl.DataType, str] = {
 _DECIMALS = {"numeric", "decimal"}
 _DOUBLES = {"double precision", "double"}
 _REALS = {"real", "float"}
-_INSTANTS = {"timestamp with time zone", "timestamp without time zone", "timestamp"}
-_SECONDS, _MICROS = "timestamp_s", {"timestamp_ms"}
+_INSTANTS = {"timestamp with time zone", "timestamp without time zone", "timestamp", "timestamp_ms"}
+_SECONDS = "timestamp_s"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _DAY_MS = 86_400_000
 _LONGEST_INTEGER = 38
@@ -215,7 +215,7 @@ def _of_instant(column: pl.Expr, declared: str, to: Declared, rules: Rules) -> C
     if to.name == _SECONDS or (to.name in _INSTANTS and to.size is not None and to.size < 3):
         part = 10 ** (3 - (to.size or 0))
         problems: tuple[Problem, ...] = ((f"not a multiple of {part} ms", ms % part != 0),)
-    elif to.name in _INSTANTS | _MICROS or (to.name in _TEXTS and to.size is None and rules.texts):
+    elif to.name in _INSTANTS or (to.name in _TEXTS and to.size is None and rules.texts):
         problems = ()
     else:
         return None

@@ -4,7 +4,7 @@ COPY writes the rows of a batch to a temporary table, and one INSERT ... ON CONF
 there.  Rows and positions are one transaction.  Lists and structs are jsonb.
 
 If PostgreSQL refuses a batch, a block of PL/pgSQL tries each of its rows in a subtransaction, and
-tells which it refuses.
+records which of them are refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -140,7 +140,7 @@ class PostgresSink(DatabaseSink):
 
     def columns(self, table: str, schema: str = "") -> Mapping[str, Column]:
         """Return the columns of a table or view, in order."""
-        name = f"{quoted(schema)}.{quoted(table)}" if schema else quoted(table)
+        name = sql.qualified_name(table, schema)
         return {name: Column(*rest) for name, *rest in self.run(catalog.COLUMNS, name)}
 
     def unique(self, table: Table) -> list[list[str]]:
@@ -183,7 +183,7 @@ class PostgresSink(DatabaseSink):
             self._db.execute(text.SQL(f"COMMENT ON {on} IS {{}}").format(comment))
 
     def bound(self, table: str, views: Sequence[str]) -> list[str]:
-        """Return what a DROP would take away without a word."""
+        """Return what a DROP would remove without a warning."""
         names = list(map(quoted, [table, *views]))
         return [what for (what,) in self.run(catalog.BOUND, names)]
 

@@ -22,7 +22,7 @@ KEY = """
     JOIN pg_attribute ON attnum = number
     WHERE indrelid = to_regclass(%s) AND attrelid = indrelid AND indisprimary ORDER BY place
 """
-# What DROP TABLE or DROP VIEW would take away without a word.  It refuses by itself if views,
+# What DROP TABLE or DROP VIEW would remove without a warning.  It refuses by itself if views,
 # functions or foreign keys of others depend on a table.
 BOUND = """
     WITH ours AS (SELECT to_regclass(name) AS id FROM unnest(%s::text[]) AS name)

@@ -32,7 +32,12 @@ def quoted(name: str) -> str:
 
 def qualified(table: Table) -> str:
     """Return the name of a table as SQL, with its schema if it has one."""
-    return f"{quoted(table.schema)}.{quoted(table.name)}" if table.schema else quoted(table.name)
+    return qualified_name(table.name, table.schema)
+
+
+def qualified_name(name: str, schema: str) -> str:
+    """Return a name as SQL in a schema; without one if ``schema`` is empty."""
+    return f"{quoted(schema)}.{quoted(name)}" if schema else quoted(name)
 
 
 def is_guarded(table: Table) -> bool:
