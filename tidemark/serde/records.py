@@ -77,12 +77,12 @@ class RecordBatch:
 
         A record may have many rows, which take far more memory than its bytes.
         """
-        sizes = np.fromiter((len(value or b"") for value in self.values), np.int64, len(self))
-        if sizes.sum() <= most_bytes:
+        if sum(map(len, filter(None, self.values))) <= most_bytes:
             yield self
             return
         begin, held = 0, 0
-        for index, size in enumerate(sizes.tolist()):
+        for index, value in enumerate(self.values):
+            size = len(value or b"")
             if index > begin and held + size > most_bytes:
                 yield self._part(begin, index)
                 begin, held = index, 0
