@@ -102,7 +102,7 @@ def stream_names(program: Program) -> set[str]:
 def _replaced(before: Program, after: Program) -> dict[tuple[str, str], list[str]]:
     """Return the outputs whose stream was replaced, by the names of the old and the new stream."""
     known, present = stream_names(before), stream_names(after)
-    # Version 1 does not say which output had a stream that is gone: any that has a like one.
+    # Version 1 does not name the outputs of a stream that is gone: any output may have had it.
     gone = sorted(known - present) if before.version < WITH_OUTPUTS else []
     found: dict[tuple[str, str], list[str]] = {}
     for output, names in after.outputs.items():
@@ -153,7 +153,7 @@ def recorded_after(before: Program, after: Program) -> Program:
 
 
 def _followed(old: LogProgram, new: LogProgram | None) -> LogProgram:
-    """Return what becomes of a log; ``new``: the streams that go on, None if it rests."""
+    """Return a log as it goes on; ``new``: with the present streams, None if it is not written."""
     if new is None:
         return replace(old, is_written=False)
     ended = [name for name in old.streams if name not in new.streams]
@@ -205,7 +205,10 @@ def _source_changes(topic: str, before: SourceProgram, after: SourceProgram) -> 
 def stream_changes(
     where: str, before: StreamProgram, after: StreamProgram, outputs: tuple[str, ...] = ()
 ) -> Iterator[Change]:
-    """Yield the differences in rows and in common columns; ``where`` and ``outputs``: to say so."""
+    """Yield the differences in rows and in common columns.
+
+    ``where`` and ``outputs``: of the stream, for the changes.
+    """
     yield from _differing(
         f"in {where}, the type of", before.columns, after.columns, outputs=outputs
     )

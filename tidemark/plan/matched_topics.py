@@ -69,7 +69,7 @@ def matched_topics(plan: Plan, there: Collection[str]) -> MatchedTopics:
             if not source.reads(topic):
                 continue
             readers = tuple(each.name for each in plan.sources if each.reads(topic))
-            if topic not in named and is_own(plan, topic, there):
+            if topic not in named and _is_own(plan, topic, there):
                 own.append(topic)
             elif len(readers) > 1:
                 disputed[topic] = readers
@@ -87,7 +87,7 @@ def matched_topics(plan: Plan, there: Collection[str]) -> MatchedTopics:
     )
 
 
-def is_own(plan: Plan, topic: str, there: Collection[str]) -> bool:
+def _is_own(plan: Plan, topic: str, there: Collection[str]) -> bool:
     """Return whether the pipeline or the brokers write a topic; ``there``: of the cluster."""
     if topic.startswith(_INTERNAL):
         return True

@@ -51,7 +51,7 @@ class Outbox(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether there is so much output since the last commit that one is due now."""
+        """Whether the output since the last commit is so large that the next commit is due."""
 
     def write(
         self,
@@ -107,7 +107,7 @@ class FlushFirst:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much was written since the last commit that one is due now."""
+        """Whether the output since the last commit is so large that the next commit is due."""
         return self._bytes > self._most_bytes
 
     def write(

@@ -104,7 +104,7 @@ class Member:
     def join(self, topics: Iterable[str]) -> None:
         """Join the group, or read other topics; partitions come and go inside ``consume``."""
         wanted = list(topics)
-        if not wanted:  # which is no subscription for the client
+        if not wanted:  # the client refuses a subscription to no topic
             self.consumer.unsubscribe()
             return
         self.consumer.subscribe(

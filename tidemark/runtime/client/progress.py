@@ -109,7 +109,7 @@ def encode(progress: SourceProgress | LogProgress) -> str:
 
 
 def _shorter(progress: LogProgress) -> Iterator[LogProgress]:
-    """Yield shorter forms of a progress, which say less and less."""
+    """Yield shorter and shorter forms of a progress; each leaves out more."""
     yield (short := msgspec.structs.replace(progress, snapshots={}))
     yield (short := msgspec.structs.replace(short, behind=[ANY] if short.behind else []))
     apart = list(short.apart.items())

@@ -123,7 +123,7 @@ class RegistrySchemas:
         self._unknown_s: dict[int, float] = {}  # when an id was not known
 
     def texts(self, number: int) -> list[str] | None:
-        """Return a schema in JSON, after the schemas that it refers to; None: there is none.
+        """Return a schema in JSON, after the schemas that it refers to; None if it is unknown.
 
         Raises:
             ConfigurationError: the registry refuses this client; waiting would not help.

@@ -1,4 +1,4 @@
-"""Topics of a pattern that come, and those that are gone: a last mark lets no clock wait for them.
+"""Topics of a pattern that come or go: after the last mark of one that is gone, no clock waits.
 
 Any process of ingest writes the marks with its next commit, and records that the topic is gone.
 So the marks of one topic may come several times, which changes nothing.
@@ -74,7 +74,10 @@ class Departures:
     def _leave(
         self, topic: str, sources: MutableMapping[Partition, OwnedSource], count: int
     ) -> None:
-        """Let a topic go that had ``count`` partitions; the logs tell how far others have come."""
+        """Let a topic go that had ``count`` partitions.
+
+        The logs have the progress of the sources of other processes.
+        """
         count = max([count, *(self._past.announced(log, topic) for log in self._logs(topic))])
         for at in (Partition(topic, number) for number in range(count)):
             owned = sources.pop(at, None)

@@ -99,7 +99,7 @@ class PastMarks:
         return 0
 
     def announced(self, log: LogPlan, topic: str) -> int:
-        """Return the last number of partitions of a raw topic that a log names; 0 without any."""
+        """Return the last number of partitions of a raw topic that a log names, else 0."""
         segments = self._segments_backwards(Partition(log.topic, 0))
         return next((each.partitions[topic] for each in segments if topic in each.partitions), 0)
 

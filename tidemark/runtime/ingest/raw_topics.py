@@ -53,7 +53,7 @@ class RawTopics:
     ) -> None:
         """``counts``: the partitions of the raw topics that are read first.
 
-        ``every_ms``: the time between two looks.  A plan that only names its topics needs none.
+        ``every_ms``: the time between two looks.  A plan that only names its topics needs no look.
         """
         self._admin, self._plan, self._every_ms = admin, plan, every_ms
         self.counts = dict(counts)
@@ -95,7 +95,7 @@ class RawTopics:
         looked, self._looking = self._looking, None
         try:
             return self._changed(looked.result())
-        except KafkaException:  # no broker has answered, or a topic is gone again: the next look
+        except KafkaException:  # no broker has answered, or a topic is gone again: look later
             return None
 
     def _changed(self, look: _Look) -> Change | None:

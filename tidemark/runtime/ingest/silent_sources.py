@@ -15,7 +15,7 @@ class SilentSources:
     """The sources that were silent when the broker was last asked, each with that time."""
 
     def __init__(self, plan: Plan) -> None:
-        """Start without any."""
+        """Start without silent sources."""
         self._plan = plan
         self._asked_ms: dict[Partition, int] = {}
 

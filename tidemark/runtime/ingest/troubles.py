@@ -20,7 +20,7 @@ class Troubles:
     """The sources in trouble of a process, each with what is wrong and what helps."""
 
     def __init__(self, config: Config) -> None:
-        """Start without any."""
+        """Start without sources in trouble."""
         self._where = config.pipeline, "ingest", config.bootstrap_servers
         self.texts: dict[Partition, str] = {}
         self._log = TroubleLog()

@@ -207,9 +207,9 @@ class ChangelogReplay:
 
 
 def _kept(found: Mapping[str, str], declared: Mapping[str, str]) -> str:
-    """Return how sessions of the former default lateness keep their state, or what a new stream is.
+    """Return a sentence about a new stream, or about sessions of the former default lateness.
 
-    Nothing in other cases.
+    Empty for other changes.
     """
     if found.get("key") == declared.get("key") and found.get("stream") != declared.get("stream"):
         return "It reads other rows now, or its rows ended while their log went on. "

@@ -35,7 +35,7 @@ class FirstMarks:
         self._heard = set(heard)
 
     def lost_until_ms(self, segment: Segment) -> int | None:
-        """Return the largest event time that rows before first marks may have; None without any.
+        """Return the largest event time that rows before first marks may have, else None.
 
         A watermark that is not bounded may be behind such rows by any time.
         """

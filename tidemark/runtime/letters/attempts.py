@@ -40,11 +40,11 @@ class Attempt:
     Args:
         stored: the letter.
         state: ``checked`` if its record may be sent; ``twin`` if another letter has this record.
-        note: why it is not sent, or what is to be known.
+        note: why it is not sent, or a remark about the record.
         origin: the raw record as it was refused.
         record: the record to send.
         edited: whether its key or value is another.
-        verdict: what the present program makes of ``record``.
+        verdict: the outcome of the present program for ``record``.
     """
 
     stored: StoredLetter

@@ -24,8 +24,9 @@ from tidemark.serde.records import RecordBatch
 class Verdict:
     """What becomes of a record.
 
-    ``stage`` and ``reason``: of its dead letter; empty if it is none.  ``rows``: by operator, how
-    many rows of it the operator gets.  ``event_time_ms``: of its first row, None without rows.
+    ``stage`` and ``reason``: of its dead letter; empty if it is not refused.  ``rows``: by
+    operator, how many rows of it the operator gets.  ``event_time_ms``: of its first row, None
+    without rows.
     """
 
     stage: str = ""

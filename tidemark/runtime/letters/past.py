@@ -1,4 +1,4 @@
-"""What happened to a pipeline after a letter was written: resets, and what others did of a record.
+"""What happened to a pipeline after a letter was written: resets, and rows that operators took.
 
 A reset reads records again.  Then a record that the present program takes is in the results
 already, although its old letter is still in the topic.
@@ -40,8 +40,8 @@ class Past:
     def read_again_ms(self, stored: StoredLetter) -> int | None:
         """Return when the record of a letter was read again after the letter, if it was.
 
-        A reset of all operators reads raw topics again, and one of an operator its log.  All
-        operators that were ever started afresh must be so since the letter: others may be new.
+        A reset of all operators reads raw topics again, and a reset of one operator its log.  For a
+        record, every operator that ever started afresh must have done so after the letter.
         """
         if stored.letter.kind == "row":
             at_ms = self._started_ms.get(stored.letter.stage, 0)

@@ -17,7 +17,7 @@ from tidemark.serde.letters import Letter, fingerprint
 from tidemark.serde.records import NO_TIMESTAMP, Headers
 
 _READ_THROUGH = 1_000
-"""Wanted records this close to each other are read in one go, with those between them."""
+"""Wanted records this close to each other are read together, with those between them."""
 
 Shifts = Mapping[str, Mapping[str, int]]
 """By raw topic and partition, what logs add to offsets: see ``SourceProgress.shift``."""
@@ -70,7 +70,7 @@ class RawRecords:
     def of(self, letters: Sequence[Letter]) -> list[Origin]:
         """Return the origin of each letter of a record or a row, in order."""
         wanted = [self._wanted(letter) for letter in letters]
-        found = self._read({(at, offset) for at, offset in wanted})
+        found = self._read(set(wanted))
         return [
             _origin(letter, found.get(place)) for letter, place in zip(letters, wanted, strict=True)
         ]

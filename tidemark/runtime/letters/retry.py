@@ -2,7 +2,7 @@
 
 A record goes to the end of its raw partition, with its key, headers and timestamp.  For a few
 letters at a time, ``attempts.py`` decides what may be sent.  Then ONE transaction writes the raw
-records, and to the topic of retries that they were sent (docs/dead-letters.md).
+records, and a record for each of them to the topic of retries (docs/dead-letters.md).
 
 The transactional id is the same for every process.  So a new process first ends the open
 transaction of a killed one, and fences one that runs.  The fenced process can commit no more, and
@@ -51,18 +51,14 @@ class RetryJob:
         ``again``: send also what was sent or read again before.
         """
         self._topic = plan.retried
-        self._producer = None
+        self._producer: Producer | None = None
         if not dry_run:
             ensure(admin, [retried_topic(plan)], config.replication_factor)
-            self._producer = clients.transactional_producer(config, plan.retried)
-            _persist(lambda: self._producer_of_run.init_transactions(STEP_S))
+            producer = clients.transactional_producer(config, plan.retried)
+            _persist(lambda: producer.init_transactions(STEP_S))
+            self._producer = producer
         self._retried_ms = read_retried(config, admin, plan.retried)
         self._attempts = Attempts(config, admin, plan, past, self._retried_ms, again=again)
-
-    @property
-    def _producer_of_run(self) -> Producer:
-        assert self._producer is not None
-        return self._producer
 
     def run(self, letters: Iterable[StoredLetter], edit: Edit) -> Iterator[Attempt]:
         """Yield what becomes of each letter, once that is committed.
@@ -82,7 +78,7 @@ class RetryJob:
             yield from attempts
 
     def _send(self, producer: Producer, attempts: Sequence[Attempt]) -> None:
-        """Write records and what says so in one transaction."""
+        """Write the raw records and their records in the topic of retries, in one transaction."""
         at_ms = now_ms()
         try:
             producer.begin_transaction()

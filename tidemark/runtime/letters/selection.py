@@ -1,4 +1,4 @@
-"""Which dead letters a command is about: by reason, stage, place, key and time.  Pure."""
+"""Selects dead letters for a command: by reason, stage, place, key and time.  Pure."""
 
 import re
 from collections.abc import Mapping

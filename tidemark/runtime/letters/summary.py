@@ -46,7 +46,7 @@ class Summary:
             self.kept.append(_shortened(stored))
 
     def _group(self, stored: StoredLetter) -> tuple[str, str]:
-        """Return the reason and the stage of a group; of very many reasons only the first ones."""
+        """Return the group of a letter: one for all others when there are too many groups."""
         letter = stored.letter
         group = {
             "reason": (pattern(letter.reason), letter.stage),
