@@ -9,7 +9,7 @@ import polars as pl
 
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.column_times import column_times
-from tidemark.core.time.event_time import NO_ZONE, code
+from tidemark.core.time.event_time import NO_ZONE, EventTimes, code
 from tidemark.core.time.text_times import Times
 from tidemark.core.time.time_units import AUTO, EPOCH, NUMBER_UNITS, UNAMBIGUOUS
 from tidemark.infer.observed import BOOL, FLOAT, INT, TEXT, Observed, Path, value_at
@@ -123,7 +123,7 @@ def _text_place(path: Path, column: pl.Series) -> TimePlace | None:
         if zone is not None:
             times = column_times(ColumnTime("", unit, zone), head)
         if times.known.mean() > _SHARE:
-            return _made(path, unit, zone, column)
+            return _made(path, unit, zone, column_times(ColumnTime("", unit, zone), column))
     return None
 
 
@@ -135,12 +135,12 @@ def _number_place(path: Path, column: pl.Series) -> TimePlace | None:
     for unit in ("s",) if column.dtype.is_float() else NUMBER_UNITS:
         in_unit = column_times(ColumnTime("", unit), column)
         if (in_unit.known & (in_unit.ms == times.ms))[times.known].all():
-            return _made(path, unit, None, column)
-    return _made(path, EPOCH, None, column)
+            return _made(path, unit, None, in_unit)
+    return _made(path, EPOCH, None, times)
 
 
-def _made(path: Path, unit: str, zone: str | None, column: pl.Series) -> TimePlace | None:
-    times = column_times(ColumnTime("", unit, zone), column)
+def _made(path: Path, unit: str, zone: str | None, times: EventTimes) -> TimePlace | None:
+    """Return a place with the times that a unit reads; None if it is not likely a time."""
     share = float(times.known.mean())
     if share < _SHARE:
         return None
