@@ -25,15 +25,12 @@ RetriedOf = Mapping[int, int]
 
 def group_lines(summary: Summary) -> Iterator[str]:
     """Yield a table of the groups of letters, the largest first, and the number of all."""
-    rows = [["letters", "stage" if summary.by != "topic" else "topic", "reason", "newest"]]
+    by_reason = summary.by == "reason"
+    titles = ["stage", "reason"] if by_reason else [summary.by or "stage"]
+    rows = [["letters", *titles, "newest"]]
     for (first, second), count in summary.groups.most_common():
-        newest = str(summary.examples[first, second].id)
-        if summary.by == "reason":
-            rows.append([str(count), second, _one_line(first, _LONGEST_REASON), newest])
-        else:
-            rows.append([str(count), first or second, "", newest])
-    if summary.by != "reason":
-        rows = [[*row[:2], row[3]] for row in rows]
+        cells = [second, _one_line(first, _LONGEST_REASON)] if by_reason else [first or second]
+        rows.append([str(count), *cells, str(summary.examples[first, second].id)])
     yield from _table(rows, right=(0, len(rows[0]) - 1))
     yield f"{summary.count} letters"
 
