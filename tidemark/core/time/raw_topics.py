@@ -29,4 +29,6 @@ def covers(names: Collection[str], topic: str) -> bool:
 
 def value_of(values: Mapping[str, int], topic: str) -> int | None:
     """Return the value of the topic, or of a pattern that matches it; None without either."""
+    if topic in values:
+        return values[topic]
     return next((value for name, value in values.items() if covers([name], topic)), None)
