@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import polars as pl
 
 MAX_NESTING = 128
+MAX_RECORD_BYTES = 4 * 2**20
 
 Values = dict[str, Any]
 
@@ -158,6 +159,15 @@ def _number(value: Number, dtype: pl.DataType, path: str) -> int | float:
     if len(value) > 30 or not low <= int(value) <= high:
         raise DeadError("parse", f"column {path}: ")
     return int(value)
+
+
+def size_bytes(value: Any) -> int:
+    """Return how much room a value takes in a segment, by the rule."""
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, dict):
+        return sum(map(size_bytes, value.values()))
+    return sum(map(size_bytes, value)) if isinstance(value, list | tuple) else 8
 
 
 def _instance(dtype: Any) -> pl.DataType:

@@ -10,15 +10,21 @@ from typing import Any
 
 import polars as pl
 
-from tests.fuzz.documents import DeadError, Members, Values, conform, parsed
+from tests.fuzz.documents import (
+    MAX_RECORD_BYTES,
+    DeadError,
+    Members,
+    Values,
+    conform,
+    parsed,
+    size_bytes,
+)
 from tests.fuzz.records import Raw
 
 NEVER_MS = -(2**63)
 YEARS_MS = (-62_135_596_800_000, 253_402_300_799_999)
 WINDOW_MS = 3_600_000
 """The windows of the fuzzed pipelines: their bounds must be in the years, too."""
-
-MAX_RECORD_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -183,12 +189,3 @@ def _not_empty(documents: Sequence[Any]) -> Sequence[Any]:
     if not documents:
         raise DeadError("parse", "expected an object, got an empty array")
     return documents
-
-
-def size_bytes(value: Any) -> int:
-    """Return how much room a value takes in a segment, by the rule."""
-    if isinstance(value, str):
-        return len(value.encode())
-    if isinstance(value, dict):
-        return sum(map(size_bytes, value.values()))
-    return sum(map(size_bytes, value)) if isinstance(value, list | tuple) else 8

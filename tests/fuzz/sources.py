@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tests.fuzz.documents import DeadError, Values, conform
-from tests.fuzz.judge import MAX_RECORD_BYTES, size_bytes
+from tests.fuzz.documents import MAX_RECORD_BYTES, DeadError, Values, conform, size_bytes
 from tests.fuzz.records import Raw
 from tests.fuzz.special import JsonText, LenientInt, Map, Object, Required
 from tidemark import (

@@ -54,9 +54,8 @@ class Dialect:
 
     ``rules``: of the types of existing columns.  ``types``: column types by polars type.
     ``parameter``: the placeholder of a value.  ``table_options``: text behind the columns of a new
-    table.  ``remarks``: the database has no COMMENT ON, but keeps the CREATE TABLE statement, so
-    comments go there.  ``replaces_views``: the database has CREATE OR REPLACE VIEW.  ``nul``: a
-    text may hold the character NUL.
+    table.  ``remarks``: comments go into the CREATE TABLE statement, for lack of COMMENT ON.
+    ``replaces_views``: there is CREATE OR REPLACE VIEW.  ``nul``: a text may hold NUL.
     """
 
     identifiers: Identifiers
