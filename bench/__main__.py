@@ -14,17 +14,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bench import brokers, report
-from bench.harness import Harness
+from bench.peers import brokers, report
+from bench.peers.harness import FOLDER, Harness
 
-_HARNESS = Path(__file__).parent.parent.parent / "shared" / "bench"
 _TIMEOUT_S = 600
 
 
 def main() -> int:
     """Run the peers one after another and print their results; status 1 if one is wrong."""
     asked = _arguments()
-    folder = Path(os.environ.get("BENCH_HARNESS", _HARNESS)).resolve()
+    folder = Path(os.environ.get("BENCH_HARNESS", FOLDER)).resolve()
     if not (folder / "run.py").is_file():
         print(f"no harness in {folder}: set BENCH_HARNESS to its folder", file=sys.stderr)
         return 2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.bombs import BOMBS, build
+from bench.memory.bombs import BOMBS, build
 from tidemark.core.operators.portions import TARGET_BYTES, bytes_of
 from tidemark.core.operators.task import OperatorTask
 from tidemark.ingest.ingest import Ingest, Progress, RecordBatch

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.log_histogram import LogHistogram
+from bench.latency.log_histogram import LogHistogram
 
 SHARES = (0.001, 0.5, 0.9, 0.99, 0.999, 1.0)
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.report import BEGIN, END, medians, ratios, replace_section
+from bench.peers.report import BEGIN, END, medians, ratios, replace_section
 
 
 def row(peer: str, rate: int | None, cpu_s: float = 1.0) -> dict[str, Any]:

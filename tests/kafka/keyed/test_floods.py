@@ -7,8 +7,8 @@ import time
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
-from bench.bombs import BOMBS
-from bench.memory import measured
+from bench.memory.bombs import BOMBS
+from bench.memory.services import measured
 from tests.kafka.pipelines import floods
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.partition import Partition

@@ -36,6 +36,6 @@ time.sleep(30)
 
 
 def test_a_signal_that_came_while_signals_were_held_back_is_heard():
-    """A program that calls ``serve`` itself, such as bench.ingest, has no other place for it."""
+    """A program that calls ``serve`` itself (bench.peers.ingest) has no other place for it."""
     ended = subprocess.run([sys.executable, "-c", _LISTENS], timeout=30, check=False)
     assert ended.returncode == 0

@@ -26,8 +26,8 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from bench import brokers
-from bench.harness import Harness
+from bench.peers import brokers
+from bench.peers.harness import FOLDER, Harness
 from tidemark.language.load import load_pipeline
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -42,8 +42,7 @@ from tidemark.spark.replay.replay import Replay, slices_for, with_operators
 from tidemark.spark.session import spark_session
 from tidemark.spark.targets.files import Files
 
-_HARNESS = Path(__file__).parent.parent.parent / "shared" / "bench"
-_PIPELINE = "bench.replay_job"
+_PIPELINE = "bench.replay.job"
 _SCHEMA = "user string, ts long, score long, kind string"
 _HEAD = """\
 | job | run | replay: rows/s | per CPU s | Spark: rows/s | per CPU s | ratio | of ingest |
@@ -53,7 +52,7 @@ _HEAD = """\
 def main() -> int:
     """Make the log, replay it, print a table."""
     asked = _arguments()
-    folder = Path(os.environ.get("BENCH_HARNESS", _HARNESS)).resolve()
+    folder = Path(os.environ.get("BENCHFOLDER", FOLDER)).resolve()
     harness = Harness(folder)
     # A broker of its own: otherwise the replay would include the log of another run.
     with (
@@ -66,7 +65,7 @@ def main() -> int:
         os.environ |= {"KAFKA_BOOTSTRAP_SERVERS": address, "BENCH_IN": raw}
         config = Config.from_env()
         plan = load_pipeline(_PIPELINE).plan()
-        pacing = (sys.executable, "-m", "bench.pace", address, filled, raw, str(asked.rate))
+        pacing = (sys.executable, "-m", "bench.replay.pace", address, filled, raw, str(asked.rate))
         took_s, cpu_s = _ingest(config, plan, filled, raw, pacing if asked.rate else None)
         segments = sum(resolve(clients.admin(config), plan).ends.values())
         print(
@@ -151,8 +150,8 @@ def _ingest(
 
 
 def _bound_s(address: str, folder: str) -> float:
-    """Return the CPU seconds of the least work of a replay (bench/replay_bound.py)."""
-    command = [sys.executable, "-m", "bench.replay_bound", address, folder]
+    """Return the CPU seconds of the least work of a replay (bench/replay/bound.py)."""
+    command = [sys.executable, "-m", "bench.replay.bound", address, folder]
     env = {**os.environ, "PIPELINE": _PIPELINE, "POLARS_MAX_THREADS": "1"}
     done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
     return float(done.stdout)

@@ -17,6 +17,9 @@ import msgspec
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+FOLDER = Path(__file__).parents[3] / "shared" / "bench"
+"""Its usual place, beside the repository."""
+
 OUR_PEERS = {"tidemark-eos-tumbling": "windowing", "tidemark-eos-session": "sessions"}
 """By name in the harness, the service that does the job after ingest."""
 

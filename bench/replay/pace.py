@@ -1,6 +1,6 @@
 """Copies a topic at a steady rate, as live producers would send it; a process of its own.
 
-python -m bench.pace BROKER FROM TO RATE: records keep their partitions, which take turns.
+python -m bench.replay.pace BROKER FROM TO RATE: records keep their partitions, which take turns.
 """
 
 import sys

@@ -1,16 +1,8 @@
-"""Run inputs that make memory grow against the services, on an embedded broker.
+"""Runs a service alone with an input that makes memory grow, and measures its peak."""
 
-python -m bench.memory [--share 1.0] [--limit-s 120] [bomb ...]
-
-Prints, for each bomb and service, the peak of its memory and what it has read.  Ends with status 1
-if a service takes more than 1.5 times its budget (TIDEMARK_MEMORY), ends, or does not read on.
-"""
-
-import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.bombs import BOMBS, Bomb, Record, build
-from tidemark.embedded.broker import Broker
+from bench.memory.bombs import BOMBS, Bomb, Record, build
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
@@ -29,7 +20,7 @@ from tidemark.runtime.client.topics import Topic, ensure, own_topics
 from tidemark.runtime.config import Config
 
 _MESSAGE_BYTES = 8 * 2**20
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _LOOK_S = 0.1
 _STOP_S = 20.0
 _TIMES = 1.5
@@ -57,30 +48,6 @@ class Measured:
             yield f"{self.left:,} records left"
         if self.status not in (None, 0):
             yield f"ended with status {self.status}"
-
-
-def main() -> int:
-    """Print a table; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bench.memory", description=__doc__)
-    parser.add_argument("bombs", nargs="*", default=list(BOMBS), help=", ".join(BOMBS))
-    parser.add_argument("--share", type=float, default=1.0, help="part of each input to send")
-    parser.add_argument("--limit-s", type=float, default=120.0, help="time for each service")
-    asked = parser.parse_args()
-    wrong = False
-    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
-        config = Config(bootstrap_servers=broker.address)
-        print(f"budget {config.memory_bytes / 2**20:,.0f} MiB for each service")
-        print("| bomb | service | peak MiB | s | |\n|---|---|--:|--:|---|")
-        for name in asked.bombs:
-            for found in measured(config, name, asked.share, asked.limit_s, Path(folder)):
-                faults = ", ".join(found.faults(config.memory_bytes))
-                wrong = wrong or bool(faults)
-                peak = found.peak_bytes / 2**20
-                print(
-                    f"| {name} | {found.service} | {peak:,.0f} | {found.seconds:.1f} | {faults} |"
-                )
-                sys.stdout.flush()
-    return int(wrong)
 
 
 def measured(
@@ -168,7 +135,7 @@ def _process(
     env = {
         **os.environ,
         "KAFKA_BOOTSTRAP_SERVERS": config.bootstrap_servers,
-        "PIPELINE": "bench.bombs",
+        "PIPELINE": "bench.memory.bombs",
         "BENCH_PIPELINE": plan.pipeline,
         "BENCH_BOMB": bomb,
         "PYTHONPATH": str(_ROOT),
@@ -196,7 +163,3 @@ def peak_of(pid: int) -> int:
         return 0
     found = next((line for line in lines if line.startswith("VmHWM:")), "VmHWM: 0 kB")
     return int(found.split()[1]) * 2**10
-
-
-if __name__ == "__main__":
-    sys.exit(main())

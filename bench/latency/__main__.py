@@ -19,14 +19,14 @@ import numpy as np
 import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from bench.latency_load import PARTITIONS
-from bench.log_histogram import LogHistogram
+from bench.latency.load import PARTITIONS
+from bench.latency.log_histogram import LogHistogram
 from tidemark.embedded.broker import Broker
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 from tidemark.testing import OnBroker
 
-_JOB, _TOPIC, _ROWS = "bench.latency_job", "latency-events", "latency.rows"
+_JOB, _TOPIC, _ROWS = "bench.latency.job", "latency-events", "latency.rows"
 _PATIENCE_S = 60.0
 _BATCH = 20_000
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
@@ -45,7 +45,7 @@ def main() -> int:
         records = int(asked.rate * (asked.warmup + asked.seconds))
         load = subprocess.Popen(
             [
-                *(sys.executable, "-m", "bench.latency_load", broker.address, _TOPIC),
+                *(sys.executable, "-m", "bench.latency.load", broker.address, _TOPIC),
                 *(str(asked.rate), str(asked.warmup + asked.seconds)),
             ]
         )

@@ -1,6 +1,6 @@
 """Measures the least work of a replay: polars' group_by over the log's rows, and a Parquet file.
 
-python -m bench.replay_bound BROKER FOLDER: prints the CPU seconds, without reading the log.  It
+python -m bench.replay.bound BROKER FOLDER: prints the CPU seconds, without reading the log.  It
 ignores watermarks and lateness: one thread makes one pass over all rows in memory.
 ``bench.replay`` runs it after its replays.
 """

@@ -17,13 +17,13 @@ _LOOK_S = 0.2
 def main() -> int:
     """Run ingest and a keyed service until a stop signal, or until one of them ends."""
     os.environ |= {
-        "PIPELINE": "bench.job",
+        "PIPELINE": "bench.peers.job",
         "KAFKA_BOOTSTRAP_SERVERS": os.environ["BENCH_BOOT"],
-        "PYTHONPATH": str(Path(__file__).parent.parent),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
         "TIDEMARK_SLOT": "0",
         "POLARS_MAX_THREADS": "1",
     }
-    modules = (f"services.{sys.argv[1]}", "bench.ingest")
+    modules = (f"services.{sys.argv[1]}", "bench.peers.ingest")
     services = [subprocess.Popen([sys.executable, "-m", module]) for module in modules]
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -1,0 +1,1 @@
+"""Inputs that make memory grow, and the peak of each service that reads them."""

@@ -1,0 +1,1 @@
+"""Replays of a log beside Spark's own windows over the raw records."""
