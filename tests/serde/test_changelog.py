@@ -63,7 +63,13 @@ def test_a_place_within_a_segment_survives_its_bytes():
         assert decode(encode(piece)).place == place
 
 
-def test_a_piece_of_the_schema_without_places_is_still_read():
+def test_the_count_of_rows_handed_on_survives_its_bytes():
+    piece = Piece(DELTA, Commit(7, "w", "v"), 0, 9, {}, last=True, handed_on=2**40)
+    assert decode(encode(piece)).handed_on == 2**40
+
+
+@pytest.mark.parametrize("schema", ["changelog_1", "changelog_2"])
+def test_a_piece_of_an_older_schema_is_still_read(schema):
     piece = Piece(DELTA, Commit(7, "w", "v"), 0, 9, {"runs": ROWS}, last=True)
     record = {
         "kind": DELTA,
@@ -75,6 +81,7 @@ def test_a_piece_of_the_schema_without_places_is_still_read():
         "clocks": None,
         "tables": encode_tables(piece.changes),
     }
-    back = decode(AvroType.of_file("changelog_1").encode(record))
+    back = decode(AvroType.of_file(schema).encode(record))
     assert (back.commit, back.next_offset, back.place) == (piece.commit, 9, BEGIN)
+    assert back.handed_on == 0
     assert back.changes["runs"].equals(ROWS)

@@ -19,7 +19,7 @@ from tidemark.serde.frames import (
 DELTA = "delta"
 SNAPSHOT = "snapshot"
 
-_PIECE = AvroType.of_file("changelog", "changelog_1")
+_PIECE = AvroType.of_file("changelog", "changelog_1", "changelog_2")
 _OPERATOR = AvroType.of_file("operator")
 
 
@@ -44,7 +44,8 @@ class Piece:
     """A piece of the changes of a commit, or of a snapshot after it; its number is ``chunk``.
 
     ``next_offset``: the offset of the log that the operator reads next.  ``place``: how much of the
-    segment there is processed.  ``clocks``: in the last chunk, the clock table before that segment,
+    segment there is processed.  ``handed_on``: how many rows the operator has handed on to others
+    until there.  ``clocks``: in the last chunk, the clock table before that segment,
     as ``ClockTable.state`` returns it.  ``continues``: whether the changes continue in the next
     chunk.
     """
@@ -58,6 +59,7 @@ class Piece:
     last: bool = False
     continues: bool = False
     place: Place = BEGIN
+    handed_on: int = 0
 
 
 def encode(piece: Piece) -> bytes:
@@ -72,6 +74,7 @@ def encode(piece: Piece) -> bytes:
             "next_offset": piece.next_offset,
             "rows": piece.place.rows,
             "published_ms": piece.place.published_ms,
+            "handed_on": piece.handed_on,
             "clocks": None if piece.clocks is None else encode_frame(piece.clocks),
             "tables": encode_tables(piece.changes),
         }
@@ -96,6 +99,7 @@ def decode(data: bytes) -> Piece:
         last=record["last"],
         continues=record["continues"],
         place=Place(record["rows"], record["published_ms"]),
+        handed_on=record["handed_on"],
     )
 
 

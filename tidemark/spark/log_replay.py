@@ -114,8 +114,8 @@ class LogReplay:
     def snapshots(self) -> Iterator[tuple[OperatorPlan, Piece]]:
         """Yield all state, operator by operator, in chunks without a commit (``NO_COMMIT``)."""
         for plan, task in zip(self.plans, self._task.tasks, strict=True):
-            clocks = task.clocks.state()
-            for piece in chunks(SNAPSHOT, NO_COMMIT, task.snapshot(), clocks, self.offset + 1):
+            end = Piece(SNAPSHOT, NO_COMMIT, 0, self.offset + 1, {}, task.clocks.state())
+            for piece in chunks(end, task.snapshot()):
                 yield plan, piece
 
     def counts(self) -> dict[str, OperatorCounts]:

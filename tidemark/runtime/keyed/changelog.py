@@ -108,19 +108,25 @@ class Changelog:
         self.last, self._joins = commit, True
 
     def commit(
-        self, state: State, clocks: pl.DataFrame, next_offset: int, place: Place = BEGIN
+        self,
+        state: State,
+        clocks: pl.DataFrame,
+        next_offset: int,
+        place: Place = BEGIN,
+        handed_on: int = 0,
     ) -> list[Record]:
         """Advance to the next commit and return its records."""
         self.last = Commit(self.last.sequence + 1, self.writer, self.last.writer)
         records = [*self._signature_records(), *self._replaced()]
         before_bytes = self._live_bytes
-        pieces = chunks(DELTA, self.last, [state.changes()], clocks, next_offset, place)
+        end = Piece(DELTA, self.last, 0, next_offset, {}, clocks, place=place, handed_on=handed_on)
+        pieces = chunks(end, [state.changes()])
         records += map(self._record, pieces)
         delta_bytes = self._live_bytes - before_bytes
         self._deltas += 1
         joins, self._joins = self._joins, False
         if joins or self._is_due(state, delta_bytes):
-            records += self._begin(state, clocks, next_offset, place)
+            records += self._begin(state, replace(end, kind=SNAPSHOT))
         records += self._next_chunks(None if joins else max(CHUNK_BYTES, 2 * delta_bytes))
         return records
 
@@ -149,11 +155,9 @@ class Changelog:
         state_bytes = int(state.size_bytes() * self._ratio)
         return rule.is_due(self._live_bytes, self._deltas, state_bytes)
 
-    def _begin(
-        self, state: State, clocks: pl.DataFrame, next_offset: int, place: Place
-    ) -> Iterator[Record]:
+    def _begin(self, state: State, end: Piece) -> Iterator[Record]:
         """Begin a snapshot of the state; return tombstones for an unfinished one."""
-        self._unwritten = chunks(SNAPSHOT, self.last, state.snapshot(), clocks, next_offset, place)
+        self._unwritten = chunks(end, state.snapshot())
         self._begun_bytes, self._written_bytes, self._deltas = state.size_bytes(), 0, 0
         if self.snapshot is None:
             return iter(())
@@ -210,16 +214,12 @@ def record(piece: Piece) -> tuple[bytes, bytes]:
     return f"{piece.kind}/{sequence}/{writer}/{piece.chunk}".encode(), encode(piece)
 
 
-def chunks(
-    kind: str,
-    commit: Commit,
-    state: Iterable[Changes],
-    clocks: pl.DataFrame,
-    next_offset: int,
-    place: Place = BEGIN,
-) -> Iterator[Piece]:
-    """Yield changes in chunks of about CHUNK_BYTES at most, each built when it is read."""
-    held = Piece(kind, commit, 0, next_offset, {}, place=place)
+def chunks(end: Piece, state: Iterable[Changes]) -> Iterator[Piece]:
+    """Yield changes in chunks of about CHUNK_BYTES at most, each built when it is read.
+
+    ``end``: the last chunk, without changes and number.
+    """
+    held = replace(end, clocks=None)
     for changes in state:
         groups = list(_chunked(changes))
         for number, frames in enumerate(groups, 1):
@@ -227,7 +227,7 @@ def chunks(
                 yield held
                 held = replace(held, chunk=held.chunk + 1)
             held = replace(held, changes=frames, continues=number < len(groups))
-    yield replace(held, clocks=clocks, last=True)
+    yield replace(held, clocks=end.clocks, last=True)
 
 
 def _chunked(changes: Changes) -> Iterator[dict[str, pl.DataFrame]]:

@@ -49,6 +49,8 @@ class StateBuilder:
         self.task = task
         self._held: list[Changes] = []
         self._held_bytes = 0
+        self.handed_on = 0
+        """How many rows the operator has handed on to others."""
 
     def take(self, piece: Piece) -> None:
         """Apply a piece, or hold it and apply it together with the next pieces."""
@@ -57,6 +59,7 @@ class StateBuilder:
             self._held_bytes += sum(int(f.estimated_size()) for f in piece.changes.values())
         if piece.clocks is not None:
             self.task.resume(piece.clocks, piece.next_offset, piece.place)
+            self.handed_on = piece.handed_on
         enough = piece.kind != SNAPSHOT or self._held_bytes >= _TOGETHER_BYTES
         if piece.last or (enough and not piece.continues):
             self._apply()

@@ -1,0 +1,89 @@
+"""The watermark of an operator that feeds others: one mark from the progress of all its tasks.
+
+An operator publishes on many log partitions, and is one source to the operators that read its
+results.  The task on each partition reports its progress.  The announcer gathers the reports and
+says what the operator as a whole has reached (docs/semantics.md, "The clock").
+
+Reports have numbers that grow, and a mark has the number of the next report.  So a mark that comes
+again is known by its number.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tidemark.core.time.segment import NEVER_MS, SourceMark, operator_source
+
+
+class TaskProgress(NamedTuple):
+    """What an operator has reached on one log partition.
+
+    ``generation``: number of the state.  ``watermark_ms``: no later row of the partition is before
+    it.  ``idle``: all its sources are idle, and time alone makes nothing due.
+    """
+
+    partition: int
+    generation: int
+    watermark_ms: int
+    idle: bool
+
+
+class Announced(NamedTuple):
+    """The last mark: its number, and what it said."""
+
+    number: int = 0
+    watermark_ms: int = NEVER_MS
+    idle: bool = False
+
+
+class Announcer:
+    """Gathers the progress of an operator's tasks; ``mark`` returns what is new."""
+
+    def __init__(
+        self, operator: str, generations: Mapping[int, int], last: Announced | None = None
+    ) -> None:
+        """Start without reports.
+
+        Args:
+            operator: its name.
+            generations: by log partition, the number of the present state; reports of earlier
+                states do not count.
+            last: the last mark, None before the first.
+        """
+        self._source = operator_source(operator)
+        self._generations = generations
+        self._found: dict[int, TaskProgress] = {}
+        self.last = last
+        self.number = 0
+        """The number of the next report."""
+
+    def take(self, number: int, progress: TaskProgress) -> None:
+        """Take a report; ``number``: its own, higher than those before."""
+        self.number = number + 1
+        if progress.generation >= self._generations.get(progress.partition, 0):
+            self._found[progress.partition] = progress
+
+    def mark(self) -> SourceMark | None:
+        """Return the mark that is due; None if nothing has changed since the last one.
+
+        The lowest watermark counts.  Until all partitions have reported there is no mark: rows of
+        the others would be late.  Nor is there one before the reports of the last mark are read.
+        """
+        before = self.last or Announced()
+        if self.number <= before.number or self.waits_for:
+            return None
+        lowest_ms = min(each.watermark_ms for each in self._found.values())
+        watermark_ms = max(lowest_ms, before.watermark_ms)  # a task may repeat earlier work
+        idle = all(each.idle for each in self._found.values())
+        if self.last is not None and (watermark_ms, idle) == self.last[1:]:
+            return None
+        number, before_ms = self.number, before.watermark_ms
+        return SourceMark(self._source, number, number, before_ms, watermark_ms, idle)
+
+    def announced(self, mark: SourceMark) -> None:
+        """Note that a mark is written."""
+        self.last = Announced(mark.next_offset, mark.watermark_ms, mark.idle)
+
+    @property
+    def waits_for(self) -> list[int]:
+        """The partitions that have not reported yet."""
+        return [number for number in self._generations if number not in self._found]
