@@ -30,7 +30,7 @@ LAYERS = (
     ("plan",),
     ("ingest",),
     ("language",),
-    ("runtime",),
+    ("runtime", "files"),
     ("runtime.client",),
     ("runtime.service",),
     ("runtime.backends",),

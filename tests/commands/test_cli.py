@@ -50,9 +50,17 @@ rows.key_by("at").window(tumbling("1m")).aggregate(n=count()).to("n")
 
 
 def test_try_warns_if_no_record_fits():
-    pretty = b'[\n{"player":"alice",\n"at":1000}\n]\n'
+    rows = b"alice,1000\nbob,2000\n"
+    shown = tidemark("try", "examples.game", "--input", "-", stdin=rows)
+    assert b"warning: all records of moves are dead; is the source of another" in shown.stderr
+
+
+def test_try_reads_a_document_over_several_lines():
+    pretty = (
+        b'[\n{"player":"alice",\n"at":1000,"kind":"pop","score":1},\n{"player":"bob","at":"x"}\n]\n'
+    )
     shown = tidemark("try", "examples.game", "--input", "-", stdin=pretty)
-    assert b"warning: all records of moves are dead; each line of a file is one" in shown.stderr
+    assert b"moves: 2 records = 1 passed + 0 filtered + 1 dead + 0 blank" in shown.stderr
 
 
 @pytest.mark.parametrize(

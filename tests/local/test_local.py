@@ -11,6 +11,7 @@ from tidemark import Pipeline, bounded, first, hopping, last
 from tidemark import sum as total
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
+from tidemark.serde.formats.source_format import JSON
 
 MINUTE_MS = 60_000
 
@@ -128,7 +129,7 @@ def test_every_pane_shows_on_time_panes_before_their_corrections():
 def test_inputs_are_named_for_their_topics(tmp_path):
     file = tmp_path / "moves.jsonl"
     file.write_bytes(b"a\r\nb")
-    with open_inputs([f"moves={file}"], ["moves", "others"]) as lines:
+    with open_inputs([f"moves={file}"], {"moves": JSON, "others": JSON}) as lines:
         assert {topic: list(each) for topic, each in lines.items()} == {"moves": [b"a\r", b"b"]}
 
 
@@ -142,7 +143,8 @@ def test_inputs_are_named_for_their_topics(tmp_path):
 )
 def test_wrong_inputs_are_refused(arguments, complaint):
     topics = ["moves", "others"] if complaint == "TOPIC=FILE" else ["moves"]
-    with pytest.raises(Exception, match=complaint), open_inputs(arguments, topics):
+    formats = dict.fromkeys(topics, JSON)
+    with pytest.raises(Exception, match=complaint), open_inputs(arguments, formats):
         pass
 
 

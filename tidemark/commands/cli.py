@@ -24,7 +24,8 @@ from tidemark.commands.replay import diff, replay
 from tidemark.commands.schemas import schemas
 from tidemark.commands.service import SERVICES
 from tidemark.commands.tail import follow
-from tidemark.errors import ConfigurationError, InfrastructureError, TidemarkError
+from tidemark.errors import InfrastructureError, TidemarkError
+from tidemark.files.records import require_files
 from tidemark.language.load import load_pipeline
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
@@ -57,7 +58,6 @@ from tidemark.runtime.service.command import (
     service_environment,
 )
 from tidemark.runtime.wall_clock import now_ms
-from tidemark.serde.formats.source_format import is_binary
 
 app = typer.Typer(
     add_completion=False,
@@ -145,7 +145,8 @@ def try_(
         typer.Option(
             "--input",
             metavar="FILE",
-            help="JSON lines, - for stdin; TOPIC=FILE if there are several sources.",
+            help="A file in the format of the source, - for stdin; "
+            "TOPIC=FILE if there are several sources.",
         ),
     ],
     cuts: Annotated[
@@ -169,28 +170,19 @@ def try_(
     at the end of the input, late rows and dead letters.  Counts go to stderr.
     """
     compiled = _plan(pipeline)
-    sources = [topic for source in compiled.sources for topic in source.topics]
-    _require_lines(compiled)
+    formats = {topic: source.format for source in compiled.sources for topic in source.topics}
+    for source in compiled.sources:
+        require_files(source.format, f"source {source.name}")
     run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with open_inputs(inputs, sources) as lines, console.status("reading ...") as status:
+    with open_inputs(inputs, formats) as records_of, console.status("reading ...") as status:
         records = 0
-        for count in run.run(lines):
+        for count in run.run(records_of):
             records += count
             status.update(f"{records:,} records")
     write_results(run, sys.stdout.buffer, every_pane=every_pane)
     for line in summary(run):
         console.print(line, markup=False)
-
-
-def _require_lines(plan: Plan) -> None:
-    """Raise ConfigurationError if records of a source cannot be lines of a file."""
-    for source in plan.sources:
-        if is_binary(source.format):
-            raise ConfigurationError(
-                f"source {source.name}: records of format {source.format} cannot be lines of a "
-                "file; try the pipeline with tidemark.testing (docs/testing.md), or on a broker"
-            )
 
 
 @app.command()

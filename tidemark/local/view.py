@@ -1,7 +1,6 @@
 """Reads input files and prints results for ``tidemark try``."""
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO
 
@@ -10,34 +9,40 @@ import polars as pl
 from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
+from tidemark.files.content import open_content
+from tidemark.files.records import file_records
 from tidemark.local.run import LocalRun
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
+from tidemark.serde.formats.source_format import SourceFormat
 from tidemark.serde.json_results import JsonEncoder
 
 
 @contextmanager
 def open_inputs(
-    inputs: Sequence[str], topics: Sequence[str]
+    inputs: Sequence[str], formats: Mapping[str, SourceFormat]
 ) -> Iterator[dict[str, Iterable[bytes]]]:
-    """Return a context with the lines of input files, by raw topic.
+    """Return a context with the records of input files, by raw topic.
 
     Args:
         inputs: ``FILE``, ``-`` for stdin, or ``TOPIC=FILE``.
-        topics: raw topics of the pipeline, as its sources name them.
+        formats: by raw topic of the pipeline, as its sources name it.
 
     Raises:
         ConfigurationError: a file cannot be read, or its topic is unclear or has an input already.
     """
     with ExitStack() as files:
-        lines: dict[str, Iterable[bytes]] = {}
+        records: dict[str, Iterable[bytes]] = {}
         for argument in inputs:
-            topic, path = _named(argument, topics)
-            if topic in lines:
+            topic, path = _named(argument, list(formats))
+            if topic in records:
                 raise ConfigurationError(
                     f"--input {argument}: {topic} has an input already; give one file per topic"
                 )
-            lines[topic] = map(_without_line_end, _opened(path, files))
-        yield lines
+            what = f"--input {path}"
+            format_ = next(each for name, each in formats.items() if covers([name], topic))
+            content = files.enter_context(open_content(path, what))
+            records[topic] = file_records(content, format_, what)
+        yield records
 
 
 def _named(argument: str, topics: Sequence[str]) -> tuple[str, str]:
@@ -49,19 +54,6 @@ def _named(argument: str, topics: Sequence[str]) -> tuple[str, str]:
             f"--input {argument}: name its topic as TOPIC=FILE; topics are {', '.join(topics)}"
         )
     return topics[0], argument
-
-
-def _opened(path: str, files: ExitStack) -> BinaryIO:
-    if path == "-":
-        return sys.stdin.buffer
-    try:
-        return files.enter_context(open(path, "rb"))
-    except OSError as error:
-        raise ConfigurationError(f"--input {path}: {error.strerror}") from None
-
-
-def _without_line_end(line: bytes) -> bytes:
-    return line.removesuffix(b"\n")
 
 
 def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
@@ -108,7 +100,7 @@ def summary(run: LocalRun) -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in run.warnings)
     for topic, counts in run.counts.items():
         if counts.records > 1 and counts.dead == counts.records:
-            yield f"warning: all records of {topic} are dead; each line of a file is one record"
+            yield f"warning: all records of {topic} are dead; is the source of another format?"
     for topic, counts in run.counts.items():
         converted = f"; {counts.converted} values converted" if counts.converted else ""
         yield (

@@ -132,7 +132,7 @@ class JsonRecords:
     def _read_as(self, value: bytes) -> bytes:
         """Return the text of a record as it is read: with lenient columns, NaN is a text."""
         text = _without_bom(value)
-        return _with_texts(text) if self._type.is_lenient else text
+        return with_texts(text) if self._type.is_lenient else text
 
     def _raw(self, text: bytes) -> Sequence[bytes]:
         """Return the text of each object of a record, if the schema has it."""
@@ -152,7 +152,7 @@ class JsonRecords:
             return []
 
 
-def _with_texts(text: bytes) -> bytes:
+def with_texts(text: bytes) -> bytes:
     """Return JSON text with NaN and Infinity, which are not JSON, as texts."""
     if b"NaN" not in text and b"Infinity" not in text:
         return text
