@@ -48,6 +48,7 @@ ALLOWED = {
     ("aggregates/custom_probe.py", "_taken"): "probes a user's Aggregate when it is planned",
     ("aggregates/custom_probe.py", "_all_orders"): "probes a user's Aggregate when it is planned",
     ("aggregates/custom_probe.py", "_frames"): "probes a user's function when it is planned",
+    ("aggregates/filtered.py", "_tried"): "parts of rows, if where fails on one of them",
     ("aggregates/sums.py", "_decimal_totals"): "totals of panes beyond 38 digits of a decimal",
     ("aggregates/sums.py", "_quotients"): "totals of panes that no double holds",
     ("aggregates/variance.py", "_rounded"): "panes whose squares exceed what doubles hold",

@@ -15,8 +15,8 @@ MODULES = sorted(CORE.glob("**/*.py"))
 COLUMNAR = {"numpy", "polars", "pyarrow"}
 PURE_STANDARD = {
     *("abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum"),
-    *("fractions", "functools", "heapq", "itertools", "json", "math", "operator", "re", "string"),
-    *("struct", "types", "typing", "unicodedata"),
+    *("fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re"),
+    *("string", "struct", "types", "typing", "unicodedata"),
 }
 OWN = ("tidemark.core", "tidemark.errors")
 
@@ -44,7 +44,7 @@ WHOLE_NUMBERS = {
     ("operators/sliding/lines.py", "without"): "ROWS, Int64",
     ("aggregates/stable_hash.py", "_of_texts"): "counts of words",
     ("aggregates/aggregate.py", "_merged"): "ROWS, Int64",
-    ("aggregates/aggregate.py", "additive"): "limbs and counters, Int64",
+    ("aggregates/parts.py", "additive"): "limbs and counters, Int64",
     ("operators/firing.py", "with_blocks"): "counts rows that fire",
     ("operators/firing.py", "_shows_rows"): "counts rows of windows that are there",
     ("rows/row_size.py", "_value_bytes"): "bytes",

@@ -6,6 +6,7 @@ from tests.support.aggregating import CountRows
 from tidemark import (
     Pipeline,
     apply_frame,
+    col,
     collect,
     count,
     count_distinct,
@@ -53,6 +54,9 @@ OF_NOTHING = {
     "sum of floats": (sum("f"), None),
     "top_k": (top_k("v", 3), []),
     "variance": (variance("v"), None),
+    "count, where": (count(where=col("v") > 0), 0),
+    "sum, where": (sum("v", where=col("v") > 0), None),
+    "collect, where": (collect("v", where=col("v") > 0), []),
 }
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from tidemark.core.aggregates.aggregate import FAULT, Aggregation
+from tidemark.core.aggregates.filtered import filtered
 from tidemark.core.time.segment import ARRIVAL, EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.serde.frames import decode_frame, encode_frame
 
@@ -53,6 +54,25 @@ def cents(number: int) -> Decimal:
 
 def place(row: Row) -> tuple[int, str, int, int]:
     return row[EVENT_TIME], row[SOURCE], row[OFFSET], row[SUB_ROW]
+
+
+WHERE = pl.col("bool") | (pl.col("int") > 0)
+"""A ``where`` that is true, false or null."""
+
+
+def filtered_by_where(aggregation: Aggregation) -> Aggregation:
+    """Return the aggregates of the rows for which WHERE is true."""
+    functions = aggregation.aggregates.items()
+    return Aggregation({name: filtered(each, WHERE) for name, each in functions}, COLUMNS)
+
+
+def of_taken(values_of: Callable[[list[Row]], Row]) -> Callable[[list[Row]], Row]:
+    """Return the oracle of the same aggregates of the rows for which WHERE is true."""
+
+    def takes(row: Row) -> bool:
+        return row["bool"] is True or (row["int"] is not None and row["int"] > 0)
+
+    return lambda rows: values_of([row for row in rows if takes(row)])
 
 
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, 0.1, 1e16]

@@ -7,6 +7,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.custom import Aggregate, Custom, FrameFunction, OnError
+from tidemark.core.aggregates.filtered import filtered
 from tidemark.core.rows.expression import as_written
 from tidemark.errors import PipelineError
 from tidemark.plan.names import column_types
@@ -20,6 +21,7 @@ def custom(
     type: Any,  # noqa: A002
     *,
     on_error: OnError = "dead_letter",
+    where: pl.Expr | None = None,
 ) -> AggregateFunction:
     """Use an aggregate written in Python: ``init``, ``add``, ``merge`` and ``result``.
 
@@ -35,12 +37,13 @@ def custom(
             f"custom: {as_written(aggregate)} is not an object with the methods init, add, "
             "merge and result"
         )
-    return Custom(
+    function = Custom(
         _names(columns, "custom"),
         _type(type, "custom"),
         aggregate,
         on_error=_on_error(on_error, "custom"),
     )
+    return filtered(function, where)
 
 
 def apply_frame(
@@ -49,6 +52,7 @@ def apply_frame(
     type: Any,  # noqa: A002
     *,
     on_error: OnError = "dead_letter",
+    where: pl.Expr | None = None,
 ) -> AggregateFunction:
     """Call a function with a polars frame of a window's rows, in order of event time.
 
@@ -60,12 +64,13 @@ def apply_frame(
     """
     if not callable(function):
         raise PipelineError(f"apply_frame: {function!r} is not a function")
-    return FrameFunction(
+    made = FrameFunction(
         _names(columns, "apply_frame"),
         _type(type, "apply_frame"),
         function,
         on_error=_on_error(on_error, "apply_frame"),
     )
+    return filtered(made, where)
 
 
 def _names(columns: str | Sequence[str], what: str) -> tuple[str, ...]:

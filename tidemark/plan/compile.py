@@ -215,9 +215,9 @@ def _horizon_ms(windowed: WindowDefinition) -> int:
 
 
 def _guarded(body: WindowBody, output: Output) -> Body:
-    """Return the body; with a guard around it if its aggregates call a user's code."""
+    """Return the body; with a guard around it if its aggregates may fail on a row."""
     aggregation, windowed = output.aggregation, output.windowed
-    if not aggregation.user_functions:
+    if not aggregation.refusing:
         return body
     return Guard(body, aggregation, windowed.key, windowed.node.columns, output.name)
 

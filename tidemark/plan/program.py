@@ -6,7 +6,6 @@ function of ``apply`` or ``flat_map`` does is not compared, only its name.  See 
 "Changing a pipeline".
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from types import MappingProxyType
 import msgspec
 import polars as pl
 
+from tidemark.core.rows.expression import digest, whole_text
 from tidemark.core.rows.row_operators import Apply, Select, WithColumns
 from tidemark.core.rows.stateless import StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
@@ -128,8 +128,8 @@ def source_program(plan: SourcePlan) -> SourceProgram:
     """Return how the raw topics of a source are read."""
     earliest, future = plan.min_time_ms, plan.max_future_ms
     time = {
-        "event time": event_time_text(plan.event_time, _text),
-        "watermark": watermark_text(plan.watermark, _text),
+        "event time": event_time_text(plan.event_time, whole_text),
+        "watermark": watermark_text(plan.watermark, whole_text),
         "min_time": "none" if earliest is None else instant_text(earliest),
         "max_future": "none" if future is None else duration_text(future),
     }
@@ -163,7 +163,7 @@ class _Trace:
         """Return a digest of the columns ``names``, "" if all of them are columns of the source."""
         made = [(name, self.made.get(name, name)) for name in names]
         computed = [f"{name}={text}" for name, text in made if text != name]
-        return f" #{_digest(computed)}" if computed else ""
+        return f" #{digest(computed)}" if computed else ""
 
 
 def _traces(graph: StatelessGraph) -> list[_Trace]:
@@ -196,7 +196,7 @@ def _after(step: Step, before: _Trace) -> _Trace:
     operator = step.operator
     assert operator is not None
     roots = [name for each in operator.expressions for name in each.meta.root_names()]
-    texts = map(_text, operator.expressions)
+    texts = map(whole_text, operator.expressions)
     label = operator.label  # it may have the expressions, but shortened
     whole = " ".join([label, *(text for text in texts if text not in label)]) + before.of(roots)
     keeps_rows = isinstance(operator, WithColumns | Select | Apply)
@@ -217,16 +217,4 @@ def _made(expression: pl.Expr, before: _Trace) -> str:
     if bare.meta.is_column():
         (name,) = bare.meta.root_names()
         return before.made.get(name, name)
-    return _text(bare) + before.of(bare.meta.root_names())
-
-
-def _text(expression: pl.Expr) -> str:
-    """Return an expression as text; a digest completes a text that polars shortens."""
-    text = " ".join(str(expression).split())
-    if "…" not in text:
-        return text
-    return f"{text} #{_digest([expression.meta.serialize().hex()])}"
-
-
-def _digest(texts: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
+    return whole_text(bare) + before.of(bare.meta.root_names())

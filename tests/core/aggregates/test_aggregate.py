@@ -24,8 +24,10 @@ from tests.support.aggregating import (
     Row,
     cents,
     expected,
+    filtered_by_where,
     frame,
     merged,
+    of_taken,
     row_lists,
     shown,
 )
@@ -55,6 +57,7 @@ def everything() -> Aggregation:
 
 
 AGGREGATION = everything()
+FILTERED = filtered_by_where(AGGREGATION)
 
 # -- the oracle
 
@@ -132,6 +135,14 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     assert shown(merged(list(rows), choose, AGGREGATION), AGGREGATION) == expected(
         rows, oracle_values
     )
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(row_lists(), st.randoms(use_true_random=False))
+def test_only_the_rows_count_for_which_where_is_true(rows, choose):
+    found = shown(merged(list(rows), choose, FILTERED), FILTERED)
+
+    assert found == expected(rows, of_taken(oracle_values))
 
 
 @settings(max_examples=settings().max_examples // 4)

@@ -5,10 +5,20 @@ from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.aggregating import BY, COLUMNS, expected, frame, merged, row_lists, shown
+from tests.support.aggregating import (
+    BY,
+    COLUMNS,
+    expected,
+    filtered_by_where,
+    frame,
+    merged,
+    of_taken,
+    row_lists,
+    shown,
+)
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.custom import Custom, FrameFunction
 from tidemark.errors import PipelineError
@@ -63,6 +73,7 @@ AGGREGATION = Aggregation(
     },
     COLUMNS,
 )
+FILTERED = filtered_by_where(AGGREGATION)
 
 
 def oracle(rows):
@@ -83,6 +94,14 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
 
     assert shown(whole, AGGREGATION) == expected(rows, oracle)
     assert shown(found, AGGREGATION) == expected(rows, oracle)
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(row_lists(), st.randoms(use_true_random=False))
+def test_only_the_rows_count_for_which_where_is_true(rows, choose):
+    found = shown(merged(list(rows), choose, FILTERED), FILTERED)
+
+    assert found == expected(rows, of_taken(oracle))
 
 
 def test_values_have_the_types_promised_even_of_no_rows():

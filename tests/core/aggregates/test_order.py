@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.aggregating import (
@@ -20,8 +20,10 @@ from tests.support.aggregating import (
     Row,
     bits,
     expected,
+    filtered_by_where,
     frame,
     merged,
+    of_taken,
     one,
     row_lists,
     shown,
@@ -49,6 +51,7 @@ AGGREGATION = Aggregation(
     },
     COLUMNS,
 )
+FILTERED = filtered_by_where(AGGREGATION)
 
 HASHES = {
     "int": [0, 6238072747940578789, 13029008266876403067],
@@ -148,6 +151,14 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
 
     assert shown(found, AGGREGATION) == shown(whole, AGGREGATION)
     assert without_sketch(shown(found, AGGREGATION)) == without_sketch(expected(rows, oracle))
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(row_lists(), st.randoms(use_true_random=False))
+def test_only_the_rows_count_for_which_where_is_true(rows, choose):
+    found = shown(merged(list(rows), choose, FILTERED), FILTERED)
+
+    assert without_sketch(found) == without_sketch(expected(rows, of_taken(oracle)))
 
 
 def test_values_have_the_types_promised_even_of_no_rows():

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.aggregating import (
@@ -23,8 +23,10 @@ from tests.support.aggregating import (
     bits,
     cents,
     expected,
+    filtered_by_where,
     frame,
     merged,
+    of_taken,
     one,
     row_lists,
     shown,
@@ -55,6 +57,7 @@ AGGREGATION = Aggregation(
     },
     COLUMNS,
 )
+FILTERED = filtered_by_where(AGGREGATION)
 
 # -- the oracle
 
@@ -129,6 +132,14 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     found = merged(list(rows), choose, AGGREGATION)
 
     assert shown(found, AGGREGATION) == expected(rows, oracle)
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(row_lists(), st.randoms(use_true_random=False))
+def test_only_the_rows_count_for_which_where_is_true(rows, choose):
+    found = shown(merged(list(rows), choose, FILTERED), FILTERED)
+
+    assert found == expected(rows, of_taken(oracle))
 
 
 def test_values_have_the_types_promised_even_of_no_rows():

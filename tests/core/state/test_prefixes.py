@@ -17,6 +17,8 @@ from tidemark.core.state.prefixes import merge_groups, merged_ranges, prefixes
 class Spelt:
     """Join the texts of rows in the order in which they are merged."""
 
+    skips_nulls_of = ("text",)
+
     def type(self, _name, _columns) -> pl.DataType:
         return pl.String()
 

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
-
 from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION
 from tidemark.core.aggregates.aggregate import Aggregation
@@ -51,15 +49,17 @@ GUARDED = Aggregation({**AGGREGATION.aggregates, MADE: custom(Total(), "value", 
 
 def guarded(operator: Operator) -> Operator:
     """Return an operator with one more aggregate, a user's, and the guard that it needs."""
-    body = Guard(_with_aggregation(operator.body), GUARDED, ("key",), _columns(operator), "w")
-    return replace(operator, body=body)
+    return with_aggregation(operator, GUARDED)
 
 
-def _columns(operator: Operator) -> dict[str, pl.DataType]:
-    return dict(operator.inputs[0].columns)
+def with_aggregation(operator: Operator, aggregation: Aggregation) -> Operator:
+    """Return an operator with other aggregates, and the guard that they need."""
+    columns = dict(operator.inputs[0].columns)
+    inner = _with_aggregation(operator.body, aggregation)
+    return replace(operator, body=Guard(inner, aggregation, ("key",), columns, "w"))
 
 
-def _with_aggregation(body: Any) -> Any:
+def _with_aggregation(body: Any, aggregation: Aggregation) -> Any:
     if hasattr(body, "inner"):
-        return replace(body, inner=_with_aggregation(body.inner))
-    return replace(body, aggregation=GUARDED)
+        return replace(body, inner=_with_aggregation(body.inner, aggregation))
+    return replace(body, aggregation=aggregation)

@@ -16,12 +16,11 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from tidemark.core.aggregates import exact_sum
+from tidemark.core.aggregates.parts import LIMB, SQUARE, carried
 from tidemark.core.aggregates.runs import Numbers, Runs
-from tidemark.core.columns import without_nulls
 from tidemark.core.time.segment import ARRIVAL, ROW_COLUMNS, SOURCE
 from tidemark.errors import PipelineError
 
@@ -31,16 +30,17 @@ ROWS = "@rows"
 Columns = Mapping[str, pl.DataType]
 """Value columns of rows by name, with their types."""
 
-Mask = npt.NDArray[np.bool_]
-
 FAULT = "@fault"
 """String column of values: why a user's function failed, else null.
 
 Its text begins with the name of the aggregate and "=".  Only aggregates of users have the column.
 """
 
-LIMB, SQUARE = "limb", "square"
-"""Prefixes of the parts that hold limbs, numbered: of a sum, and of a sum of squares."""
+KEPT = "@kept"
+"""Boolean column of rows, null in the rows for which ``where`` of an aggregate is not true.
+
+Only an aggregate with ``where`` sees it.
+"""
 
 
 class AggregateFunction(Protocol):
@@ -50,6 +50,10 @@ class AggregateFunction(Protocol):
     does not fit.  ``name`` is the name that the user gives the aggregate; partial columns are
     ``<name>.<part>``.
     """
+
+    @property
+    def skips_nulls_of(self) -> tuple[str, ...]:
+        """The columns in which null takes a row out of the aggregate; if none, see KEPT."""
 
     def type(self, name: str, columns: Columns, /) -> pl.DataType:
         """Return the type of the values.
@@ -75,8 +79,8 @@ class AggregateFunction(Protocol):
 
 
 @runtime_checkable
-class UserFunction(Protocol):
-    """An aggregate that calls a user's Python code, which may fail on rows or on panes.
+class RefusingFunction(Protocol):
+    """An aggregate that may fail on a row: it calls a user's Python code or has a ``where``.
 
     A reason is ``<name>=<aggregate>: ...``, with the type and the text of the exception.
     """
@@ -91,8 +95,22 @@ class UserFunction(Protocol):
         Each row is tried alone, so the answer for a row depends on this row only.
         """
 
+
+@runtime_checkable
+class UserFunction(RefusingFunction, Protocol):
+    """An aggregate that calls a user's Python code, which may fail on panes too."""
+
     def results(self, name: str, partials: pl.DataFrame, /) -> tuple[pl.Series, Mapping[int, str]]:
         """Return the value of each merged partial, null where it fails, and reasons by place."""
+
+
+@runtime_checkable
+class FilteringFunction(Protocol):
+    """An aggregate, ``inner``, of some of the rows; the parts are those of ``inner``."""
+
+    @property
+    def inner(self) -> AggregateFunction:
+        """The aggregate of all rows."""
 
 
 @runtime_checkable
@@ -142,29 +160,46 @@ class Aggregation:
     @cached_property
     def user_functions(self) -> dict[str, UserFunction]:
         """The aggregates that call a user's code; those that stop the operator come first."""
+        return {
+            name: function
+            for name in self.refusing
+            if isinstance(function := self.functions[name], UserFunction)
+        }
+
+    @cached_property
+    def functions(self) -> dict[str, AggregateFunction]:
+        """The aggregates by name, without their ``where``: what partials and values depend on."""
+        return {
+            name: function.inner if isinstance(function, FilteringFunction) else function
+            for name, function in self.aggregates.items()
+        }
+
+    @cached_property
+    def refusing(self) -> dict[str, RefusingFunction]:
+        """The aggregates that may fail on a row; those that stop the operator come first."""
         found = {
             name: function
             for name, function in self.aggregates.items()
-            if isinstance(function, UserFunction)
+            if isinstance(function, RefusingFunction)
         }
         return dict(sorted(found.items(), key=lambda item: not item[1].stops))
 
     def stops(self, reason: str) -> bool:
         """Return whether a failure with this reason stops the operator."""
         name, _, _ = reason.partition("=")
-        return self.user_functions[name].stops
+        return self.refusing[name].stops
 
     def refusals(self, rows: pl.DataFrame) -> dict[int, str]:
-        """Return the places of rows that a user's function cannot take, in order, with reasons."""
+        """Return the places of rows that an aggregate cannot take, in order, with reasons."""
         found: dict[int, str] = {}
-        for name, function in self.user_functions.items():
+        for name, function in self.refusing.items():
             found = {**function.refusals(name, rows), **found}
         return dict(sorted(found.items()))
 
     @property
     def by_arrival(self) -> bool:
         """Whether some aggregate needs the order of arrival: the column ARRIVAL."""
-        return any(getattr(function, "by_arrival", False) for function in self.aggregates.values())
+        return any(getattr(function, "by_arrival", False) for function in self.functions.values())
 
     def partials(
         self, rows: pl.DataFrame, by: Sequence[str], others: Sequence[pl.DataFrame] = ()
@@ -222,7 +257,7 @@ class Aggregation:
         for name, user_function in self.user_functions.items():
             made[name], failed = user_function.results(name, partials)
             faults = {**failed, **faults}
-        for name, function in self.aggregates.items():
+        for name, function in self.functions.items():
             if name not in made:
                 made[name] = function.value(name, partials, self.columns)
         columns = [made[name].alias(name) for name in self.aggregates]
@@ -247,7 +282,7 @@ class Aggregation:
         assert frame.height <= exact_sum.MAX_ROWS, f"{frame.height} rows at once"
         merges = [pl.col(ROWS).sum()]
         present = [column for column in frame.columns if column not in by]
-        for name, function in self.aggregates.items():
+        for name, function in self.functions.items():
             merges += function.merge(name, present)
         if frame.height <= 1:
             return frame
@@ -256,7 +291,7 @@ class Aggregation:
     def _compacted(self, partials: pl.DataFrame) -> pl.DataFrame:
         """Return partials whose parts are small again after a merge."""
         for name, part in self._limbed(partials.columns):
-            partials = _carried(name, partials, part)
+            partials = carried(name, partials, part)
         for name, function in self._compacting:
             partials = partials.with_columns(function.compact(name, partials))
         return partials
@@ -276,7 +311,7 @@ class Aggregation:
         """The aggregates with a running form; cached, as ``_compacting`` is."""
         return [
             (name, function)
-            for name, function in self.aggregates.items()
+            for name, function in self.functions.items()
             if isinstance(function, RunningFunction)
         ]
 
@@ -285,58 +320,6 @@ class Aggregation:
         """The aggregates that compact; cached, since the check takes longer than a small merge."""
         return [
             (name, function)
-            for name, function in self.aggregates.items()
+            for name, function in self.functions.items()
             if isinstance(function, CompactingFunction)
         ]
-
-
-def parts_of(name: str, columns: Iterable[str]) -> list[str]:
-    """Return the partial columns that belong to the aggregate ``name``."""
-    return [column for column in columns if column.rpartition(".")[0] == name]
-
-
-def additive(name: str, present: Iterable[str]) -> list[pl.Expr]:
-    """Return the merge of an aggregate whose parts are all limbs and counters: sums."""
-    return [pl.col(column).sum() for column in parts_of(name, present)]
-
-
-def running_additive(name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
-    """Return running sums of the parts of such an aggregate, by run."""
-    return [runs.sums(partials[column]) for column in parts_of(name, partials.columns)]
-
-
-def limb_columns(name: str, limbs: exact_sum.Limbs, part: str = LIMB) -> list[pl.Series]:
-    """Return the limbs of an aggregate as partial columns, Int64."""
-    return [pl.Series(f"{name}.{part}{k}", limb) for k, limb in sorted(limbs.items())]
-
-
-def limbs_of(name: str, partials: pl.DataFrame, part: str = LIMB) -> exact_sum.Limbs:
-    """Return the limbs of an aggregate in a frame of partials; the inverse of ``limb_columns``."""
-    prefix = f"{name}.{part}"
-    return {
-        int(column.removeprefix(prefix)): without_nulls(partials[column]).to_numpy()
-        for column in parts_of(name, partials.columns)
-        if column.startswith(prefix) and column.removeprefix(prefix).isdecimal()
-    }
-
-
-def counter_column(name: str, part: str, marks: Mask) -> list[pl.Series]:
-    """Return a counter of the marked rows as a partial column; no column if no row is marked."""
-    return [pl.Series(f"{name}.{part}", marks.astype(np.int64))] if marks.any() else []
-
-
-def counter_of(name: str, part: str, partials: pl.DataFrame) -> exact_sum.Integers:
-    """Return a counter of an aggregate; zeros if the frame does not have the column."""
-    column = f"{name}.{part}"
-    if column in partials.columns:
-        return without_nulls(partials[column]).to_numpy()
-    return np.zeros(partials.height, np.int64)
-
-
-def _carried(name: str, partials: pl.DataFrame, part: str) -> pl.DataFrame:
-    limbs = limbs_of(name, partials, part)
-    carried = exact_sum.carried(limbs)
-    if carried is limbs:
-        return partials
-    stale = [column.name for column in limb_columns(name, limbs, part)]
-    return partials.drop(stale).with_columns(limb_columns(name, carried, part))

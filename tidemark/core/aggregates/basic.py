@@ -11,9 +11,8 @@ from typing import Literal, get_args
 import polars as pl
 
 from tidemark.core.aggregates import exact_sum
-from tidemark.core.aggregates.aggregate import (
-    ROWS,
-    Columns,
+from tidemark.core.aggregates.aggregate import ROWS, Columns
+from tidemark.core.aggregates.parts import (
     additive,
     counter_column,
     counter_of,
@@ -41,6 +40,11 @@ class ColumnFunction:
 
     def __str__(self) -> str:
         return f'{self.function_name}("{self.column}")'
+
+    @property
+    def skips_nulls_of(self) -> tuple[str, ...]:
+        """The column: rows where it is null do not count."""
+        return (self.column,)
 
     def input_type(self, name: str, columns: Columns, column: str | None = None) -> pl.DataType:
         """Return the type of the aggregate's column, or of ``column`` if given.
@@ -74,6 +78,11 @@ class Count:
 
     def __str__(self) -> str:
         return "count()"
+
+    @property
+    def skips_nulls_of(self) -> tuple[str, ...]:
+        """None: all rows count."""
+        return ()
 
     def type(self, _name: str, _columns: Columns) -> pl.DataType:
         """Return Int64."""

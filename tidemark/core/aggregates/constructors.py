@@ -1,11 +1,16 @@
 """The functions that users pass to ``aggregate(...)``, named as in SQL.
 
 They shadow builtins on purpose.  This module holds nothing else, so it never means the builtin.
+
+``where``, of every aggregate: only the rows for which this expression is true count.
 """
+
+import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.basic import Count, CountValues, First, Last, Max, Min, RowOrder
 from tidemark.core.aggregates.distinct import ApproximateCountDistinct
+from tidemark.core.aggregates.filtered import filtered
 from tidemark.core.aggregates.lists import Collect, CountDistinct
 from tidemark.core.aggregates.min_max_by import MaxBy, MinBy
 from tidemark.core.aggregates.quantiles import ApproximateQuantile, Median, Quantile
@@ -34,95 +39,111 @@ __all__ = [
 ]
 
 
-def count(column: str | None = None) -> AggregateFunction:
+def count(column: str | None = None, *, where: pl.Expr | None = None) -> AggregateFunction:
     """Count rows; with ``column``, only the rows where it is not null."""
-    return Count() if column is None else CountValues(column)
+    return filtered(Count() if column is None else CountValues(column), where)
 
 
-def sum(column: str) -> AggregateFunction:  # noqa: A001
+def sum(column: str, *, where: pl.Expr | None = None) -> AggregateFunction:  # noqa: A001
     """Add up exactly: integers never overflow, floats are rounded once, true counts as 1."""
-    return Sum(column)
+    return filtered(Sum(column), where)
 
 
-def min(column: str) -> AggregateFunction:  # noqa: A001
+def min(column: str, *, where: pl.Expr | None = None) -> AggregateFunction:  # noqa: A001
     """Return the least value; NaN only if all values are NaN."""
-    return Min(column)
+    return filtered(Min(column), where)
 
 
-def max(column: str) -> AggregateFunction:  # noqa: A001
+def max(column: str, *, where: pl.Expr | None = None) -> AggregateFunction:  # noqa: A001
     """Return the greatest value; NaN only if all values are NaN."""
-    return Max(column)
+    return filtered(Max(column), where)
 
 
-def mean(column: str) -> AggregateFunction:
+def mean(column: str, *, where: pl.Expr | None = None) -> AggregateFunction:
     """Return the exact sum divided by the number of values."""
-    return Mean(column)
+    return filtered(Mean(column), where)
 
 
-def first(column: str, *, order: RowOrder = "event_time") -> AggregateFunction:
+def first(
+    column: str, *, order: RowOrder = "event_time", where: pl.Expr | None = None
+) -> AggregateFunction:
     """Return the first value by event time, or with ``order="arrival"`` by place in the log.
 
     Rows with the same event time are ordered by source, offset and position in the record.
     """
-    return First(column, order)
+    return filtered(First(column, order), where)
 
 
-def last(column: str, *, order: RowOrder = "event_time") -> AggregateFunction:
+def last(
+    column: str, *, order: RowOrder = "event_time", where: pl.Expr | None = None
+) -> AggregateFunction:
     """Return the last value by event time, or with ``order="arrival"``; ties as in ``first``."""
-    return Last(column, order)
+    return filtered(Last(column, order), where)
 
 
-def variance(column: str, *, sample: bool = True) -> AggregateFunction:
+def variance(
+    column: str, *, sample: bool = True, where: pl.Expr | None = None
+) -> AggregateFunction:
     """Return the exact sample variance, rounded once; ``sample=False``: population variance."""
     require_boolean(sample, "variance(sample)")
-    return Variance(column, int(sample))
+    return filtered(Variance(column, int(sample)), where)
 
 
-def stddev(column: str, *, sample: bool = True) -> AggregateFunction:
+def stddev(column: str, *, sample: bool = True, where: pl.Expr | None = None) -> AggregateFunction:
     """Return the square root of the exact variance, rounded once; ``sample`` as in ``variance``."""
     require_boolean(sample, "stddev(sample)")
-    return StdDev(column, int(sample))
+    return filtered(StdDev(column, int(sample)), where)
 
 
-def min_by(column: str, by: str) -> AggregateFunction:
+def min_by(column: str, by: str, *, where: pl.Expr | None = None) -> AggregateFunction:
     """Return the value of the row with the least ``by``; of equal ones, the first row's."""
-    return MinBy(column, by)
+    return filtered(MinBy(column, by), where)
 
 
-def max_by(column: str, by: str) -> AggregateFunction:
+def max_by(column: str, by: str, *, where: pl.Expr | None = None) -> AggregateFunction:
     """Return the value of the row with the greatest ``by``; of equal ones, the first row's."""
-    return MaxBy(column, by)
+    return filtered(MaxBy(column, by), where)
 
 
-def count_distinct(column: str, *, approximate: bool = False) -> AggregateFunction:
+def count_distinct(
+    column: str, *, approximate: bool = False, where: pl.Expr | None = None
+) -> AggregateFunction:
     """Count distinct values, exactly, or with a standard error of 1.6 % in at most 16 KiB."""
     require_boolean(approximate, "count_distinct(approximate)")
-    return ApproximateCountDistinct(column) if approximate else CountDistinct(column)
+    return filtered(
+        ApproximateCountDistinct(column) if approximate else CountDistinct(column), where
+    )
 
 
-def median(column: str) -> AggregateFunction:
+def median(column: str, *, where: pl.Expr | None = None) -> AggregateFunction:
     """Return the middle value, interpolated if there are two; every value is kept in state."""
-    return Median(column)
+    return filtered(Median(column), where)
 
 
-def quantile(column: str, q: float, *, approximate: bool = False) -> AggregateFunction:
+def quantile(
+    column: str, q: float, *, approximate: bool = False, where: pl.Expr | None = None
+) -> AggregateFunction:
     """Return the value with a share ``q`` of the others below it, interpolated between two values.
 
     Every value is kept in state.  With ``approximate=True`` only counts are kept, and the result is
     off by at most 1/128 of its size.
     """
     require_boolean(approximate, "quantile(approximate)")
-    return ApproximateQuantile(column, q) if approximate else Quantile(column, q)
+    return filtered(ApproximateQuantile(column, q) if approximate else Quantile(column, q), where)
 
 
-def top_k(column: str, k: int, by: str | None = None) -> AggregateFunction:
+def top_k(
+    column: str, k: int, by: str | None = None, *, where: pl.Expr | None = None
+) -> AggregateFunction:
     """Return the k most frequent values with counts, or the k values with the largest ``by``."""
-    return MostFrequent(column, k) if by is None else Largest(column, k, by)
+    return filtered(MostFrequent(column, k) if by is None else Largest(column, k, by), where)
 
 
-def collect(column: str, *, order: RowOrder = "event_time") -> AggregateFunction:
+def collect(
+    column: str, *, order: RowOrder = "event_time", where: pl.Expr | None = None
+) -> AggregateFunction:
     """Return all values as a list, by event time (ties as in ``first``) or ``order="arrival"``.
 
     Every value is kept in state until the window is dropped.
     """
-    return Collect(column, order)
+    return filtered(Collect(column, order), where)

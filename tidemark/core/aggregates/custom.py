@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import polars as pl
 
-from tidemark.core.aggregates.aggregate import Columns
+from tidemark.core.aggregates.aggregate import KEPT, Columns
 from tidemark.core.aggregates.basic import order_columns
 from tidemark.core.aggregates.custom_probe import require_orderless, require_working
 from tidemark.core.aggregates.lists import (
@@ -26,6 +26,7 @@ from tidemark.core.aggregates.lists import (
     flattened,
     in_row_order,
     single_item_lists,
+    structs,
 )
 from tidemark.core.aggregates.user_call import Failure, attempt
 from tidemark.core.rows.expression import require_column
@@ -68,6 +69,11 @@ class _PythonFunction:
     of_columns: tuple[str, ...]
     value_type: pl.DataType
     on_error: OnError = field(default="dead_letter", kw_only=True)
+
+    @property
+    def skips_nulls_of(self) -> tuple[str, ...]:
+        """None: functions get nulls."""
+        return ()
 
     @property
     def stops(self) -> bool:
@@ -152,7 +158,7 @@ class Custom(_PythonFunction):
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each row as a list of one, and no states."""
-        row = rows.select(self.of_columns).to_struct()
+        row = _kept(rows, rows.select(self.of_columns))
         states = pl.Series([None] * rows.height, dtype=pl.String)
         return [single_item_lists(row, f"{name}.rows"), single_item_lists(states, f"{name}.states")]
 
@@ -200,6 +206,11 @@ class Custom(_PythonFunction):
         if isinstance(state, Failure):
             return state
         return attempt("result", lambda: self.aggregate.result(json.loads(state)))
+
+
+def _kept(rows: pl.DataFrame, fields: pl.DataFrame) -> pl.Series:
+    """Return fields of rows as structs; null for rows that ``where`` takes out."""
+    return structs(fields, rows[KEPT]) if KEPT in rows.columns else fields.to_struct()
 
 
 def _row_dicts(rows: pl.Series) -> Iterator[RowValues]:
@@ -263,9 +274,8 @@ class FrameFunction(_PythonFunction):
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each row with the fields that order it, as a list of one."""
         row = rows.select(self.of_columns).to_struct("row")
-        return [
-            single_item_lists(order_columns(rows).with_columns(row).to_struct(), f"{name}.rows")
-        ]
+        ordered = _kept(rows, order_columns(rows).with_columns(row))
+        return [single_item_lists(ordered, f"{name}.rows")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Concatenate the lists."""

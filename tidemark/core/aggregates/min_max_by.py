@@ -29,6 +29,11 @@ class _ExtremeBy(ColumnFunction):
     def __str__(self) -> str:
         return f'{self.function_name}("{self.column}", by="{self.by}")'
 
+    @property
+    def skips_nulls_of(self) -> tuple[str, ...]:
+        """``by``: rows where it is null do not count."""
+        return (self.by,)
+
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Return the column's type, which may be any."""
         if not is_scalar(self.input_type(name, columns, self.by)):

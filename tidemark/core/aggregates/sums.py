@@ -14,8 +14,9 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.aggregates import exact_sum
-from tidemark.core.aggregates.aggregate import (
-    Columns,
+from tidemark.core.aggregates.aggregate import Columns
+from tidemark.core.aggregates.basic import ColumnFunction, null_counter, values_counted
+from tidemark.core.aggregates.parts import (
     Mask,
     additive,
     counter_column,
@@ -24,7 +25,6 @@ from tidemark.core.aggregates.aggregate import (
     limbs_of,
     running_additive,
 )
-from tidemark.core.aggregates.basic import ColumnFunction, null_counter, values_counted
 from tidemark.core.aggregates.runs import Runs
 from tidemark.core.columns import without_nulls
 

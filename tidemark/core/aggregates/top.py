@@ -93,6 +93,11 @@ class Largest(_Top):
     def __str__(self) -> str:
         return f'top_k("{self.column}", {self.k}, by="{self.by}")'
 
+    @property
+    def skips_nulls_of(self) -> tuple[str, ...]:
+        """``by``: rows where it is null do not count."""
+        return (self.by,)
+
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Return a list of structs of value and by."""
         by = self.input_type(name, columns, self.by)

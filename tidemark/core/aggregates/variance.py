@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates import exact_squares, exact_sum
-from tidemark.core.aggregates.aggregate import (
+from tidemark.core.aggregates.aggregate import Columns
+from tidemark.core.aggregates.basic import values_counted
+from tidemark.core.aggregates.exact_sum import Floats, Integers, Limbs
+from tidemark.core.aggregates.parts import (
     SQUARE,
-    Columns,
     limb_columns,
     limbs_of,
 )
-from tidemark.core.aggregates.basic import values_counted
-from tidemark.core.aggregates.exact_sum import Floats, Integers, Limbs
 from tidemark.core.aggregates.sums import AdditiveFunction, finite_only, infinities
 from tidemark.core.columns import without_nulls
 

@@ -1,8 +1,8 @@
-"""The guard around operators whose aggregates call a user's code.
+"""The guard around operators whose aggregates may fail: with a user's code, or with ``where``.
 
 See docs/semantics.md, "Failures of user code".  ``Guard`` wraps an operator on windows:
 
-* A row that a user's function refuses is taken out before the operator sees it.  So it leaves no
+* A row that an aggregate refuses is taken out before the operator sees it.  So it leaves no
   trace in state.  It leaves through a port of kind ``DEAD``.
 * A pane whose values a user's function cannot compute leaves through a port of kind ``FAILED``.
 * Where the function is to stop, ``Guard`` raises, and the step is not committed.
@@ -44,17 +44,19 @@ class Guard(Body):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """The ports of the operator, and those of rows and panes on which a user's code fails."""
-        panes = next(port for port in self.inner.outputs if port.name == PANES)
-        dead = dead_port(self.key, self.columns, self.operator)
-        return *self.inner.outputs, dead, failed_port(panes, self.operator)
+        """The ports of the operator, and those of rows and panes on which an aggregate fails."""
+        outputs = *self.inner.outputs, dead_port(self.key, self.columns, self.operator)
+        if not self.aggregation.user_functions:
+            return outputs
+        panes = next(port for port in outputs if port.name == PANES)
+        return *outputs, failed_port(panes, self.operator)
 
     def open(self, store: BlockStore = IN_MEMORY) -> Any:
         """Return the empty state of the operator."""
         return self.inner.open(store)
 
     def process(self, sides: Frames, state: Any) -> Frames:
-        """Process the rows that all of the user's functions take; return the others as dead.
+        """Process the rows that all aggregates take; return the others as dead.
 
         Raises:
             UserCodeError: a function with ``on_error="stop"`` refuses a row.
@@ -106,7 +108,7 @@ class Guard(Body):
     def _parted(self, frames: Frames) -> Frames:
         """Take the panes with a fault out of the panes."""
         panes = frames.get(PANES)
-        if panes is None:
+        if panes is None or FAULT not in panes.columns:
             return frames
         faults = panes[FAULT]
         if faults.null_count() == panes.height:

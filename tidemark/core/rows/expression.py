@@ -5,6 +5,7 @@ only if it names that column, so ``pl.all()`` means the value columns.
 """
 
 import difflib
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
@@ -31,6 +32,19 @@ def expression_text(expression: pl.Expr, limit: int = 100) -> str:
     """Return an expression as text of at most ``limit`` characters, for errors and plans."""
     text = " ".join(str(expression).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def whole_text(expression: pl.Expr) -> str:
+    """Return an expression as text; a digest completes a text that polars shortens."""
+    text = " ".join(str(expression).split())
+    if "…" not in text:
+        return text
+    return f"{text} #{digest([expression.meta.serialize().hex()])}"
+
+
+def digest(texts: Sequence[str]) -> str:
+    """Return eight hexadecimal digits that change with the texts."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
 
 
 def as_written(value: object, limit: int = 100) -> str:
