@@ -1,0 +1,89 @@
+"""Flink SQL of the queries; it has the form that nexmark/nexmark describes."""
+
+from collections.abc import Mapping
+
+from bench.nexmark.flink_sql import FlinkQuery
+from bench.nexmark.windows import WINDOWS
+
+_CLASSES = {
+    "": "",
+    "_1": " FILTER (WHERE price < 10000)",
+    "_2": " FILTER (WHERE price >= 10000 AND price < 1000000)",
+    "_3": " FILTER (WHERE price >= 1000000)",
+}
+_BIDS = ", ".join(f"COUNT(*){of} AS bids{name}" for name, of in _CLASSES.items())
+_DISTINCT = ", ".join(
+    f"COUNT(DISTINCT {column}){of} AS {column}s{name}"
+    for column in ("bidder", "auction")
+    for name, of in _CLASSES.items()
+)
+_BIDS_COLUMNS = ", ".join(f"bids{name}" for name in _CLASSES)
+_DISTINCT_COLUMNS = ", ".join(
+    f"{column}s{name}" for column in ("bidder", "auction") for name in _CLASSES
+)
+
+
+def _numbers(names: str) -> str:
+    """Return columns of integers."""
+    return ", ".join(f"{name} BIGINT" for name in names.split(", "))
+
+
+FLINK: Mapping[str, FlinkQuery] = {
+    "q11": FlinkQuery(
+        "bidder BIGINT, bids BIGINT, begins TIMESTAMP(3), ends TIMESTAMP(3)",
+        "SELECT bidder, COUNT(*), window_start, window_end FROM TABLE(SESSION(TABLE bids "
+        "PARTITION BY bidder, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
+        "GROUP BY bidder, window_start, window_end",
+        "select bidder, epoch_ms(begins::timestamp), epoch_ms(ends::timestamp), bids from results",
+        # Two bids exactly a gap apart are in one session of Flink.
+        WINDOWS["q11"].sql.replace("< 10000 as goes_on", "<= 10000 as goes_on"),
+    ),
+    "q12": FlinkQuery(
+        "bidder BIGINT, bids BIGINT",
+        "SELECT bidder, COUNT(*) FROM TABLE(TUMBLE(TABLE (SELECT bidder, PROCTIME() AS p "
+        "FROM bids), DESCRIPTOR(p), INTERVAL '10' SECOND)) "
+        "GROUP BY bidder, window_start, window_end",
+        WINDOWS["q12"].results,
+    ),
+    "q15": FlinkQuery(
+        f"{_numbers(f'at_day, {_BIDS_COLUMNS}, {_DISTINCT_COLUMNS}')}, "
+        "PRIMARY KEY (at_day) NOT ENFORCED",
+        f"SELECT `at` / 86400000 AS at_day, {_BIDS}, {_DISTINCT} FROM bids "
+        "GROUP BY `at` / 86400000",
+        f"select at_day, {_BIDS_COLUMNS}, {_DISTINCT_COLUMNS} from results",
+    ),
+    "q16": FlinkQuery(
+        f"channel STRING, {_numbers(f'at_day, at_minute, {_BIDS_COLUMNS}, {_DISTINCT_COLUMNS}')}, "
+        "PRIMARY KEY (channel, at_day) NOT ENFORCED",
+        "SELECT channel, `at` / 86400000 AS at_day, MAX(MOD(`at` / 60000, 1440)) AS at_minute, "
+        f"{_BIDS}, {_DISTINCT} FROM bids GROUP BY channel, `at` / 86400000",
+        f"select channel, at_minute, {_BIDS_COLUMNS}, {_DISTINCT_COLUMNS} from results",
+    ),
+    "q17": FlinkQuery(
+        f"{_numbers(f'auction, at_day, {_BIDS_COLUMNS}, low, high, total')}, mean DOUBLE, "
+        "PRIMARY KEY (auction, at_day) NOT ENFORCED",
+        f"SELECT auction, `at` / 86400000 AS at_day, {_BIDS}, MIN(price), MAX(price), SUM(price), "
+        "CAST(SUM(price) AS DOUBLE) / COUNT(*) FROM bids GROUP BY auction, `at` / 86400000",
+        f"select auction, {_BIDS_COLUMNS}, low, high, mean, total from results",
+    ),
+    "q18": FlinkQuery(
+        "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `at` BIGINT, "
+        "extra STRING, PRIMARY KEY (bidder, auction) NOT ENFORCED",
+        "SELECT auction, bidder, price, channel, url, `at`, extra FROM (SELECT *, ROW_NUMBER() "
+        "OVER (PARTITION BY bidder, auction ORDER BY ts DESC) AS place FROM bids) "
+        "WHERE place <= 1",
+        'select bidder, auction, "at" from results',
+        # Flink leaves open which of several bids of one millisecond is the last.
+        "select bidder, auction, max(ts) from bids group by all",
+    ),
+    "q19": FlinkQuery(
+        "auction BIGINT, place BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, "
+        "`at` BIGINT, extra STRING, PRIMARY KEY (auction, place) NOT ENFORCED",
+        "SELECT auction, place, bidder, price, channel, url, `at`, extra FROM (SELECT *, "
+        "ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS place FROM bids) "
+        "WHERE place <= 10",
+        "select auction, list(price order by price desc) from results group by auction",
+        "select auction, list(price order by price desc) from (select * from bids qualify "
+        "row_number() over (partition by auction order by price desc) <= 10) group by auction",
+    ),
+}

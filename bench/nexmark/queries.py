@@ -1,0 +1,11 @@
+"""All queries, by name."""
+
+from collections.abc import Mapping
+
+from bench.nexmark.aggregates import AGGREGATES
+from bench.nexmark.query import Query
+from bench.nexmark.windows import WINDOWS
+
+QUERIES: Mapping[str, Query] = dict(
+    sorted({**WINDOWS, **AGGREGATES}.items(), key=lambda each: int(each[0][1:]))
+)

@@ -1,0 +1,74 @@
+"""A query: what it reads and computes, as a pipeline and as SQL.
+
+The SQL works on the tables persons, auctions and bids (reference.py).  ``ts`` is the event time of
+an event, ``w`` the watermark of its partition just before it.  So SQL decides which rows are late.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bench.nexmark.generator import AUCTIONS, BIDS, PERSONS
+from tidemark import Pipeline, bounded
+from tidemark.language.stream import Stream
+
+DELAY_MS = 4_000
+"""The delay of watermarks, as in the Flink SQL of nexmark/nexmark."""
+
+RESULTS = "results"
+"""Name of the output of each query."""
+
+_SCHEMAS: Mapping[str, Mapping[str, type]] = {
+    PERSONS: {"id": int, "name": str, "email": str, "card": str, "city": str, "state": str},
+    AUCTIONS: {
+        "id": int,
+        "seller": int,
+        "category": int,
+        "initial": int,
+        "reserve": int,
+        "item": str,
+        "description": str,
+        "expires": int,
+    },
+    BIDS: {"auction": int, "bidder": int, "price": int, "channel": str, "url": str, "extra": str},
+}
+
+Streams = Mapping[str, Stream]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query.
+
+    Args:
+        says: what it computes.
+        reads: kinds of events.
+        declare: ends streams, by kind, with an output named RESULTS.
+        sql: the rows that must come out.
+        results: SQL that makes such rows of the table ``results``.
+    """
+
+    says: str
+    reads: tuple[str, ...]
+    declare: Callable[[Streams], None]
+    sql: str
+    results: str
+
+
+def pipeline(name: str, query: Query, topics: Mapping[str, str], partitions: int) -> Pipeline:
+    """Return a query as a pipeline with a name.
+
+    ``topics``: by kind.  ``partitions``: of its logs and results.
+    """
+    made = Pipeline(name, partitions=partitions)
+    streams = {
+        kind: made.source(
+            topics[kind],
+            schema={**_SCHEMAS[kind], "at": int},
+            event_time="at",
+            watermark=bounded(f"{DELAY_MS}ms"),
+            idle_after="1s",
+        )
+        for kind in query.reads
+    }
+    query.declare(streams)
+    return made
