@@ -186,3 +186,21 @@ def test_partition_is_that_of_the_key_bytes():
     for number, (segment,) in enumerate(built):
         for key in key_bytes(segment.streams["moves"], ["key"]):
             assert partition(key.decode()) == number
+
+
+def test_rows_without_a_key_go_to_the_partition_of_their_raw_partition_in_order():
+    unkeyed = LogPlan("game.unkeyed.log", 3, (replace(STREAMS[0], key=()),))
+    builder = SegmentBuilder(7)
+    for batch in (
+        taken("moves/4", 0, "a", "b"),
+        taken("moves/0", 5, "a"),
+        taken("moves/4", 2, "c"),
+    ):
+        builder.add(batch)
+    rows = [
+        [row for segment in segments for row in segment.streams["moves"]["value"]]
+        if segments[0].streams
+        else []
+        for segments in builder.build(unkeyed, 99, {"moves": 5})
+    ]
+    assert rows == [[5], [0, 1, 2], []]

@@ -9,6 +9,8 @@ import pytest
 
 from examples.game import game
 from tidemark.core.operators.ports import APPEND, ROWS, UPSERT, Port, RowTime
+from tidemark.core.operators.rows import published_rows, rows_port
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 from tidemark.core.windows.pane import FINAL, RETRACTED, REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
@@ -85,3 +87,34 @@ def test_a_webhook_gets_the_keys_of_rows_that_are_only_appended():
     assert _body(batch, slice(None)) == (
         b'[{"key":["ann",1],"value":{"player":"ann","id":1,"score":5},"offset":0}]'
     )
+
+
+def test_rows_of_a_stream_are_found_by_their_place_and_come_once(tmp_path):
+    columns = {"start": pl.Int64(), "hour": pl.Int8(), "topic": pl.String()}
+    table, each = of_port(rows_port((), columns))
+    assert list(table.columns) == [
+        *("start", "hour", "topic"),
+        *("_topic", "_partition", "_offset", "_sub_row", "_event_time"),
+    ]
+    assert table.key == ("_topic", "_partition", "_offset", "_sub_row")
+    own = pl.DataFrame([(1, 7, "x"), (2, None, "y")], columns, orient="row")
+    rows = own.with_columns(
+        pl.lit("orders/3").alias(SOURCE),
+        pl.Series(OFFSET, [17, 17]),
+        pl.Series(SUB_ROW, [0, 1], pl.Int32),
+        pl.lit(1_000).alias(EVENT_TIME),
+    )
+    keys, values = encoder_of(each).encode(published_rows(rows, list(columns)))
+    assert keys == [b'["orders",3,17,0]', b'["orders",3,17,1]']
+    sink = SqliteSink(tmp_path / "results.db")
+    sink.prepare([table])
+    at, decoded = Partition(table.topic, 0), decode(table, values).rows
+    for first in (0, 2):  # a generation may hold the rows of the one before it
+        move = Move(first or None, first + 2, "AAAA")
+        sink.write([Batch(table, at, move, decoded, [first, first + 1], keys, values)])
+    sink.close()
+    with closing(sqlite3.connect(tmp_path / "results.db")) as reader:
+        found = reader.execute("SELECT * FROM pairs ORDER BY start").fetchall()
+    place = ("orders", 3, 17)
+    time = "1970-01-01T00:00:01.000Z"
+    assert found == [(1, 7, "x", *place, 0, time), (2, None, "y", *place, 1, time)]

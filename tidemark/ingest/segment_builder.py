@@ -110,7 +110,8 @@ class SegmentBuilder:
         if not frames:
             return [pl.DataFrame()] * partitions
         rows = in_one_chunk(pl.concat(frames)[[*ROW_COLUMNS, *stream.columns]])
-        numbers = partitions_of(rows, stream.key, partitions)
+        names = [mark.source for mark in marks]
+        numbers = partitions_of(rows, stream.key, partitions, names)
         rows = lines_at(rows, np.argsort(numbers, kind="stable"))
         ends = np.bincount(numbers, minlength=partitions).cumsum().tolist()
         return [rows[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]

@@ -21,6 +21,7 @@ from tidemark.language.arrival_windows import (
     require_publishing_trigger,
     resolve_windows,
 )
+from tidemark.language.output import publish_rows, require_output
 from tidemark.language.session_gap import with_gap
 from tidemark.language.windows import DynamicGapSession, ProcessingTime
 from tidemark.plan.logical import (
@@ -32,9 +33,8 @@ from tidemark.plan.logical import (
     SessionLateness,
     Window,
     WindowDefinition,
-    output_topics,
 )
-from tidemark.plan.names import require_late_fields_free, require_topic, require_values
+from tidemark.plan.names import require_late_fields_free, require_values
 from tidemark.serde.avro_results import record_schema
 
 
@@ -126,6 +126,15 @@ class KeyedStream:
         """Compute running values of each key over all its rows so far: one pane for each row."""
         require_late_fields_free(self.node.columns, "aggregate")
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish each row on topic ``<pipeline>.<name>``, in the partition of its key.
+
+        Raises:
+            PipelineError: the name is not legal or is taken, a column has the name of a field of
+                every row, the format is unknown, or Avro does not support a name or type.
+        """
+        publish_rows(self.dataflow, self.node, self.key, name, format)
 
     def _in_arrival_order(
         self,
@@ -246,11 +255,7 @@ class AggregatedStream:
             PipelineError: the name is not legal or is taken, the format is unknown, or Avro does
                 not support a name or type.
         """
-        require_topic(name, "to(name)")
-        for topic in output_topics(self.dataflow.name, name):
-            require_topic(topic, f"to({name!r})")
-        if format not in get_args(Format):
-            raise PipelineError(f"to({name!r}): format {format!r} is not one of {get_args(Format)}")
+        require_output(self.dataflow, name, format)
         if format == "avro":
             self._require_avro(f"{self.dataflow.name}.{name}")
         self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))

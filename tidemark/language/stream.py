@@ -33,7 +33,8 @@ from tidemark.core.rows.schema import instance
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
-from tidemark.plan.logical import Dataflow, Node
+from tidemark.language.output import publish_rows
+from tidemark.plan.logical import Dataflow, Format, Node
 from tidemark.plan.names import column_types, require_key, require_new_columns
 
 
@@ -196,6 +197,17 @@ class Stream:
         made = self.with_columns(**{n: nested_expression(path) for n, path in added.items()})
         self.dataflow.keyed_nodes[self.node, tuple(added.items())] = made.node
         return made, tuple(key)
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish each row on topic ``<pipeline>.<name>``, in the order of its raw partition.
+
+        ``key_by(...).to(...)`` publishes rows in the partitions of their keys.
+
+        Raises:
+            PipelineError: the name is not legal or is taken, a column has the name of a field of
+                every row, the format is unknown, or Avro does not support a name or type.
+        """
+        publish_rows(self.dataflow, self.node, (), name, format)
 
     def window(self, *window: object, **options: object) -> NoReturn:
         """Raise PipelineError: windows need a key."""

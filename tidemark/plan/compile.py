@@ -28,9 +28,17 @@ from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Dataflow, Node, Output, WindowDefinition, output_topics
+from tidemark.plan.logical import (
+    Dataflow,
+    Node,
+    Output,
+    RowsOutput,
+    WindowDefinition,
+    output_topics,
+)
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
+from tidemark.plan.rows import rows_operator
 
 _RECORDED_WITHIN_MS = 60_000
 """The longest time between the reading of a row and its commit, which is its processing time.
@@ -65,12 +73,12 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
 
 
-def _streams(outputs: Sequence[Output]) -> dict[KeyedNode, StreamPlan]:
+def _streams(outputs: Sequence[Output | RowsOutput]) -> dict[KeyedNode, StreamPlan]:
     """Return the keyed streams, named by their topics; a second one of the topics ends in #2."""
     streams: dict[KeyedNode, StreamPlan] = {}
     counts: dict[str, int] = {}
     for output in outputs:
-        node, key = output.windowed.node, output.windowed.key
+        node, key = output.node, output.key
         if (node, key) in streams:
             continue
         topics = node.topics()
@@ -136,13 +144,14 @@ def _source(
     )
 
 
-def _longest_window_ms(source: Node, outputs: Sequence[Output]) -> int:
+def _longest_window_ms(source: Node, outputs: Sequence[Output | RowsOutput]) -> int:
     """Return the length of the longest window of event time that rows of a source may be in."""
     return max(
         (
             output.windowed.window.longest_ms
             for output in outputs
-            if source in output.windowed.node.ancestors()
+            if isinstance(output, Output)
+            and source in output.node.ancestors()
             and not output.windowed.by_processing_time
             and not isinstance(output.windowed.window, ArrivalWindow)
         ),
@@ -176,12 +185,14 @@ def _graph(
 
 def _operator(
     dataflow: Dataflow,
-    output: Output,
+    output: Output | RowsOutput,
     streams: Mapping[KeyedNode, StreamPlan],
     log_of: Mapping[str, str],
 ) -> OperatorPlan:
+    stream = streams[output.node, output.key]
+    if isinstance(output, RowsOutput):
+        return rows_operator(dataflow, output, stream, log_of[stream.name])
     windowed = output.windowed
-    stream = streams[windowed.node, windowed.key]
     results, late, changelog = output_topics(dataflow.name, output.name)
     operator = Operator(
         output.name,

@@ -83,7 +83,8 @@ def _logical(plan: Plan) -> _Graph:
     graph.labels = dict(sorted(graph.labels.items(), key=lambda item: int(item[0][1:])))
     streams = [stream for log in plan.logs for stream in log.streams]
     for index, stream in enumerate(streams):
-        graph.add(f"k{index}", f"key_by({', '.join(stream.key)})", ends[stream.name])
+        label = f"key_by({', '.join(stream.key)})" if stream.key else "partitions kept"
+        graph.add(f"k{index}", label, ends[stream.name])
     number = {stream.name: index for index, stream in enumerate(streams)}
     for index, operator in enumerate(plan.operators):
         read = [name for each in operator.operator.inputs for name in each.streams]

@@ -106,6 +106,29 @@ class Output:
     windowed: WindowDefinition
     aggregation: Aggregation
 
+    @property
+    def node(self) -> Node:
+        """The stream that the windows are on."""
+        return self.windowed.node
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self.windowed.key
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOutput:
+    """A named output of the pipeline: the rows of a stream, as they are.
+
+    ``key``: the key columns; without any, rows stay in the partitions of their raw topics.
+    """
+
+    name: str
+    format: Format
+    node: Node
+    key: tuple[str, ...]
+
 
 @dataclass
 class Dataflow:
@@ -114,7 +137,7 @@ class Dataflow:
     name: str
     partitions: int
     sources: list[Node] = field(default_factory=list)
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[Output | RowsOutput] = field(default_factory=list)
     keyed_nodes: dict[tuple[Node, Paths], Node] = field(default_factory=dict)
     """Nodes with columns of keys added, by node and paths: the same key gives the same stream."""
 
@@ -150,7 +173,7 @@ class Dataflow:
                 )
         self.sources.append(node)
 
-    def add_output(self, output: Output) -> None:
+    def add_output(self, output: Output | RowsOutput) -> None:
         """Add an output; raise PipelineError if one of its topics is taken."""
         taken = self.topics()
         for topic in output_topics(self.name, output.name):

@@ -85,13 +85,13 @@ def topic_part(text: str) -> str:
 def log_topic(pipeline: str, key: Mapping[str, str], taken: Collection[str]) -> str:
     """Return the topic of the first log of a key; types or a number keep it apart from ``taken``.
 
-    ``key``: types by column name.
+    ``key``: types by column name; none for streams without a key.
 
     Raises:
         PipelineError: the name is too long.
     """
-    name = f"{pipeline}.by-{topic_part('-'.join(key))}"
-    if f"{name}.log" in taken:
+    name = f"{pipeline}.by-{topic_part('-'.join(key))}" if key else f"{pipeline}.unkeyed"
+    if key and f"{name}.log" in taken:
         name = f"{name}.{topic_part('-'.join(map(str.lower, key.values())))}"
     topic = f"{name}.log"
     return next_log_topic(topic, taken) if topic in taken else require_topic(topic, _LOG)

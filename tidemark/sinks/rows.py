@@ -17,6 +17,7 @@ from tidemark.errors import StateError
 from tidemark.sinks.table import INSTANT, Table
 
 _FEW = 32  # records that are decoded one by one rather than by halving
+_SMALL = (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16)  # read_ndjson panics on these
 _TEXTS = (pl.exceptions.PolarsError, StateError, UnicodeDecodeError)
 
 
@@ -107,8 +108,8 @@ def _record_schema(table: Table) -> dict[str, pl.DataType]:
     """Return the members of a table's records and their types in the record."""
     schema: dict[str, pl.DataType] = {}
     for name, dtype in table.columns.items():
-        instant = name in table.instants
-        schema[table.member(name)] = pl.Int64() if instant else dtype
+        wider = name in table.instants or dtype in _SMALL
+        schema[table.member(name)] = pl.Int64() if wider else dtype
     if table.raw_row is not None:
         schema[ROW] = table.raw_row
     if table.has_panes:

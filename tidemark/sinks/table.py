@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from tidemark.core.operators.ports import LATE, LATE_BY, PANES, ROW, Port
+from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.windows.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
@@ -50,13 +51,14 @@ _DEAD_LETTERS = {
 }
 
 _RAW_NAMES = {"topic": "raw_topic", "partition": "raw_partition", "offset": "raw_offset"}
-_RESULT_NAMES = {START: WINDOW_START, END: WINDOW_END}
+_WINDOW_NAMES = {START: WINDOW_START, END: WINDOW_END}
 _LATE_NAMES = {
-    **_RESULT_NAMES,
+    **_WINDOW_NAMES,
     **_RAW_NAMES,
     "own_watermark_ms": "watermark",
     "event_time_ms": "event_time",
 }
+_RESULT_NAMES = {**_WINDOW_NAMES, EVENT_TIME_MS: "_event_time"}
 _DEAD_LETTER_NAMES = {**_RAW_NAMES, "timestamp_ms": "record_time"}
 """Columns of a table, by the member of the record that they hold, if the names differ."""
 
@@ -176,8 +178,7 @@ def table_name(plan: Plan, topic: str) -> str:
 def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
     """Return the table of a port; its columns depend on the port alone."""
     port = each.port
-    known = _LATE_NAMES if port.kind == LATE else _RESULT_NAMES
-    names = {name: known.get(name, name) for name in port.columns if name != RETRACTED}
+    names = {name: _column(port, name) for name in port.columns if name != RETRACTED}
     columns = {column: _type(port, name) for name, column in names.items()}
     if len(columns) < len(names):
         own = next(column for name, column in names.items() if name != column and column in names)
@@ -200,6 +201,13 @@ def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
         instants=frozenset(names[name] for name in port.instants),
         operator=operator.name,
     )
+
+
+def _column(port: Port, name: str) -> str:
+    """Return the column of a member; of results, only instants have another name."""
+    if port.kind == LATE:
+        return _LATE_NAMES.get(name, name)
+    return _RESULT_NAMES.get(name, name) if name in port.instants else name
 
 
 def _type(port: Port, name: str) -> pl.DataType:

@@ -18,7 +18,7 @@ from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
 from tidemark.core.windows.pane import RETRACTED
 
-KINDS = [name for name in FAMILIES if name not in ("toy", "guarded")]
+KINDS = [name for name in FAMILIES if name not in ("rows", "toy", "guarded")]
 PLACE = [SOURCE, OFFSET, SUB_ROW]
 
 

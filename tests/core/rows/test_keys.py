@@ -11,7 +11,9 @@ from tidemark.core.rows.keys import (
     murmur2,
     murmur2_all,
     partitions_of,
+    row_groups,
 )
+from tidemark.core.time.segment import SOURCE
 
 # As printed by org.apache.kafka.common.utils.Utils.murmur2.
 JAVA = {
@@ -84,3 +86,10 @@ def test_partition_is_that_of_a_java_producer():
 
     java = [(murmur2(name.encode()) & 0x7FFFFFFF) % 8 for name in names]
     assert partitions_of(rows, ["k"], 8).tolist() == java
+
+
+def test_rows_without_a_key_stay_in_the_partition_of_their_raw_topic():
+    rows = pl.DataFrame({SOURCE: [0, 1, 1, 2]})
+    sources = ["a/b/5", "c/0", "c/130"]
+    assert row_groups(rows, (), sources).tolist() == [5, 0, 0, 2]
+    assert partitions_of(rows, (), 4, sources).tolist() == [1, 0, 0, 2]

@@ -31,6 +31,7 @@ from tidemark.core.operators.aligned.gap_filled import GapFilled
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
+from tidemark.core.operators.rows import PublishRows
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, WATERMARK, Segment
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger, on_close, on_final
@@ -151,6 +152,13 @@ def _late(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(late.waiting(operator, draw(st.sampled_from((2, 3)))), log.segments)
 
 
+def _rows(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw rows as they are, with or without a key."""
+    key = draw(st.sampled_from(((), ("key",))))
+    side = Input(log.topics, key, COLUMNS, frozenset(log.topics))
+    return Case(Operator("rows", (side,), PublishRows(key, COLUMNS)), log.segments)
+
+
 def _toy(_draw: st.DrawFn, log: EventLog) -> Case:
     return Case(TOY, tuple(map(toy_segment, log.segments)))
 
@@ -199,6 +207,7 @@ FAMILIES: Mapping[str, Family] = {
     "discarding_arrival": _arrival(arrival.discarding_specs()),
     "rolling": _arrival(arrival.specs(("steps",), st.none() | arrival.EVERY)),
     "processing_time": _processing_time,
+    "rows": _rows,
     "toy": _toy,
     "guarded": _guarded,
     "late": _late,

@@ -10,6 +10,9 @@ The bytes of a key are stable, so a key has the same partition in every version 
 -0.0 is the same key as 0.0.  The hash is murmur2 as Kafka's Java producer computes it.  Its
 positive part modulo KEY_GROUPS is the key group.  The key group modulo the number of partitions is
 the partition.  If that number divides KEY_GROUPS, a Java producer takes the same partition.
+
+A stream without a key keeps its partitions: the number of the raw partition takes the place of the
+hash.
 """
 
 import json
@@ -21,6 +24,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tidemark.core.time.segment import SOURCE
 
 KEY_GROUPS = 128
 """Key groups, the unit in which keyed state is counted, moved and replayed; never changes."""
@@ -87,9 +92,25 @@ def key_groups(rows: pl.DataFrame, key: Sequence[str]) -> npt.NDArray[np.uint8]:
     return of_rows
 
 
-def partitions_of(rows: pl.DataFrame, key: Sequence[str], partitions: int) -> npt.NDArray[np.int16]:
-    """Return the log partition of each row, Int16."""
-    of_rows: npt.NDArray[np.int16] = key_groups(rows, key).astype(np.int16) % partitions
+def row_groups(
+    rows: pl.DataFrame, key: Sequence[str], sources: Sequence[str]
+) -> npt.NDArray[np.uint8]:
+    """Return the key group of each row, UInt8; without a key, that of its raw partition.
+
+    ``sources``: the raw partitions, as ``topic/partition``, that SOURCE of the rows numbers.
+    """
+    if key:
+        return key_groups(rows, key)
+    groups = [int(source.rpartition("/")[2]) % KEY_GROUPS for source in sources]
+    of_rows: npt.NDArray[np.uint8] = np.array(groups, np.uint8)[rows[SOURCE].to_numpy()]
+    return of_rows
+
+
+def partitions_of(
+    rows: pl.DataFrame, key: Sequence[str], partitions: int, sources: Sequence[str] = ()
+) -> npt.NDArray[np.int16]:
+    """Return the log partition of each row, Int16; ``sources``: see ``row_groups``."""
+    of_rows: npt.NDArray[np.int16] = row_groups(rows, key, sources).astype(np.int16) % partitions
     return of_rows
 
 

@@ -231,8 +231,13 @@ def _by_partition(output: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataF
         if rows is None or rows.is_empty():
             continue
         columns = [name for name in ROW_COLUMNS if name != SOURCE]
+        numbers = partitions_of(
+            rows.with_columns(pl.lit(0).alias(SOURCE)),  # the mark's
+            stream.key,
+            log.partitions,
+            [output.mark.source],
+        )
         rows = rows.select(*columns, *stream.columns)
-        numbers = partitions_of(rows, stream.key, log.partitions)
         for number in np.unique(numbers).tolist():
             split[number][stream.name] = rows.filter(pl.Series(numbers == number))
     return split

@@ -4,7 +4,9 @@ Partition p of P has the key groups p, p + P, p + 2 P and so on.  Key-group slic
 part of them, in order.  A segment is cut into one segment per key-group slice, with the rows of its
 keys and with all marks.
 
-So each slice moves a clock as the whole segment does.  The watermark of a row depends only on its
+Rows without a key have the key group of their raw partition (core/rows/keys.py:row_groups).
+
+Each slice moves a clock as the whole segment does.  The watermark of a row depends only on its
 own source.  Therefore an operator publishes for all slices together what it publishes for the
 whole.
 """
@@ -16,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.rows.keys import KEY_GROUPS, key_groups
+from tidemark.core.rows.keys import KEY_GROUPS, row_groups
 from tidemark.core.time.segment import Segment
 
 
@@ -32,22 +34,24 @@ def slice_segment(
 
     Args:
         segment: a segment of a log.
-        key: the key columns of the log.
+        key: the key columns of the log, none for rows without a key.
         partitions: the number of partitions of the log.
         slices: the number of key-group slices.
     """
     streams: list[dict[str, pl.DataFrame]] = [{} for _ in range(slices)]
+    sources = [mark.source for mark in segment.sources]
     for name, rows in segment.streams.items():
-        for index, part in enumerate(_parts(rows, key, partitions, slices)):
+        groups = row_groups(rows, key, sources)
+        for index, part in enumerate(_parts(rows, groups, partitions, slices)):
             streams[index][name] = part
     return [replace(segment, streams=frames) for frames in streams]
 
 
 def _parts(
-    rows: pl.DataFrame, key: Sequence[str], partitions: int, slices: int
+    rows: pl.DataFrame, groups: npt.NDArray[np.uint8], partitions: int, slices: int
 ) -> list[pl.DataFrame]:
-    """Split rows by key-group slice; the rows of a slice stay in order."""
-    slice_of = slices_of(key_groups(rows, key), partitions, slices)
+    """Split rows by the key-group slice of their ``groups``; each part stays in order."""
+    slice_of = slices_of(groups, partitions, slices)
     order = np.argsort(slice_of, kind="stable")
     ends = np.searchsorted(slice_of[order], np.arange(slices), side="right")
     ordered = rows[order]

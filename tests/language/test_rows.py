@@ -1,0 +1,130 @@
+"""``to`` on streams as users write it: rows without a window."""
+
+import json
+from datetime import time
+
+import polars as pl
+import pytest
+
+from tests.support.mistakes import moves, refused
+from tidemark import Pipeline, bounded, col, count, tumbling
+from tidemark.commands.schemas import result_schemas
+from tidemark.core.rows.expression import METADATA
+from tidemark.plan.explain import render_mermaid, render_text
+from tidemark.testing import InProcess
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s: s.to("a b"), "to(name): 'a b' is not a legal topic name"),
+        (lambda s: s.to("a", format="xml"), "to('a'): format 'xml' is not one of"),
+        (lambda s: s.key_by("player").to("a", format="xml"), "to('a'): format 'xml' is not one"),
+        (
+            lambda s: s.with_columns(_sub_row=col("at")).to("a"),
+            "to('a'): column '_sub_row' clashes with a field of every row; rename or drop it with",
+        ),
+        (
+            lambda s: s.with_columns(_event_time_ms=col("at")).key_by("player").to("a"),
+            "to('a'): column '_event_time_ms' clashes with a field of every row",
+        ),
+        (
+            lambda s: s.select(big=col("at").cast(pl.UInt64)).to("a", format="avro"),
+            "Avro results cannot hold UInt64",
+        ),
+        (
+            lambda s: s.select(times=pl.concat_list(pl.lit(time(12)))).to("a"),
+            "to('a'): column 'times' is List(Time), which results cannot hold; cast it",
+        ),
+    ],
+)
+def test_a_mistake_is_refused_at_once(build, message):
+    with refused(message):
+        build(moves())
+
+
+def test_two_outputs_may_not_have_one_name():
+    stream = moves()
+    stream.to("a")
+    with refused("to('a'): the pipeline already has topic 'game.a'"):
+        stream.key_by("player").to("a")
+
+
+def test_fields_of_rows_that_are_metadata_are_names_that_no_column_can_have():
+    assert {"_topic", "_partition", "_offset"} <= METADATA.keys()
+
+
+def build(format="json"):  # noqa: A002
+    pipeline = Pipeline("shop", partitions=4)
+    orders = pipeline.source(
+        "orders",
+        schema={"at": int, "user": str, "items": list[str], "note": bytes},
+        event_time="at",
+        watermark=bounded("1s"),
+    )
+    items = orders.filter(col("user") != "nobody").explode("items")
+    items.to("items", format=format)
+    orders.key_by("user").to("by-user", format=format)
+    orders.key_by("user").window(tumbling("1m")).aggregate(n=count()).to("counts")
+    return pipeline
+
+
+ORDERS = (
+    {"at": 5_000, "user": "ann", "items": ["a", "b"], "note": "bm8="},
+    {"at": 9_000, "user": "nobody", "items": ["c"], "note": "bm8="},
+    {"at": 1_000, "user": "bob", "items": [], "note": "bm8="},
+    {"at": 2_000, "user": "bob", "items": ["d"], "note": "bm8="},  # a minute late or not: no matter
+)
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_each_row_is_published_with_its_place_and_time(format):  # noqa: A002
+    with InProcess(build(format), raw_partitions=2) as run:
+        run.send("orders", *ORDERS, partition=1)
+        common = {"_topic": "orders", "_partition": 1}
+        run.expect_published(
+            "items",
+            {"items": "a", "_offset": 0, "_sub_row": 0, "_event_time_ms": 5_000, **common},
+            {"items": "b", "_offset": 0, "_sub_row": 1, "_event_time_ms": 5_000, **common},
+            {"items": "d", "_offset": 3, "_sub_row": 0, "_event_time_ms": 2_000, **common},
+        )
+        found = run.published("by-user")
+        assert {row["note"] for row in found} == {"bm8="}
+        assert sorted(row["_offset"] for row in found) == [0, 1, 2, 3]
+        assert run.late("items") == []
+        run.crash("windowing")
+        run.send("orders", *ORDERS[:1], partition=1)
+        run.restart("windowing")
+        assert [row["_offset"] for row in run.published("items")] == [0, 0, 3, 4, 4]
+
+
+def test_rows_without_a_key_have_a_log_that_keeps_partitions():
+    plan = build().plan()
+    items, by_user, _ = plan.operators
+    assert plan.services() == ("ingest", "windowing")
+    assert [log.topic for log in plan.logs] == ["shop.unkeyed.log", "shop.by-user.log"]
+    assert (items.log, items.topics, items.changelog) == (
+        "shop.unkeyed.log",
+        ("shop.items",),
+        "shop.items.changelog",
+    )
+    assert by_user.log == "shop.by-user.log"
+    assert items.results.port.message_key == ("_topic", "_partition", "_offset", "_sub_row")
+    assert by_user.results.port.message_key == ("user",)
+    assert items.operator.horizon_ms == 0
+
+
+def test_a_plan_shows_rows():
+    text = render_text(build().plan())
+    for line in ("partitions kept", "rows  <-", "to items (json)", "shop.unkeyed.log"):
+        assert line in text
+    assert "partitions kept" in render_mermaid(build().plan())
+
+
+def test_the_schema_of_rows_has_the_columns_and_the_fields_of_every_row():
+    schema = result_schemas(build().plan())["shop.items"]
+    assert [field["name"] for field in schema["fields"]] == [
+        *("at", "user", "items", "note"),
+        *("_topic", "_partition", "_offset", "_sub_row", "_event_time_ms"),
+    ]
+    json.dumps(schema)

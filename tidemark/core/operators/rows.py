@@ -1,0 +1,144 @@
+"""Rows as they are: an operator that publishes each row of a stream, without keyed state.
+
+See docs/semantics.md, "Rows".  A published row has the columns of its stream, and those that say
+which row it is (``IDENTITY``) and when it happened (``EVENT_TIME_MS``).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.operators.operator import Body, Changes, Frames
+from tidemark.core.operators.ports import ROWS, Port, RowTime
+from tidemark.core.rows.byte_text import bytes_as_text, text_types
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.row_watermarks import SEGMENT
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+
+IDENTITY: dict[str, pl.DataType] = {
+    "_topic": pl.String(),
+    "_partition": pl.Int32(),
+    "_offset": pl.Int64(),
+    "_sub_row": pl.Int32(),
+}
+"""The place of the raw record, and the number of the row among those of the record."""
+
+EVENT_TIME_MS = "_event_time_ms"
+
+ROW_FIELDS = (*IDENTITY, EVENT_TIME_MS)
+"""Fields of every published row, in addition to the columns of its stream."""
+
+
+def rows_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType]) -> Port:
+    """Return the port of rows of a stream with these columns; bytes become text.
+
+    The message key is the key of the stream, or without a key the identity of the row.
+    """
+    return Port(
+        ROWS,
+        ROWS,
+        {**text_types(columns), **IDENTITY, EVENT_TIME_MS: pl.Int64()},
+        key,
+        message_key=key or tuple(IDENTITY),
+        identity=tuple(IDENTITY),
+        row_time=RowTime(EVENT_TIME_MS),
+        instants=frozenset({EVENT_TIME_MS}),
+    )
+
+
+def published_rows(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Return a task's rows as rows of ``rows_port``; ``columns``: of the stream.
+
+    In a batch, they keep the column SEGMENT.
+    """
+    topic, partition = _places(rows[SOURCE])
+    own = bytes_as_text(rows.select(columns)).get_columns()
+    fields = [
+        topic.alias("_topic"),
+        partition.alias("_partition"),
+        rows[OFFSET].alias("_offset"),
+        rows[SUB_ROW].alias("_sub_row"),
+        rows[EVENT_TIME].alias(EVENT_TIME_MS),
+    ]
+    return pl.DataFrame([*own, *fields, *([rows[SEGMENT]] if SEGMENT in rows.columns else [])])
+
+
+def _places(sources: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return topic and partition of each source: of runs of rows with the same one, so cheaply."""
+    runs = sources.rle().struct.unnest()
+    topic, partition = (
+        runs["value"].str.extract("^(.*)/"),
+        runs["value"].str.extract("([0-9]+)$").cast(pl.Int32),
+    )
+    run_of = np.repeat(np.arange(runs.height), runs["len"].to_numpy())
+    return topic.gather(run_of), partition.gather(run_of)
+
+
+class NoState:
+    """The keyed state of an operator that keeps none: a ``State`` that is always empty."""
+
+    def changes(self) -> Changes:
+        """Return no changes."""
+        return {}
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return no pieces."""
+        return iter(())
+
+    def size_bytes(self) -> int:
+        """Return 0."""
+        return 0
+
+    def open_windows(self) -> int:
+        """Return 0."""
+        return 0
+
+    def apply(self, changes: Changes) -> None:
+        """Do nothing: there is no piece with content."""
+
+    def purge(self, clock_ms: int) -> None:
+        """Do nothing."""
+
+    def validate(self) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class PublishRows(Body):
+    """Publishes each row at once, in log order; ``columns``: of the stream, with types.
+
+    No row is late: there is no window that it could have missed.
+    """
+
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The port of rows."""
+        return (rows_port(self.key, self.columns),)
+
+    @property
+    def can_batch(self) -> bool:
+        """True: a segment changes nothing for the next one."""
+        return True
+
+    def open(self, store: BlockStore = IN_MEMORY, /) -> NoState:  # noqa: ARG002 - holds no blocks
+        """Return the state, which is empty."""
+        return NoState()
+
+    def process(self, sides: Frames, state: NoState) -> Frames:  # noqa: ARG002 - the contract
+        """Return all rows."""
+        (rows,) = sides.values()
+        return {ROWS: published_rows(rows, list(self.columns))}
+
+    def advance(self, state: NoState, before_ms: int, clock_ms: int) -> Frames:  # noqa: ARG002
+        """Return nothing: time makes no row due."""
+        return {}
+
+    def advance_each(self, state: NoState, before_ms: int, clock_ms: Sequence[int]) -> Frames:  # noqa: ARG002
+        """Return nothing: time makes no row due."""
+        return {}

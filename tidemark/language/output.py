@@ -1,0 +1,56 @@
+"""Outputs as users name them: checks of ``to``, and the rows of a stream as an output."""
+
+from typing import get_args
+
+import polars as pl
+
+from tidemark.core.operators.rows import ROW_FIELDS, rows_port
+from tidemark.core.rows.schema import instance
+from tidemark.errors import PipelineError
+from tidemark.plan.logical import Dataflow, Format, Node, RowsOutput, output_topics
+from tidemark.plan.names import require_topic
+from tidemark.serde.avro_results import record_schema
+
+
+def require_output(dataflow: Dataflow, name: str, form: Format) -> None:
+    """Raise PipelineError if an output cannot have this name, or there is no such format."""
+    require_topic(name, "to(name)")
+    for topic in output_topics(dataflow.name, name):
+        require_topic(topic, f"to({name!r})")
+    if form not in get_args(Format):
+        raise PipelineError(f"to({name!r}): format {form!r} is not one of {get_args(Format)}")
+
+
+def publish_rows(
+    dataflow: Dataflow, node: Node, key: tuple[str, ...], name: str, form: Format
+) -> None:
+    """Add an output with the rows of a stream.
+
+    Raises:
+        PipelineError: the name is not legal or is taken, a column has the name of a field of every
+            row or a type without a form in JSON, or Avro does not support a name or type.
+    """
+    require_output(dataflow, name, form)
+    for column, dtype in node.columns.items():
+        if column in ROW_FIELDS:
+            raise PipelineError(
+                f"to({name!r}): column {column!r} clashes with a field of every row; rename or "
+                "drop it with select()"
+            )
+        if _is_foreign(dtype):
+            raise PipelineError(
+                f"to({name!r}): column {column!r} is {dtype}, which results cannot hold; cast it "
+                "to a String or an integer"
+            )
+    if form == "avro":
+        record_schema(f"{dataflow.name}.{name}", rows_port(key, node.columns))
+    dataflow.add_output(RowsOutput(name, form, node, key))
+
+
+def _is_foreign(dtype: pl.DataType) -> bool:
+    """Return whether JSON has no form for values of a type that all readers share."""
+    if isinstance(dtype, pl.List):
+        return _is_foreign(instance(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return any(_is_foreign(instance(each.dtype)) for each in dtype.fields)
+    return isinstance(dtype, pl.Time | pl.Duration | pl.Array)
