@@ -17,11 +17,12 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from tidemark.core.rows.schema import INSTANT
 from tidemark.partition import Partition
 from tidemark.sinks.open import open_sink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, Sink
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 
 TABLE = Table(
     topic="bench.pops",

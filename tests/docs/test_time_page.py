@@ -2,13 +2,14 @@
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from tidemark import Pipeline, bounded, col, count, tumbling
+from tidemark import Pipeline, bounded, col, count, field, tumbling
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.time.time_pattern import time_pattern
@@ -25,11 +26,13 @@ TYPES = {str: str, int: int, float: float, list: list[int]}
 ROWS = SPELLING.findall(PAGE)
 
 
-def event_time(value, **options):
+def event_time(value, type_=None, event_time="at", **options):
     """Return the event time that ingest gives to a value, or why the record is dead."""
-    schema = {"k": str, "at": TYPES[type(json.loads(value))]}
+    schema = {"k": str, "at": type_ or TYPES[type(json.loads(value))]}
     pipeline = Pipeline("times")
-    rows = pipeline.source("in", schema=schema, watermark=bounded("0s"), **options)
+    rows = pipeline.source(
+        "in", schema=schema, event_time=event_time, watermark=bounded("0s"), **options
+    )
     rows.key_by("k").window(tumbling("1s")).aggregate(n=count()).to("out")
     batch = RecordBatch.of_values("in", 0, 0, [f'{{"k": "a", "at": {value}}}'.encode()], 0)
     taken = Ingest(pipeline.plan()).take(batch, Progress())
@@ -48,7 +51,7 @@ def test_the_table_has_all_its_rows():
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_a_spelling_becomes_what_the_table_says(row):  # E
     _, value, unit, zone, expected, auto = row
-    options = {"event_time": "at", "zone": zone or None}
+    options = {"zone": zone or None}
     assert event_time(value, unit=unit, **options) == expected
 
     if not value.startswith('"'):
@@ -63,7 +66,18 @@ def test_a_spelling_becomes_what_the_table_says(row):  # E
         assert of_auto == auto
 
 
-@pytest.mark.parametrize("row", EXPRESSION.findall(PAGE.split("\n## Anything else\n")[1]))
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_a_column_of_times_reads_a_spelling_as_event_time_does(row):
+    _, value, unit, zone, expected, _ = row
+    found = event_time(value, type_=field("at", datetime, unit=unit, zone=zone or None))
+    assert found.replace("column at: ", "") == expected
+    of_auto = event_time(value, type_=datetime)
+    assert of_auto.replace("column at: ", "") == event_time(value, unit="auto")
+
+
+@pytest.mark.parametrize(
+    "row", EXPRESSION.findall(PAGE.split("\n## Anything else\n")[1].split("\n## ")[0])
+)
 def test_an_expression_reads_what_no_unit_reads(row):
     value, expression, expected = row
     made = eval(expression, {"col": col, "pl": pl})

@@ -145,7 +145,7 @@ def test_an_output_whose_topics_are_taken_is_refused(name):
     ("columns", "message"),
     [
         ({"so far": col("at")}, "column 'so far' is not a valid Avro name; use format='json'"),
-        ({"day": col("at").cast(pl.Date)}, "Avro results cannot hold Date; use format='json'"),
+        ({"day": col("at").cast(pl.Time)}, "Avro results cannot hold Time; use format='json'"),
     ],
 )
 def test_what_avro_cannot_hold_is_refused_for_avro_alone(columns, message):

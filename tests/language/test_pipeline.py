@@ -91,7 +91,7 @@ def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
         ({}, "source('moves') schema: {} is not a dict of column names and types"),
         (
             {"a": dict},
-            "column 'a': dict is not a type; use str, int, float, bool, bytes, list",
+            "column 'a': dict is not a type; use str, int, float, bool, bytes, datetime",
         ),
         ({"a": "str"}, "column 'a': 'str' is not a type"),
         ({"a": list[dict]}, "column 'a'[]: dict is not a type"),  # type: ignore[type-arg]  # the mistake under test

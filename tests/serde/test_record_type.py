@@ -250,7 +250,7 @@ def test_decoded_values_follow_the_same_rules():
     type_ = RecordType(Schema((*NESTED, Field("v", LENIENT))))
     good = type_.row({"id": 1, "user": {"tags": ["a"]}, "v": "5", "m": {"k": 2}})
 
-    (row,) = record_columns(type_, [good]).rows(named=True)
+    (row,) = record_columns(type_, [good]).columns.rows(named=True)
     assert row["user"] == {"name": "?", "tags": ["a"]}
     assert (row["v"], row["m"], type_.converted) == (5, [{"key": "k", "value": 2}], 1)
     with pytest.raises(msgspec.ValidationError) as error:

@@ -1,17 +1,18 @@
 """Panes as topics hold them, cut into the batches that sinks get."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import polars as pl
 
+from tidemark.core.rows.schema import INSTANT
 from tidemark.partition import Partition
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 
 PANES = Table(
     topic="game.pops",
@@ -26,6 +27,8 @@ PANES = Table(
         "pops": pl.Int64(),
         "mean": pl.Float64(),
         "euros": pl.Decimal(38, 2),
+        "made": INSTANT,
+        "day": pl.Date(),
         "names": pl.List(pl.String()),
         "top": pl.List(pl.Struct({"value": pl.String(), "count": pl.Int64()})),
     },
@@ -54,6 +57,8 @@ def pane(player: str, start: int, revision: int, pops: int | None = 1, **more: A
         "pops": pops,
         "mean": 0.1,
         "euros": "-3.50",
+        "made": "2026-01-02T03:04:05.678Z",
+        "day": "2026-01-02",
         "names": ["a", None],
         "top": [{"value": "x", "count": 2}],
         **more,
@@ -75,6 +80,8 @@ def row(record: Record) -> Record:
         "window_start": EPOCH + timedelta(milliseconds=record["start"]),
         "window_end": EPOCH + timedelta(milliseconds=record["end"]),
         "euros": None if euros is None else Decimal(euros),
+        "made": datetime.fromisoformat(record["made"]),
+        "day": date.fromisoformat(record["day"]),
     }
 
 

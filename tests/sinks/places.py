@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache, partial
 from itertools import count
@@ -17,13 +17,14 @@ import msgspec
 import polars as pl
 
 from tests.sinks.receiver import Receiver
+from tidemark.core.rows.schema import INSTANT
 from tidemark.sinks.databases.duck import DuckSink
 from tidemark.sinks.databases.sqlite import SqliteSink
 from tidemark.sinks.lines import LinesSink
 from tidemark.sinks.parquet import ParquetSink
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Sink
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 from tidemark.sinks.webhook import WebhookSink
 
 Row = dict[str, Any]
@@ -147,6 +148,8 @@ def _value(value: Any, dtype: pl.DataType) -> Any:
         return json.loads(value) if isinstance(value, str) else value
     if dtype == INSTANT:
         return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
+    if dtype == pl.Date:
+        return date.fromisoformat(value) if isinstance(value, str) else value
     if dtype == pl.Boolean:
         return bool(value)
     return Decimal(value) if isinstance(dtype, pl.Decimal) else value

@@ -33,6 +33,8 @@ class DeclaredField:
     optional: bool | None = None
     lenient: bool = False
     json: bool = False
+    unit: str | Sequence[str] | None = None
+    zone: str | None = None
 
 
 @overload
@@ -48,6 +50,8 @@ def field(
     optional: bool | None = None,
     lenient: bool = False,
     json: bool = False,
+    unit: str | Sequence[str] | None = None,
+    zone: str | None = None,
 ) -> DeclaredField: ...
 
 
@@ -59,6 +63,8 @@ def field(
     optional: bool | None = None,
     lenient: bool = False,
     json: bool = False,
+    unit: str | Sequence[str] | None = None,
+    zone: str | None = None,
 ) -> pl.Expr | DeclaredField:
     """Return a nested value: an expression, or with a type a column of a schema.
 
@@ -72,12 +78,14 @@ def field(
     ``default``: the value in place of a missing member or null.  ``optional=False``: a record
     without the member, or with null, is a dead letter.  ``lenient``: other spellings are converted,
     such as ``"2.5"`` and ``1.0`` for an int.  ``json``: the member is a text that holds JSON.
+    ``unit`` and ``zone``: how a datetime or date is read, as for the event time of a source; a
+    datetime is of unit "auto" by default, and a date of "%Y-%m-%d".
 
     Raises:
         PipelineError: the path is not one, or an option does not fit the others.
     """
     what = f"field({path!r})"
-    options = (default, optional) != (None, None) or lenient or json
+    options = (default, optional, unit, zone) != (None,) * 4 or lenient or json
     if path is RAW:
         if options:
             raise PipelineError(f"{what}: RAW is the whole record, so it has no options")
@@ -93,4 +101,4 @@ def field(
         require_boolean(optional, f"{what}: optional")
     if optional is False and default is not None:
         raise PipelineError(f"{what}: a field with a default is optional; drop optional=False")
-    return DeclaredField(names, type, default, optional, lenient, json)
+    return DeclaredField(names, type, default, optional, lenient, json, unit, zone)

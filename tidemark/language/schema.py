@@ -7,16 +7,27 @@ aliases count; a field without a default is required, unless its type is Optiona
 import dataclasses
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
 import polars as pl
 
 from tidemark.core.rows.expression import METADATA, as_written
-from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, MapOf, Raw, Schema, StructOf
+from tidemark.core.rows.schema import (
+    Field,
+    JsonText,
+    Kind,
+    ListOf,
+    MapOf,
+    Raw,
+    Schema,
+    StructOf,
+    has_times,
+)
 from tidemark.core.rows.schema import Scalar as ScalarKind
 from tidemark.errors import PipelineError
 from tidemark.language.field import RAW, DeclaredField
+from tidemark.language.times import TIME_TYPES, default_text, time_kind
 from tidemark.plan.names import TYPES, require_member_names, require_new_columns, require_top_level
 from tidemark.serde.record_type import RecordType
 
@@ -31,6 +42,22 @@ class _Declared(NamedTuple):
     default: Any = None
     required: bool = False
     path: tuple[str, ...] = ()
+
+
+class _Reading(NamedTuple):
+    """How the values of a column are read, as ``field`` says it for all that it holds."""
+
+    lenient: bool = False
+    unit: str | Sequence[str] | None = None
+    zone: str | None = None
+
+    def of(self, used: DeclaredField) -> "_Reading":
+        """Return the reading of a field in a column that is read this way."""
+        return _Reading(
+            self.lenient or used.lenient,
+            self.unit if used.unit is None else used.unit,
+            self.zone if used.zone is None else used.zone,
+        )
 
 
 def schema_of(declared: object, what: str) -> Schema:
@@ -59,7 +86,7 @@ def schema_of(declared: object, what: str) -> Schema:
             )
     require_new_columns(names, what)
     require_top_level(names, what)
-    schema = Schema(tuple(_field(each, what, lenient=False) for each in members))
+    schema = Schema(tuple(_field(each, what, _Reading()) for each in members))
     RecordType(schema, what)
     return schema
 
@@ -106,16 +133,17 @@ def _with_default(name: str, type_: Any, default: Any, factory: Any) -> _Declare
     return _Declared(name, type_, default)
 
 
-def _field(each: _Declared, what: str, *, lenient: bool) -> Field:
-    """Return a field; ``lenient``: all scalars in it are."""
+def _field(each: _Declared, what: str, reading: _Reading) -> Field:
+    """Return a field; ``reading``: how the values in it are read."""
     where = f"{what}: column {each.name!r}"
     type_, is_optional, used = _unwrapped(each.type)
     if type_ is RAW:
         used = DeclaredField((), str)
     if used is None:
-        kind = _kind(type_, where, lenient=lenient)
+        kind = _kind(type_, where, reading)
         required = each.required and not is_optional
-        return Field(each.name, kind, _place(each.path, each.name), required, each.default)
+        default = default_text(each.default, kind, where)
+        return Field(each.name, kind, _place(each.path, each.name), required, default)
     if used.path == ():
         inner, _, _ = _unwrapped(used.type)
         if inner not in (str, bytes):
@@ -125,10 +153,13 @@ def _field(each: _Declared, what: str, *, lenient: bool) -> Field:
     if nested is not None or inner is RAW:
         raise PipelineError(f"{where}: {as_written(used.type)} is not a type")
     require_member_names(used.path, where)
-    kind = _kind(inner, where, lenient=lenient or used.lenient)
+    kind = _kind(inner, where, reading.of(used))
+    if (used.unit or used.zone) and not has_times(kind):
+        raise PipelineError(f"{where}: unit and zone are of a datetime or date, not {kind.dtype}")
     optional = is_optional or is_optional_inner if used.optional is None else used.optional
     required = not optional and (each.required or used.optional is False)
     default = each.default if used.default is None else used.default
+    default = default_text(default, kind, where)
     if default is not None:
         required = False
     path = _place(used.path, each.name)
@@ -158,27 +189,31 @@ def _unwrapped(type_: Any) -> tuple[Any, bool, DeclaredField | None]:
     return type_, is_optional, used
 
 
-def _kind(type_: Any, where: str, *, lenient: bool) -> Kind:
+def _kind(type_: Any, where: str, reading: _Reading) -> Kind:
     """Return the kind of a type; ``where`` names the column in errors."""
     type_, _, used = _unwrapped(type_)
     if used is not None:
         raise PipelineError(f"{where}: field() is a member of a dict or class, not an item")
     if isinstance(type_, type) and type_ in TYPES:
-        return ScalarKind(TYPES[type_], lenient)
+        if type_ in TIME_TYPES:
+            return time_kind(
+                TYPES[type_], reading.unit, reading.zone, where, lenient=reading.lenient
+            )
+        return ScalarKind(TYPES[type_], reading.lenient)
     origin, args = get_origin(type_), get_args(type_)
     if isinstance(type_, list) and len(type_) == 1:
-        return ListOf(_kind(type_[0], f"{where}[]", lenient=lenient))
+        return ListOf(_kind(type_[0], f"{where}[]", reading))
     if origin is list:
-        return ListOf(_kind(args[0], f"{where}[]", lenient=lenient))
+        return ListOf(_kind(args[0], f"{where}[]", reading))
     if origin is dict and args[0] is str:
-        return MapOf(_kind(args[1], f"{where}[...]", lenient=lenient))
+        return MapOf(_kind(args[1], f"{where}[...]", reading))
     members = [] if origin is not None else _members(type_, where)
     if members:
         require_member_names([each.name for each in members], where)
         if any(each.type is RAW for each in members):
             raise PipelineError(f"{where}: RAW is a column, not a member of one")
-        return StructOf(tuple(_field(each, where, lenient=lenient) for each in members))
+        return StructOf(tuple(_field(each, where, reading) for each in members))
     raise PipelineError(
-        f"{where}: {as_written(type_)} is not a type; use str, int, float, bool, bytes, list[...], "
-        "dict[str, ...], a dict of members, [a dict of members], or a dataclass"
+        f"{where}: {as_written(type_)} is not a type; use str, int, float, bool, bytes, datetime, "
+        "date, list[...], dict[str, ...], a dict of members, [a dict of members], or a dataclass"
     )

@@ -17,6 +17,7 @@ from tidemark.core.rows.expression import (
 from tidemark.core.rows.nested import nested_type, path_of
 from tidemark.core.rows.options import require_zone
 from tidemark.core.rows.probe import require_row_wise
+from tidemark.core.rows.schema import INSTANT, Schema, TimeValue
 from tidemark.core.time.assigners import (
     ColumnTime,
     EventTime,
@@ -77,7 +78,7 @@ def _pattern(pattern: object) -> str:
 
 
 def assigner(
-    event_time: object, unit: str | Sequence[str], zone: str | None, columns: Columns, what: str
+    event_time: object, unit: str | Sequence[str], zone: str | None, columns: Schema, what: str
 ) -> EventTime:
     """Return the event-time assigner that the options of a source describe.
 
@@ -104,7 +105,18 @@ def assigner(
     require_units(units, what)
     if zone is not None:
         require_zone(zone, what)
-    _require_type(event_time, units, nested_type(path, columns, place), what)
+    dtype = nested_type(path, columns, place)
+    if dtype == INSTANT and (unit, zone) != ("ms", None):
+        raise PipelineError(
+            f"{what}: event_time column {event_time!r} is a datetime; say how it is read in the "
+            f"schema: field({path[-1]!r}, datetime, unit={unit!r}, zone={zone!r})"
+        )
+    if dtype == INSTANT:
+        kind = columns.kind_at(path)
+        assert isinstance(kind, TimeValue)
+        units, zone = kind.units, kind.zone
+    else:
+        _require_type(event_time, units, dtype, what)
     return ColumnTime(event_time, units if len(units) > 1 else units[0], zone)
 
 

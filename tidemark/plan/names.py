@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime
 from itertools import count
 from typing import Any, get_args, get_origin
 
@@ -9,6 +10,7 @@ import polars as pl
 
 from tidemark.core.operators.ports import LATE_BY
 from tidemark.core.rows.expression import METADATA, Columns, as_written
+from tidemark.core.rows.schema import INSTANT
 from tidemark.core.time.raw_topics import is_pattern
 from tidemark.core.windows.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
 from tidemark.errors import PipelineError
@@ -23,7 +25,7 @@ LATE_FIELDS = (START, END, LATE_BY)
 
 KEYTYPES = (
     pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64,
-    pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
+    pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Date,
 )  # fmt: skip
 
 _LOG = "the log of a key"
@@ -36,6 +38,8 @@ TYPES: dict[Any, pl.DataType] = {
     float: pl.Float64(),
     bool: pl.Boolean(),
     bytes: pl.Binary(),
+    datetime: INSTANT,
+    date: pl.Date(),
 }
 
 
@@ -180,8 +184,8 @@ def _type(kind: object, what: str) -> pl.DataType:
         require_member_names(list(kind), what)
         return pl.Struct({name: _type(each, f"{what}.{name}") for name, each in kind.items()})
     raise PipelineError(
-        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool, bytes, list[...] or "
-        "a dict of fields"
+        f"{what}: {as_written(kind)} is not a type; use str, int, float, bool, bytes, datetime, "
+        "date, list[...] or a dict of fields"
     )
 
 
@@ -192,11 +196,11 @@ def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
     """
     for name in key:
         dtype = columns[name]
-        if not isinstance(dtype, KEYTYPES):
+        if not isinstance(dtype, KEYTYPES) and dtype != INSTANT:
             hint = " (0.0 and -0.0 are equal, NaN is not)" if dtype.is_float() else ""
             raise PipelineError(
                 f"{what}: column {name!r} is {dtype}, which is not a type for keys{hint}; use a "
-                "String, an integer or a Boolean"
+                f"String, an integer, a Boolean, a Date or a {INSTANT}"
             )
         if name in PANE_FIELDS:
             raise PipelineError(f"{what}: column {name!r} clashes with a field of every pane")

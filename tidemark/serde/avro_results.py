@@ -157,11 +157,18 @@ def _type(dtype: pl.DataType, name: str) -> Any:
         return _record({field.name: instance(field.dtype) for field in dtype.fields}, name)
     if isinstance(dtype, pl.Decimal):
         return {**_WIDE, "precision": dtype.precision, "scale": dtype.scale}
+    if isinstance(dtype, pl.Datetime) and dtype.time_unit in _INSTANTS:
+        local = "" if dtype.time_zone else "local-"
+        return {"type": "long", "logicalType": f"{local}timestamp-{_INSTANTS[dtype.time_unit]}"}
+    if isinstance(dtype, pl.Date):
+        return {"type": "int", "logicalType": "date"}
     for known, avro in _SCALARS:
         if dtype == known:
             return avro
     raise PipelineError(f"{name}: Avro results cannot hold {dtype}; use format='json'")
 
+
+_INSTANTS = {"ms": "millis", "us": "micros"}
 
 _SCALARS: tuple[tuple[type[pl.DataType], str], ...] = (
     (pl.String, "string"),

@@ -24,11 +24,11 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
-from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows
-from tidemark.serde.record_columns import record_columns
+from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
@@ -51,6 +51,7 @@ class JsonRecords:
         """Decode the columns of ``schema``; ``time_columns`` of dead records too, if possible."""
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
+        self._no_times = pl.DataFrame(schema=self._times.schema)
         self._decode = self._type.json_decoder().decode
         self._decode_document = self._type.json_document_decoder().decode
         self._decode_array = self._type.json_array_decoder().decode
@@ -92,15 +93,10 @@ class JsonRecords:
         self, records: Indices, rows: list[Any], texts: Sequence[bytes], converted: int
     ) -> ParsedBatch:
         """Return a batch without dead or blank records; ``texts``: of the rows, for RAW."""
-        return ParsedBatch(
-            records,
-            record_columns(self._type, rows, texts),
-            (),
-            (),
-            np.empty(0, np.intp),
-            record_columns(self._times, ()),
-            self._type.converted - converted,
-        )
+        no_records = np.empty(0, np.intp)
+        converted = self._type.converted - converted
+        parsed = ParsedBatch(records, pl.DataFrame(), (), (), no_records, self._no_times, converted)
+        return with_columns(parsed, self._type, rows, texts)
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> ParsedBatch:
         parsed = ParsedRecords(self._type, self._times)

@@ -9,6 +9,7 @@ import polars as pl
 
 from tidemark.core.operators.ports import Port
 from tidemark.core.rows.byte_text import bytes_as_text
+from tidemark.core.rows.time_text import times_as_text
 from tidemark.core.state.blocks import in_one_chunk
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.serde.avro import AvroType
@@ -49,12 +50,15 @@ class JsonEncoder:
 
 def json_lines(rows: pl.DataFrame) -> list[bytes]:
     """Return each row as a JSON object, in UTF-8; bytes are base64 text."""
-    lines = bytes_as_text(rows).select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary))
+    lines = times_as_text(bytes_as_text(rows)).select(
+        pl.struct(pl.all()).struct.json_encode().cast(pl.Binary)
+    )
     return lines.to_series().to_list()
 
 
 def json_arrays(rows: pl.DataFrame) -> list[bytes]:
     """Return each row as a JSON array, in UTF-8."""
+    rows = times_as_text(rows)
     if _is_plain(rows):
         return _plain_arrays(rows)
     encode = msgspec.json.Encoder().encode

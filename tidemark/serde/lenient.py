@@ -16,7 +16,10 @@ from tidemark.errors import PipelineError
 
 Read = Callable[[Any], Any]
 
-_NO_VALUE = re.compile(r"-?|null|none|n/?a|\\N|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+NO_VALUE = r"-?|null|none|n/?a|\\N|[+-]?(?:nan|inf|infinity)"
+"""A regular expression of the spellings of "no value", in any case."""
+
+_NO_VALUE = re.compile(NO_VALUE, re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _LONGEST = 400
 _SURELY_SHORT = 19  # digits of an integer that fits, whatever they are

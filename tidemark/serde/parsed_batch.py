@@ -5,7 +5,7 @@ position.  If any of its rows does not fit the schema, the record is dead as a w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import polars as pl
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
 from tidemark.core.rows.schema import Schema
-from tidemark.serde.record_columns import record_columns
+from tidemark.serde.record_columns import Fault, record_columns
 from tidemark.serde.record_type import RecordType
 from tidemark.serde.records import RecordBatch
 
@@ -112,12 +112,61 @@ class ParsedRecords:
 
     def batch(self) -> ParsedBatch:
         """Return all records that were added."""
-        return ParsedBatch(
+        times = _good_times(self)
+        parsed = ParsedBatch(
             np.array(self.records, np.intp),
-            record_columns(self.type_, self.rows, self.raw),
+            pl.DataFrame(),
             self.dead,
             self.blank,
-            np.array(self.dead_with_time, np.intp),
-            record_columns(self.times, self.time_rows),
+            *times,
             self.type_.converted - self._converted,
         )
+        return with_columns(parsed, self.type_, self.rows, self.raw)
+
+
+def _good_times(parsed: ParsedRecords) -> tuple[Indices, pl.DataFrame]:
+    """Return records and columns of the time rows, without records in which a time is faulty."""
+    records = np.array(parsed.dead_with_time, np.intp)
+    found = record_columns(parsed.times, parsed.time_rows)
+    if not found.faults:
+        return records, found.columns
+    good = ~np.isin(records, records[[fault.row for fault in found.faults]])
+    return records[good], found.columns.filter(pl.Series(good))
+
+
+def with_columns(
+    parsed: ParsedBatch, type_: RecordType, rows: Sequence[Any], raw: Sequence[bytes] = ()
+) -> ParsedBatch:
+    """Return a batch with the columns of its rows; ``raw``: the bytes of each row.
+
+    A row with a value that does not fit its column makes its record dead.
+    """
+    found = record_columns(type_, rows, raw)
+    parsed = replace(parsed, columns=found.columns, converted=parsed.converted + found.converted)
+    return _without_faulty(parsed, found.faults) if found.faults else parsed
+
+
+def _without_faulty(parsed: ParsedBatch, faults: Sequence[Fault]) -> ParsedBatch:
+    """Return a batch whose faulty records are dead; those with good times still move time."""
+    records, columns, times = parsed.records, parsed.columns, parsed.times
+    first: dict[int, str] = {}
+    for fault in sorted(faults, key=lambda each: each.row):
+        record = int(records[fault.row])
+        begin, end = np.searchsorted(records, [record, record + 1])
+        element = f"element {fault.row - begin}: " if end - begin > 1 else ""
+        first.setdefault(record, f"{element}{fault.reason}")
+    dead = [*parsed.dead, *(DeadRecord(record, reason) for record, reason in first.items())]
+    untimed = {int(records[each.row]) for each in faults if each.column in times.columns}
+    is_faulty = np.isin(records, list(first))
+    moves = is_faulty & ~np.isin(records, list(untimed)) & bool(times.width)
+    with_time = np.concatenate([parsed.dead_with_time, records[moves]])
+    order = np.argsort(with_time, kind="stable")
+    moving = columns.filter(pl.Series(moves)).select(times.columns)
+    return replace(
+        parsed,
+        records=records[~is_faulty],
+        columns=columns.filter(pl.Series(~is_faulty)),
+        dead=sorted(dead, key=lambda each: each.index),
+        dead_with_time=with_time[order],
+        times=pl.concat([times, moving])[order] if times.width else times,
+    )

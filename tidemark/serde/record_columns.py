@@ -1,11 +1,14 @@
 """Decoded records as polars columns: whole columns at a time, nested values too."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -20,22 +23,86 @@ from tidemark.core.rows.schema import (
     Raw,
     Scalar,
     StructOf,
+    TimeValue,
+    has_times,
 )
 from tidemark.serde.record_type import Member, Object, RecordType, default_of
+from tidemark.serde.time_values import time_column
+
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A value that does not fit its column: the position of its row, the column, and a reason."""
+
+    row: int
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RecordColumns:
+    """The columns of records, and what does not fit them.
+
+    ``converted``: the number of lenient values that were converted.
+    """
+
+    columns: pl.DataFrame
+    faults: Sequence[Fault]
+    converted: int
 
 
 def record_columns(
     type_: RecordType, rows: Sequence[Any], raw: Sequence[bytes] = ()
-) -> pl.DataFrame:
+) -> RecordColumns:
     """Return the columns of records of a type; ``raw``: their bytes, if the schema has them."""
-    columns = []
+    columns, found = [], _Found()
     for each in type_.schema.fields:
         if isinstance(each.kind, Raw):
             values = _texts(raw) if each.kind.dtype == pl.String else list(raw)
             columns.append(pl.Series(each.name, values, each.kind.dtype))
         else:
-            columns.append(_column(each, rows, type_.object))
-    return pl.DataFrame(columns)
+            place = _Place(found, each.name)
+            columns.append(_column(each, rows, type_.object, place))
+    return RecordColumns(pl.DataFrame(columns), found.faults, found.converted)
+
+
+@dataclass
+class _Found:
+    """What columns report: values that do not fit, and the number of those converted."""
+
+    faults: list[Fault] = field(default_factory=list)
+    converted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where values are: in which column, at which path, and in which row each.
+
+    ``rows``: the row of each value; None: one value in each row.
+    """
+
+    found: _Found
+    column: str
+    path: str = ""
+    rows: Indices | None = None
+
+    def member(self, name: str) -> "_Place":
+        """Return the place of a member of the objects here."""
+        path = f"{self.path}.{name}" if self.path else name
+        return _Place(self.found, self.column, path, self.rows)
+
+    def items(self, lists: Sequence[Any]) -> "_Place":
+        """Return the place of the items of the lists here."""
+        counts = np.fromiter(map(len, lists), np.intp, len(lists))
+        rows = np.arange(len(lists)) if self.rows is None else self.rows
+        return _Place(self.found, self.column, f"{self.path}[...]", np.repeat(rows, counts))
+
+    def report(self, index: int, reason: str) -> None:
+        """Report the value at an index as one that does not fit."""
+        row = index if self.rows is None else int(self.rows[index])
+        self.found.faults.append(Fault(row, self.column, f"column {self.path}: {reason}"))
 
 
 def _texts(values: Sequence[bytes]) -> list[Any]:
@@ -43,18 +110,39 @@ def _texts(values: Sequence[bytes]) -> list[Any]:
     return [value.decode(errors="backslashreplace") for value in values]
 
 
-def _column(each: Field, rows: Sequence[Any], inside: Object) -> pl.Series:
+def _column(each: Field, rows: Sequence[Any], inside: Object, place: _Place) -> pl.Series:
     *way, last = each.place
     for name in way:
         step = inside.members[name]
         assert step.object is not None
         inside, rows = step.object, _present(_attribute(step, rows), step.object)
-    member = inside.members[last]
+        place = place.member(name)
+    member, place = inside.members[last], place.member(last)
     values = _attribute(member, rows)
+    if isinstance(each.kind, TimeValue):
+        if member.required:
+            for index, value in enumerate(values):
+                if value is None and rows[index] is not inside.empty:
+                    place.report(index, f"expected {each.kind.name}, got null")
+        times = _times(each.name, values, each.kind, place)
+        return times if each.default is None else times.fill_null(_time(each.default))
     if each.default is not None and None in values:
         default = default_of(each, member)
         values = [default if value is None else value for value in values]
-    return _series(each.name, values, each.kind, member)
+    return _series(each.name, values, each.kind, member, place)
+
+
+def _time(text: str) -> datetime | date:
+    """Return the default of a column of times."""
+    return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
+
+
+def _times(name: str, values: Sequence[Any], kind: TimeValue, place: _Place) -> pl.Series:
+    times = time_column(name, values, kind)
+    place.found.converted += times.converted
+    for index, reason in times.reasons.items():
+        place.report(index, reason)
+    return times.series
 
 
 def _attribute(member: Member, rows: Sequence[Any]) -> list[Any]:
@@ -66,13 +154,15 @@ def _present(values: list[Any], inside: Object) -> list[Any]:
     return _filled(values, inside.empty)
 
 
-def _series(name: str, values: list[Any], kind: Kind, member: Member) -> pl.Series:
+def _series(name: str, values: list[Any], kind: Kind, member: Member, place: _Place) -> pl.Series:
     if isinstance(kind, JsonText):
-        return _series(name, values, kind.content, member)
+        return _series(name, values, kind.content, member, place)
+    if isinstance(kind, TimeValue):
+        return _times(name, values, kind, place)
     if isinstance(kind, StructOf):
         assert member.object is not None
         rows = _present(values, member.object)
-        fields = [_column(each, rows, member.object) for each in kind.fields]
+        fields = [_column(each, rows, member.object, place) for each in kind.fields]
         struct = pl.DataFrame(fields).to_struct(name)
         if rows is values:
             return struct
@@ -82,12 +172,14 @@ def _series(name: str, values: list[Any], kind: Kind, member: Member) -> pl.Seri
         maps = _filled(values, {})
         keys = pl.Series(KEY, list(chain.from_iterable(maps)), pl.String)
         items = list(chain.from_iterable(map(dict.values, maps)))
-        entries = pl.DataFrame([keys, _series(VALUE, items, kind.value, member)])
+        inside = place.items(maps) if has_times(kind.value) else place
+        entries = pl.DataFrame([keys, _series(VALUE, items, kind.value, member, inside)])
         return _lists(name, values, maps, entries.to_struct(name))
     if isinstance(kind, ListOf) and not isinstance(kind.item, Scalar):
         lists = _filled(values, [])
         items = list(chain.from_iterable(lists))
-        return _lists(name, values, lists, _series(name, items, kind.item, member))
+        inside = place.items(lists) if has_times(kind.item) else place
+        return _lists(name, values, lists, _series(name, items, kind.item, member, inside))
     return pl.Series(name, values, kind.dtype)
 
 

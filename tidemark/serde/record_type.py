@@ -12,7 +12,17 @@ from typing import Annotated, Any
 import msgspec
 import polars as pl
 
-from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, MapOf, Raw, Schema, StructOf
+from tidemark.core.rows.schema import (
+    Field,
+    JsonText,
+    Kind,
+    ListOf,
+    MapOf,
+    Raw,
+    Schema,
+    StructOf,
+    TimeValue,
+)
 from tidemark.errors import PipelineError
 from tidemark.serde.lenient import Read, kind_name, lenient
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
@@ -193,6 +203,9 @@ class RecordType:
         if isinstance(kind, JsonText):
             return self._json_text(self._type(kind.content, member))
         assert not isinstance(kind, Raw)
+        if isinstance(kind, TimeValue):  # time_values.py reads it, whole columns at once
+            self.is_lenient |= kind.lenient
+            return Any
         if kind.lenient:
             return self._lenient(lenient(kind.dtype))
         for known, type_ in _SCALARS:
@@ -241,7 +254,7 @@ class RecordType:
             for part in each.place:
                 member = at.members[part]
                 at = member.object or at
-            if each.default is not None:
+            if each.default is not None and not isinstance(each.kind, TimeValue):
                 self._require_default(each, member)
             if isinstance(each.kind, StructOf):
                 self._check_defaults(each.kind.fields, at)

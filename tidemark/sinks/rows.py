@@ -11,10 +11,11 @@ import msgspec
 import polars as pl
 
 from tidemark.core.operators.ports import ROW
-from tidemark.core.rows.schema import instance
+from tidemark.core.rows.schema import INSTANT, instance
+from tidemark.core.rows.time_text import times_as_text
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import StateError
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 
 _FEW = 32  # records that are decoded one by one rather than by halving
 _SMALL = (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16)  # read_ndjson panics on these
@@ -98,6 +99,8 @@ def _rows(table: Table, values: Sequence[bytes | None]) -> pl.DataFrame:
     records = _avro(table, present, schema) if table.avro else _json(present, schema)
     if records.height != len(values):
         raise StateError(f"{len(values)} records hold {records.height} objects")
+    if table.raw_row is not None:
+        records = records.with_columns(times_as_text(records.select(ROW)))
     rows = records.select(_column(table, name, dtype) for name, dtype in table.columns.items())
     if table.has_panes:
         rows = rows.hstack([records[RETRACTED].fill_null(value=False)])

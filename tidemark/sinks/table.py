@@ -13,6 +13,7 @@ import polars as pl
 
 from tidemark.core.operators.ports import LATE, LATE_BY, PANES, ROW, Port
 from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
@@ -20,7 +21,6 @@ from tidemark.serde.avro import AvroType
 from tidemark.serde.avro_results import AvroEncoder
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-INSTANT = pl.Datetime("ms", "UTC")
 
 _COMMENTS = {
     WINDOW_START: "Start of the window",

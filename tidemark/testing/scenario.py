@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidemark.core.operators.ports import LATE
-from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, Scalar, StructOf
+from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, Scalar, StructOf, TimeValue
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
@@ -216,7 +216,9 @@ class Scenario(ABC):
 
 def _is_strict(kind: Kind) -> bool:
     """Return whether an object makes a record a dead letter, in place of a value of the kind."""
-    return isinstance(kind, ListOf | JsonText) or (isinstance(kind, Scalar) and not kind.lenient)
+    if isinstance(kind, Scalar):
+        return not kind.lenient
+    return isinstance(kind, ListOf | JsonText | TimeValue)
 
 
 def _place_of(fields: Sequence[Field], path: Sequence[str]) -> tuple[str, ...]:

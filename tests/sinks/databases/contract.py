@@ -11,13 +11,14 @@ import pytest
 from examples.game import game
 from tests.sinks.contract import AT, filled, opened
 from tests.sinks.feeds import EPOCH, PANES, TOPIC_ID, batch, pane, row, withdrawal
+from tidemark.core.rows.schema import INSTANT
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter
 from tidemark.sinks.rows import decode
 from tidemark.sinks.sink import Batch, Move, Position, RefusedError, Reload
-from tidemark.sinks.table import INSTANT, tables_of
+from tidemark.sinks.table import tables_of
 
 
 class DatabaseContract:

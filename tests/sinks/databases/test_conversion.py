@@ -6,11 +6,11 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
+from tidemark.core.rows.schema import INSTANT
 from tidemark.sinks.databases.conversion import conversion
 from tidemark.sinks.databases.duck import DIALECT as DUCK
 from tidemark.sinks.databases.postgres import DIALECT as POSTGRES
 from tidemark.sinks.databases.sqlite import DIALECT as SQLITE
-from tidemark.sinks.table import INSTANT
 
 STRUCT = pl.Struct({"a": pl.Int64()})
 

@@ -5,6 +5,7 @@ Every source is declared as a user would: nothing else prepares the records.  Ou
 """
 
 import os
+from datetime import datetime
 
 from tidemark import Pipeline, avro, bounded, col, count, csv, field, tumbling
 from tidemark import sum as total
@@ -54,10 +55,9 @@ def github(pipeline: Pipeline, topic: str) -> None:
             "repo": {"id": int, "name": str},
             "payload": {"size": int, "ref": str, "commits": [{"sha": str, "distinct": bool}]},
             "public": bool,
-            "created_at": str,
+            "created_at": datetime,
         },
         event_time="created_at",
-        unit="iso8601",
         watermark=bounded("0s"),
         idle_after="1h",
     ).with_columns(commits=field("payload.commits").list.len())

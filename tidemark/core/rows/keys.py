@@ -2,7 +2,8 @@
 
 The bytes of a key are stable, so a key has the same partition in every version and language:
 
-* one text column: its UTF-8 bytes, as a Java or console producer would key the record;
+* one text column: its UTF-8 bytes, as a Java or console producer would key the record; of a time,
+  its text (``2026-01-02T03:04:05.678Z``);
 * one column of another type: the value's JSON text (``42``);
 * several columns: their JSON array (``["a",42]``), without white space;
 * null: empty bytes in a key of one column; ``null`` in an array.
@@ -25,6 +26,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.core.rows.time_text import times_as_text
 from tidemark.core.time.segment import SOURCE
 
 KEY_GROUPS = 128
@@ -120,6 +122,9 @@ def key_bytes(rows: pl.DataFrame, key: Sequence[str]) -> list[bytes]:
     if len(key) == 1 and (first.dtype in (pl.String, pl.Boolean) or first.dtype.is_integer()):
         of_rows: list[bytes] = first.cast(pl.String).fill_null("").cast(pl.Binary).to_list()
         return of_rows
+    rows = times_as_text(rows.select(key)).with_columns(pl.col(pl.Date).dt.to_string("iso"))
+    if len(key) == 1 and isinstance(first.dtype, pl.Datetime | pl.Date):
+        return rows[key[0]].fill_null("").cast(pl.Binary).to_list()
     columns = [_canonical(rows[name]) for name in key]
     if len(columns) > 1:
         return [_json(values).encode() for values in zip(*columns, strict=True)]

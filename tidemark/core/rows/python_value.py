@@ -4,6 +4,7 @@ The only conversion is int to float.  A bool is not an int, and text is not a nu
 """
 
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from typing import Any
 
 import polars as pl
@@ -40,6 +41,10 @@ def _value(value: Any, dtype: pl.DataType, name: str) -> Any:
         if not isinstance(value, Mapping) or value.keys() != types.keys():
             raise _differs(value, dtype, name)
         return {n: _value(value[n], instance(t), f"{name}.{n}") for n, t in types.items()}
+    return _scalar(value, dtype, name)
+
+
+def _scalar(value: Any, dtype: pl.DataType, name: str) -> Any:
     kind = type(value)
     if dtype == pl.Int64 and kind is int:
         if not -(2**63) <= value < 2**63:
@@ -49,6 +54,16 @@ def _value(value: Any, dtype: pl.DataType, name: str) -> Any:
         return float(value)
     if (dtype == pl.String and isinstance(value, str)) or (dtype == pl.Boolean and kind is bool):
         return value
+    if dtype.is_temporal():
+        return _time(value, dtype, name)
+    raise _differs(value, dtype, name)
+
+
+def _time(value: Any, dtype: pl.DataType, name: str) -> datetime | date:
+    if isinstance(dtype, pl.Date) and type(value) is date:
+        return value
+    if isinstance(dtype, pl.Datetime) and isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC)
     raise _differs(value, dtype, name)
 
 

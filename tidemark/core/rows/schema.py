@@ -4,7 +4,7 @@ See docs/semantics.md, "Raw records".  A column is read from one place, its path
 kind says which values fit, and which polars type they become.  Kinds nest as the record does.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -14,6 +14,9 @@ from polars.datatypes import DataTypeClass
 
 KEY, VALUE = "key", "value"
 """The members of the structs that a map becomes."""
+
+INSTANT = pl.Datetime("ms", "UTC")
+"""The type of instants: that of event time, of windows and of the tables of sinks."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,30 @@ class Scalar:
 
     def __str__(self) -> str:
         return f"{self.dtype} lenient" if self.lenient else str(self.dtype)
+
+
+@dataclass(frozen=True)
+class TimeValue:
+    """An instant or a date (docs/time.md).
+
+    ``dtype``: INSTANT or Date.  ``units``: how it is read, tried in turn.  ``zone`` (IANA): of
+    texts without an offset.  ``lenient``: numbers may be texts, and "-" and "" are null.
+    """
+
+    dtype: pl.DataType
+    units: tuple[str, ...]
+    zone: str | None = None
+    lenient: bool = False
+
+    @property
+    def name(self) -> str:
+        """The type and its units, for errors."""
+        what = "date" if isinstance(self.dtype, pl.Date) else "datetime"
+        return f"{what} in unit {' or '.join(self.units)}"
+
+    def __str__(self) -> str:
+        zone = "" if self.zone is None else f" in {self.zone}"
+        return f"{self.dtype} of {' or '.join(self.units)}{zone}{' lenient' * self.lenient}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +124,7 @@ class Raw:
         return f"raw {self.dtype}"
 
 
-Kind: TypeAlias = Scalar | ListOf | MapOf | StructOf | JsonText | Raw
+Kind: TypeAlias = Scalar | TimeValue | ListOf | MapOf | StructOf | JsonText | Raw
 
 
 @dataclass(frozen=True)
@@ -109,7 +136,8 @@ class Field:
         kind: the values that fit.
         path: names of the members that lead to the value; () means ``name``.
         required: whether a record without the value is dead; else the value is ``default``.
-        default: the value in place of a missing member or null, as decoded JSON.
+        default: the value in place of a missing member or null, as decoded JSON; of a TimeValue,
+            its text in ISO 8601.
     """
 
     name: str
@@ -164,6 +192,16 @@ class Schema(Mapping[str, pl.DataType]):
         """Return the schema of some of the columns."""
         return Schema(tuple(each for each in self.fields if each.name in names))
 
+    def kind_at(self, path: Sequence[str]) -> Kind:
+        """Return the kind of a column, or of a field in it; ``path``: names that lead to it."""
+        fields, kind = self.fields, None
+        for name in path:
+            kind = next(each.kind for each in fields if each.name == name)
+            kind = kind.content if isinstance(kind, JsonText) else kind
+            fields = kind.fields if isinstance(kind, StructOf) else ()
+        assert kind is not None
+        return kind
+
     def texts(self) -> dict[str, str]:
         """Return, by column, everything that decides its values."""
         return {each.name: str(each) for each in self.fields}
@@ -172,6 +210,16 @@ class Schema(Mapping[str, pl.DataType]):
     def raw(self) -> Field | None:
         """The column that is the whole record, if there is one."""
         return next((each for each in self.fields if isinstance(each.kind, Raw)), None)
+
+
+def has_times(kind: Kind) -> bool:
+    """Return whether values of a kind are times, or hold some."""
+    match kind:
+        case ListOf(inner) | MapOf(inner) | JsonText(inner):
+            return has_times(inner)
+        case StructOf(fields):
+            return any(has_times(each.kind) for each in fields)
+    return isinstance(kind, TimeValue)
 
 
 def kind_of(dtype: DataTypeClass | pl.DataType) -> Kind:

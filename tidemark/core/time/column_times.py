@@ -64,6 +64,8 @@ def column_times(spec: ColumnTime, column: pl.Series) -> EventTimes:
     """Return the event times in a source's column."""
     if column.dtype == pl.String:
         return _text_times(column, spec)
+    if isinstance(column.dtype, pl.Datetime):
+        return value_times(column)
     if spec.unit in (EPOCH, AUTO):
         return _epoch_times(column)
     assert isinstance(spec.unit, str)

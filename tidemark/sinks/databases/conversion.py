@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tidemark.sinks.table import INSTANT
+from tidemark.core.rows.schema import INSTANT
 
 Problem = tuple[str, pl.Expr]
 """A reason, and which rows have it."""

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from tidemark.core.rows.schema import INSTANT
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
@@ -20,7 +21,7 @@ from tidemark.sinks.databases.database_sink import DatabaseSink
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, RefusedError, UnavailableError
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 
 DIALECT = Dialect(
     Identifiers(

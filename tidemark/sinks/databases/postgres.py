@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql as text
 from psycopg.conninfo import conninfo_to_dict
 
+from tidemark.core.rows.schema import INSTANT
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
 from tidemark.sinks.databases import database, sql
@@ -26,7 +27,7 @@ from tidemark.sinks.databases.database_sink import DatabaseSink
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, RefusedError, UnavailableError
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 
 _TIMEOUTS = "-c lock_timeout=5s -c statement_timeout=60s -c timezone=UTC"
 _CONNECT_S = 10

@@ -12,12 +12,15 @@ from datetime import date
 from itertools import chain
 
 import polars as pl
+import polars.selectors as cs
 
+from tidemark.core.rows.schema import INSTANT
+from tidemark.core.rows.time_text import times_as_text
 from tidemark.core.windows.pane import FINAL, REVISION, WINDOW
 from tidemark.errors import ConfigurationError
 from tidemark.sinks.databases.conversion import Conversion, Rules
 from tidemark.sinks.identifiers import Identifiers
-from tidemark.sinks.table import INSTANT, WINDOW_START, Table
+from tidemark.sinks.table import WINDOW_START, Table
 
 POSITIONS = "tidemark_positions"
 GENERATION = "generation"
@@ -322,7 +325,8 @@ def fitted(dialect: Dialect, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 
 def json_texts(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with lists and structs as JSON texts."""
-    return rows.with_columns(
+    nested = times_as_text(rows.select(cs.nested()))
+    return rows.with_columns(nested).with_columns(
         pl.when(pl.col(name).is_not_null()).then(_json_text(name, dtype)).alias(name)
         for name, dtype in rows.schema.items()
         if dtype.is_nested()

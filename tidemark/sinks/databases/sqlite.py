@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
@@ -22,7 +23,7 @@ from tidemark.sinks.databases.database_sink import DatabaseSink
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX, Identifiers
 from tidemark.sinks.sink import Batch, RefusedError, UnavailableError
-from tidemark.sinks.table import INSTANT, Table
+from tidemark.sinks.table import Table
 
 _BUSY_S = 5.0
 _CACHE_KB = 65_536
