@@ -3,28 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.hostile import BLANK, COLUMNS, GOOD, VALUES
+from tests.serde.outcomes import outcomes, parsed_by
+from tests.support.hostile import COLUMNS, VALUES
 from tidemark.core.rows.schema import Schema
 from tidemark.errors import PipelineError
 from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.parsed_batch import ParsedBatch
-from tidemark.serde.records import RecordBatch
 
 
 def parse(columns, values, time_columns=()) -> ParsedBatch:
     return parsed_by(JsonRecords(Schema.of(columns), time_columns), values)
-
-
-def parsed_by(decoder: JsonRecords, values) -> ParsedBatch:
-    return decoder.parse(RecordBatch.of_values("raw", 0, 0, values, 0))
-
-
-def outcomes(parsed: ParsedBatch) -> dict[int, str]:
-    return {
-        **dict.fromkeys(parsed.records.tolist(), GOOD),
-        **dict.fromkeys(parsed.blank, BLANK),
-        **{dead.index: dead.reason for dead in parsed.dead},
-    }
 
 
 @pytest.mark.parametrize(("value", "outcome"), VALUES, ids=lambda part: repr(part)[:40])

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.serde.test_json_records import outcomes, parsed_by
+from tests.serde.outcomes import outcomes, parsed_by
 from tests.support.hostile import GOOD
 from tidemark import field
 from tidemark.core.rows.schema import INSTANT, Schema, TimeValue
 from tidemark.errors import PipelineError
 from tidemark.language.schema import schema_of
 from tidemark.serde.json_records import JsonRecords
-from tidemark.serde.time_values import FormatDays, FormatMicros, time_column
+from tidemark.serde.spellings.time_values import FormatDays, FormatMicros, time_column
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 AUTO = "no date and time in unit auto"

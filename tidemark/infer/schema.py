@@ -24,7 +24,7 @@ from tidemark.infer.observed import (
     Path,
 )
 from tidemark.plan.names import LATE_FIELDS, require_member_names
-from tidemark.serde.lenient import lenient
+from tidemark.serde.spellings.lenient import lenient
 
 _MAP_NAMES = 20
 _MAP_SHARE = 0.3

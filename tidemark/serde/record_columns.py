@@ -27,7 +27,7 @@ from tidemark.core.rows.schema import (
     has_times,
 )
 from tidemark.serde.record_type import Member, Object, RecordType, default_of
-from tidemark.serde.time_values import time_column
+from tidemark.serde.spellings.time_values import time_column
 
 Indices = npt.NDArray[np.intp]
 

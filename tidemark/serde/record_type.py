@@ -24,8 +24,8 @@ from tidemark.core.rows.schema import (
     TimeValue,
 )
 from tidemark.errors import PipelineError
-from tidemark.serde.lenient import Read, kind_name, lenient
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
+from tidemark.serde.spellings.lenient import Read, kind_name, lenient
 
 _NO_TYPE = re.compile(r"Expected `(.+?)`, got `(.+?)`")
 _MISSING = re.compile(r"Object missing required field `(.*?)`", re.DOTALL)

@@ -18,7 +18,7 @@ from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.column_times import column_times
 from tidemark.core.time.event_time import EARLIEST_MS, LATEST_MS, OUT_OF_RANGE, EventTimes
 from tidemark.core.time.time_units import AUTO, DAYS, EPOCH, NUMBER_UNITS
-from tidemark.serde.lenient import NO_VALUE, kind_name
+from tidemark.serde.spellings.lenient import NO_VALUE, kind_name
 
 _DAY_MS = 86_400_000
 _LONGEST = 2**63
