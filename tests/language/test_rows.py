@@ -10,7 +10,10 @@ from tests.support.mistakes import moves, refused
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.commands.schemas import result_schemas
 from tidemark.core.rows.expression import METADATA
+from tidemark.plan.changes import signature_changes
+from tidemark.plan.compile import compile_plan
 from tidemark.plan.explain import render_mermaid, render_text
+from tidemark.runtime.client.generations import result_columns
 from tidemark.testing import InProcess
 
 
@@ -128,3 +131,22 @@ def test_the_schema_of_rows_has_the_columns_and_the_fields_of_every_row():
         *("_topic", "_partition", "_offset", "_sub_row", "_event_time_ms"),
     ]
     json.dumps(schema)
+
+
+def test_state_of_windows_is_not_that_of_rows_under_one_name():
+    stream = moves().key_by("player")
+    stream.window(tumbling("1m")).aggregate(n=count()).to("a")
+    stream.to("b")
+    windows, rows = stream.dataflow.outputs[0], stream.dataflow.outputs[1]
+    (a, b) = (each.state_signature for each in compile_plan(stream.dataflow).operators)
+    assert (windows.node, windows.key) == (rows.node, rows.key)
+    assert signature_changes(a, b) == (
+        "aggregates 'n=count()' is now 'absent'; results 'absent' is now 'rows'; "
+        "types 'n: Int64' is now 'absent'; windows 'tumbling(1m)' is now 'absent'"
+    )
+
+
+def test_the_record_of_a_generation_has_all_columns_of_rows():
+    (items, *_) = build().plan().operators
+    assert result_columns(items).keys() == items.results.port.columns.keys()
+    assert result_columns(items)["note"] == "String"

@@ -1,9 +1,12 @@
 """Which event times rows may have that came before the first segment of a log."""
 
+import polars as pl
 import pytest
 
+from tidemark.core.operators.ports import pane_port
+from tidemark.core.operators.rows import rows_port
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
-from tidemark.runtime.keyed.lost_rows import FirstMarks
+from tidemark.runtime.keyed.lost_rows import FirstMarks, without_lost_rows
 
 
 def segment(*marks: tuple[str, int]) -> Segment:
@@ -29,3 +32,12 @@ def test_only_the_first_mark_of_a_source_counts():
     marks = FirstMarks({"t": 0}, heard=["t/1"])
     assert marks.lost_until_ms(segment(("t/0", NEVER_MS), ("t/1", 7))) is None
     assert marks.lost_until_ms(segment(("t/0", 7), ("t/2", 3))) == 3
+
+
+def test_a_message_says_what_is_not_published():
+    columns = {"key": pl.String(), "start": pl.Int64()}
+    windows = pane_port(("key",), {"key": pl.String()}, {"n": pl.Int64()})
+    counted = pane_port(("key",), {"key": pl.String()}, {"n": pl.Int64()}, numbered=True)
+    assert without_lost_rows(rows_port((), columns)) == "these rows are not published"
+    assert without_lost_rows(windows) == "windows that start by then are not published"
+    assert without_lost_rows(counted).endswith("published, but windows in order of arrival are")

@@ -11,6 +11,7 @@ import msgspec
 from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tidemark.core.operators.ports import PANES
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
@@ -155,9 +156,11 @@ def begun_generations(
 
 
 def result_columns(plan: OperatorPlan) -> dict[str, str]:
-    """Return names and types of the identity and the values of an operator's results."""
+    """Return names and types of an operator's results; of panes, those of identity and values."""
     port = plan.results.port
-    return {name: str(port.columns[name]) for name in (*port.key, *port.identity, *port.values)}
+    of_panes = (*port.key, *port.identity, *port.values)
+    names = of_panes if port.kind == PANES else port.columns
+    return {name: str(port.columns[name]) for name in names}
 
 
 class GenerationReader:

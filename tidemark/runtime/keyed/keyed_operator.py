@@ -28,7 +28,7 @@ from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders, messages
 from tidemark.runtime.keyed.last_moved import LastMoved
-from tidemark.runtime.keyed.lost_rows import FirstMarks, are_of_time, are_whole
+from tidemark.runtime.keyed.lost_rows import FirstMarks, are_whole, without_lost_rows
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant, instant_text
 from tidemark.serde.changelog import Commit
@@ -40,8 +40,6 @@ _BATCH_ROWS = 2**20
 
 _BATCH_PORTIONS = 8
 """... and the approximate size of its results, in portions."""
-
-_NOT_OF_TIME = ", but windows in order of arrival are"
 
 
 @dataclass
@@ -164,11 +162,10 @@ class KeyedOperator:
         self._generation = replace(before, lost_until_ms=lost_ms)
         self._is_generation_new = True
         _log.warning(
-            "%s: its log lacks rows with event times up to %s; windows that start by then are not "
-            "published%s",
+            "%s: its log lacks rows with event times up to %s; %s",
             self.where,
             instant_text(lost_ms),
-            "" if are_of_time(self.plan.results.port.columns) else _NOT_OF_TIME,
+            without_lost_rows(self.plan.results.port),
         )
 
     def _whole(self, rows: pl.DataFrame) -> pl.DataFrame:

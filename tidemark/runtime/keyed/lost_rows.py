@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 import polars as pl
 
 from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.time.raw_topics import value_of
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.core.time.watermark import delay_ms, largest_of
@@ -48,6 +49,16 @@ class FirstMarks:
             if delay is not None and mark.watermark_before_ms != NEVER_MS:
                 found.append(largest_of(mark.watermark_before_ms, delay))
         return max(found, default=None)
+
+
+def without_lost_rows(port: Port) -> str:
+    """Return, for messages, which results of a port are not published because rows are lost."""
+    if port.kind != PANES:
+        return "these rows are not published"
+    missing = "windows that start by then are not published"
+    return (
+        missing if are_of_time(port.columns) else f"{missing}, but windows in order of arrival are"
+    )
 
 
 def are_of_time(columns: Collection[str]) -> bool:
