@@ -43,6 +43,7 @@ from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
 from tidemark.runtime.keyed.troubles import trouble_lines
+from tidemark.runtime.service.idle import idle
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import (
     Account,
@@ -333,6 +334,9 @@ def _following(config: Config) -> Config:
 
 def run(config: Config, plan: Plan, service: str) -> None:
     """Run a keyed service of a pipeline until a signal stops it."""
+    if not plan.of_service(service):
+        idle(config, plan, service)
+        return
     with closing(opened_backend(config)) as backend:
         process = Process(
             _following(config),

@@ -27,9 +27,19 @@ Answer = tuple[bool, Mapping[str, Any]]
 class Health:
     """Notes of the loop, read by the server thread."""
 
-    def __init__(self, service: str, stuck_after_s: float) -> None:
-        """Begin not ready; ``stuck_after_s``: longest duration of one turn of the loop."""
+    def __init__(
+        self,
+        service: str,
+        stuck_after_s: float,
+        without_partitions: str = "no partitions: more replicas than partitions",
+    ) -> None:
+        """Begin not ready.
+
+        ``stuck_after_s``: longest duration of one turn of the loop.  ``without_partitions``: why a
+        process that is ready has none.
+        """
         self._service = service
+        self._without_partitions = without_partitions
         self._stuck_after_s = stuck_after_s
         self._turned_s = time.monotonic()
         self._waits: tuple[str, ...] = ("starting",)
@@ -64,7 +74,7 @@ class Health:
         reasons = [*body["reasons"], *self._waits]
         ready = live and not self._waits
         if ready and not self._partitions:
-            reasons.append("no partitions: more replicas than partitions")
+            reasons.append(self._without_partitions)
         return ready, {
             "service": self._service,
             "ready": ready,
