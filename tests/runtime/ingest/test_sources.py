@@ -8,6 +8,7 @@ from tests.runtime.ingest.by_keys import CITY, NEW, OLD, A, B
 from tests.runtime.ingest.in_memory import Cluster, Service, published, record
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
+from tidemark.plan.program import source_program
 from tidemark.runtime.client.progress import SourceProgress, decode, encode
 
 K = "p.by-k.log"
@@ -75,3 +76,13 @@ def test_a_process_of_which_no_source_can_be_read_ends(live):
     live.ids["raw"] = "another id"
     with pytest.raises(StateError, match="created again"):
         Service(live, OLD, (A, B))
+
+
+def test_sources_without_a_recorded_program_are_warned_of_once(live, caplog):
+    known = {topic: source_program(OLD.source_of(topic)) for topic in OLD.named_topics}
+    Service(live, OLD, (A, B), known=known)
+    assert "does not have its program" not in caplog.text
+    Service(live, OLD, (A, B))
+    (line,) = [line for line in caplog.text.splitlines() if "does not have its program" in line]
+    assert "topic p.generations" in line
+    assert "'tidemark reset shop --bootstrap-server localhost:9092' starts the pipeline" in line

@@ -44,6 +44,7 @@ from tidemark.runtime.client.topics import (
     warn_of_retention,
 )
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import as_typed
 from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.backfill import Backfill
 from tidemark.runtime.ingest.departures import Departures
@@ -62,6 +63,13 @@ from tidemark.serde.records import Counts, DeadLetter
 
 _log = logging.getLogger("tidemark")
 
+_NO_RECORD = (
+    "ingest has read raw topics before, but topic {} does not have its program: the topic was "
+    "deleted, or an earlier version wrote the logs. Streams have the names of a new deployment. If "
+    "outputs were added, removed or changed since the first one, the names may be wrong: 'tidemark "
+    "reset PIPELINE' starts the pipeline afresh from its raw topics"
+)
+
 
 @dataclass
 class IngestTask:
@@ -76,6 +84,7 @@ class IngestTask:
     known: Mapping[str, SourceProgram] = field(default_factory=dict)  # raw topics as recorded
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
+    _warned_of_record: bool = False
     _counts: Counts = field(default_factory=Counts)
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
@@ -132,6 +141,11 @@ class IngestTask:
         self._sources[start.partition] = source
         if source.committed < 0:
             self._moved.add(start.partition)
+        elif not self.known and not self._warned_of_record:
+            self._warned_of_record = True
+            line = _NO_RECORD.format(self.plan.generations)
+            module, brokers = self.config.pipeline, self.config.bootstrap_servers
+            _log.warning("%s", as_typed(line, module, "ingest", brokers))
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget raw partitions that were revoked."""

@@ -23,7 +23,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
-from tidemark.plan.physical import LogPlan
+from tidemark.plan.physical import LogPlan, Plan
 from tidemark.plan.placement import placed
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
@@ -63,14 +63,13 @@ class Reset:
             ConfigurationError: a group has members, a raw topic is missing, or a log does not have
                 what the operators need.
         """
+        self._await_empty(self.scope.services)
         if not self.scope.is_whole:  # with empty logs, streams have the names of the compiler
-            recorded = recorded_program(self.config, self.admin, self.scope.plan.generations)
-            plan = placed(self.scope.plan, recorded)
-            self.scope = replace(self.scope, plan=plan)
-            names = [each.name for each in self.scope.operators]
-            self._accepted = accepted_changes(plan, recorded, names)
-        services = [*(["ingest"] if self._accepted else []), *self.scope.services]
-        await_empty(self.config, self.admin, [*map(self.scope.plan.group, services)])
+            compiled = self.scope.plan
+            self._place(compiled)
+            if self._accepted:
+                self._await_empty(["ingest"])
+                self._place(compiled)  # ingest may have recorded another program meanwhile
         if self.scope.is_whole:
             self._raw = require_raw(self.admin, self.scope.plan)
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)
@@ -88,6 +87,16 @@ class Reset:
             self._logs = recorded_logs(self.config, self.admin, self.scope.plan)
         emptied = partitions_of(self.admin, [*self._results(), *self._logs])
         self._ends = offsets(self.admin, emptied, LATEST)
+
+    def _await_empty(self, services: Sequence[str]) -> None:
+        await_empty(self.config, self.admin, [*map(self.scope.plan.group, services)])
+
+    def _place(self, compiled: Plan) -> None:
+        """Place the plan by the record as it is now, and find the changes to accept."""
+        recorded = recorded_program(self.config, self.admin, compiled.generations)
+        self.scope = replace(self.scope, plan=placed(compiled, recorded))
+        names = [each.name for each in self.scope.operators]
+        self._accepted = accepted_changes(self.scope.plan, recorded, names)
 
     def _results(self) -> list[str]:
         topics = [name for each in self.scope.operators for name in each.topics]
