@@ -8,23 +8,38 @@ import pytest
 from msgspec.structs import replace
 
 from tidemark import Pipeline, bounded, col, count, tumbling
-from tidemark.plan.changes import begun_again, changes, recorded_after, without_outputs
+from tidemark import sum as sum_
+from tidemark.plan.changes import (
+    begun_again,
+    changes,
+    columns_lacking,
+    recorded_after,
+    without_outputs,
+)
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed, placement
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
 
 
 class Rows(NamedTuple):
-    """The stream of an output: its key, and the filter and the further column of its rows."""
+    """The stream of an output: its key, and the filter and the further column of its rows.
+
+    ``reads``: whether the output sums that column.
+    """
 
     key: str = "id"
     least: int = 0
     column: str = ""
     other: bool = False  # united with another raw topic
+    reads: bool = False
+
+    @property
+    def stream(self) -> "Rows":
+        return self._replace(reads=False)
 
 
 def planned(outputs: dict[str, Rows]) -> Plan:
-    """Return the plan of a pipeline; outputs with the same rows share a stream."""
+    """Return the plan of a pipeline; outputs with the same stream share it."""
     pipeline = Pipeline("p", partitions=2)
     schema = {"at": int, "id": str, "city": str, "v": int}
     raw, other = (
@@ -33,12 +48,14 @@ def planned(outputs: dict[str, Rows]) -> Plan:
     )
     streams = {}
     for name, rows in outputs.items():
-        if rows not in streams:
+        if rows.stream not in streams:
             stream = raw.filter(col("v") >= rows.least)
             stream = stream.union(other) if rows.other else stream
             stream = stream.with_columns(**{rows.column: col("v")}) if rows.column else stream
-            streams[rows] = stream.key_by(rows.key)
-        streams[rows].window(tumbling("1m")).aggregate(n=count()).to(name)
+            streams[rows.stream] = stream.key_by(rows.key)
+        sums = {"total": sum_(rows.column)} if rows.reads else {}
+        windows = streams[rows.stream].window(tumbling("1m"))
+        windows.aggregate(n=count(), **sums).to(name)
     if not any(rows.other for rows in outputs.values()):
         other.key_by("v").window(tumbling("1m")).aggregate(n=count()).to("keeps-the-source")
     return pipeline.plan()
@@ -127,14 +144,55 @@ def test_streams_that_ended_together_with_their_log_go_on_in_it():
     }
 
 
-def test_a_stream_of_the_same_output_may_gain_columns_and_that_of_another_not():
+def test_a_stream_may_gain_columns_that_its_outputs_do_not_read():
     record = recorded({"a": A, "b": B})
     wider = Rows(column="w")
-    assert places(placed(planned({"b": B, "a": wider}), record))["a"] == ("raw", "p.by-id.log")
-    renamed = places(placed(planned({"b": B, "c": wider}), record))
-    assert renamed["c"] == ("raw#3", "p.by-id.2.log")
+    for name in ("a", "c"):
+        assert places(placed(planned({"b": B, name: wider}), record))[name] == (
+            "raw",
+            "p.by-id.log",
+        )
     record = recorded({"a": wider, "b": B})
     assert places(placed(planned({"b": B, "c": A}), record))["c"] == ("raw", "p.by-id.log")
+
+
+WIDE, READS = Rows(column="w"), Rows(column="w", reads=True)
+NEW = "raw#2", "p.by-id.2.log"
+
+
+def test_a_new_output_on_a_column_that_a_stream_gained_gets_a_log_from_raw():
+    for record in (recorded({"a": A}), recorded({"a": A}, {"a": WIDE})):
+        plan = placed(planned({"a": WIDE, "b": READS, "c": WIDE}), record)
+        assert places(plan) == {"a": ("raw", "p.by-id.log"), "b": NEW, "c": ("raw", "p.by-id.log")}
+        assert plan.sources[0].graph.streams["raw"] == plan.sources[0].graph.streams["raw#2"]
+        assert changes(record, program_of(plan)) == []
+    after = recorded({"a": A}, {"a": WIDE}, {"a": WIDE, "b": READS})
+    assert after.logs["p.by-id.log"].streams["raw"].gained == ["w"]
+    assert after.logs["p.by-id.2.log"].streams["raw#2"].gained == []
+    found = places(placed(planned({"c": READS, "a": WIDE, "b": READS}), after))
+    assert found == {"a": ("raw", "p.by-id.log"), "b": NEW, "c": NEW}
+
+
+def test_an_output_that_reads_a_column_which_its_stream_gained_is_refused_until_accepted():
+    for record in (recorded({"a": A, "b": A}), recorded({"a": A, "b": A}, {"a": WIDE, "b": WIDE})):
+        plan = placed(planned({"a": WIDE, "b": READS}), record)
+        program = program_of(plan)
+        (change,) = changes(record, program)
+        assert change.outputs == ("b",)
+        assert str(change) == (
+            "in output b, the column w was not in all rows of its log, is now read"
+        )
+        accepted = without_outputs(record, program, ["b"])
+        assert changes(accepted, program) == []
+        assert places(placed(planned({"a": WIDE, "b": READS}), accepted)) == places(plan)
+        assert places(plan) == {"a": ("raw", "p.by-id.log"), "b": NEW}
+
+
+def test_a_column_that_was_away_is_not_in_all_rows():
+    record = recorded({"a": A, "b": READS}, {"a": A}, {"a": WIDE})
+    assert places(placed(planned({"a": WIDE, "b": READS}), record))["b"][1] != "p.by-id.log"
+    record = recorded({"a": WIDE, "b": READS}, {"a": A}, {"a": WIDE})
+    assert record.logs["p.by-id.log"].streams["raw"].gained == ["w"]
 
 
 def test_an_output_with_another_raw_topic_is_a_new_stream():
@@ -168,6 +226,15 @@ def test_a_replay_keeps_the_log_of_an_output_that_has_changed():
     record = recorded({"a": A, "b": B})
     plan = planned({"b": C, "a": A})
     assert places(placed(plan, record, replays=True))["b"] == ("raw#2", "p.by-id.log")
+
+
+def test_a_replay_of_a_log_needs_the_columns_that_outputs_read():
+    record = recorded({"a": A, "b": A}, {"a": WIDE, "b": WIDE})
+    for outputs, lacking in ({"a": WIDE, "b": READS}, ["b"]), ({"a": WIDE, "b": WIDE}, []):
+        plan = placed(planned(outputs), record, replays=True)
+        assert places(plan)["b"] == ("raw", "p.by-id.log")
+        found = columns_lacking(record, program_of(plan))
+        assert [each.outputs for each in found] == [(name,) for name in lacking]
 
 
 def test_a_change_of_a_source_leaves_all_streams_where_they_are():
@@ -217,17 +284,23 @@ def test_streams_of_one_operator_are_in_one_log():
     def joining(outputs: dict[str, Rows], *joined: str) -> Program:
         program = program_of(planned(outputs))
         names = sorted(name for each in joined for name in program.outputs[each])
-        return replace(program, outputs={**program.outputs, "joined": names})
+        return replace(
+            program,
+            outputs={**program.outputs, "joined": names},
+            reads={**program.reads, "joined": ["id"]},
+        )
 
     before = joining({"a": A, "b": B, "c": CITY}, "a", "b")
     same = placement("p", joining({"b": B, "c": CITY, "a": A}, "a", "b"), before)
     assert {each.log for each in same.values()} == {"p.by-id.log", "p.by-city.log", "p.by-v.log"}
     after = joining({"a": A, "b": C, "c": CITY}, "a", "b")
     assert placement("p", after, before) == {
-        "raw": ("raw#4", "p.by-id.2.log"),
-        "raw#2": ("raw#5", "p.by-id.2.log"),
-        "raw#3": ("raw#3", "p.by-city.log"),
-        "other": ("other", "p.by-v.log"),
+        ("raw", "a"): ("raw", "p.by-id.log"),
+        ("raw", "joined"): ("raw#4", "p.by-id.2.log"),
+        ("raw#2", "b"): ("raw#5", "p.by-id.2.log"),
+        ("raw#2", "joined"): ("raw#5", "p.by-id.2.log"),
+        ("raw#3", "c"): ("raw#3", "p.by-city.log"),
+        ("other", "keeps-the-source"): ("other", "p.by-v.log"),
     }
 
 
@@ -239,13 +312,21 @@ def test_a_new_log_keeps_off_the_topics_that_are_taken():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_deployments_give_streams_without_gaps(seed):
-    """A stream begins with its log, ends once, and keeps its name as long as its output stays."""
+    """A stream begins with its log, ends once, and keeps its name as long as its output stays.
+
+    All its rows have the columns that its outputs read.
+    """
     draw = random.Random(seed)
-    kinds = [A, B, C, CITY, Rows("city", 1), Rows(column="w"), Rows(other=True)]
+    kinds = [A, B, C, CITY, Rows("city", 1), WIDE, READS, Rows(other=True)]
     outputs: dict[str, Rows] = {"a": draw.choice(kinds)}
     compiled = planned(outputs)
     record, before = program_of(compiled), places(compiled)
     ended: set[str] = set()
+    whole = {
+        name: set(stream.columns)
+        for log in record.logs.values()
+        for name, stream in log.streams.items()
+    }
     written = {log: set(each.streams) for log, each in record.logs.items()}
     for _ in range(6):
         names = draw.sample("abcde", draw.randint(1, 5))
@@ -279,4 +360,12 @@ def test_any_deployments_give_streams_without_gaps(seed):
                 ended |= written[log] - members
             assert not members & ended
         written |= now
+        for each_log in plan.logs:
+            for stream in each_log.streams:
+                whole.setdefault(stream.name, set(stream.columns)).intersection_update(
+                    stream.columns
+                )
+        for each in plan.operators:
+            assert each.reads is not None
+            assert all(each.reads <= whole[name] for name in each.operator.streams)
         record, before = after, found

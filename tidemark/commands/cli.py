@@ -133,7 +133,7 @@ def plan(
         compiled = placed_plan(config, admin, compiled)
         lines = deployment_lines(config, admin, compiled, pipeline)
     typer.echo(render_mermaid(compiled) if mermaid else render_text(compiled))
-    for line in lines:
+    for line in "\n".join(lines).splitlines():
         typer.echo(f"  {line}")
 
 

@@ -17,7 +17,7 @@ from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
 from tidemark.runtime.client.broker_probe import require_broker
-from tidemark.runtime.client.recorded_program import placed_plan
+from tidemark.runtime.client.recorded_program import replayed_plan
 
 Operators = Annotated[
     list[str] | None,
@@ -126,8 +126,8 @@ def replay(
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
-    plan = placed_plan(config, require_broker(config), plan, replays=True)
     place, from_raw = archive or config.archive, from_ == "raw"
+    plan = replayed_plan(config, require_broker(config), plan, from_raw=from_raw)
     replay_input = jobs.ReplayInput(
         from_offsets, to_offsets, as_of_ms, event_times, place, from_raw
     )
@@ -183,8 +183,8 @@ def diff(
     sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
         config = broker_config(bootstrap_server)
-        plan = placed_plan(config, require_broker(config), plan, replays=True)
         place, from_raw = archive or config.archive, from_ == "raw"
+        plan = replayed_plan(config, require_broker(config), plan, from_raw=from_raw)
         result = jobs.diff(config, plan, sessions, slices, place, from_raw=from_raw)
     for line in diff_lines(result):
         typer.echo(line)

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 from tidemark.errors import ConfigurationError
@@ -40,10 +41,13 @@ def size_of(log: Path) -> int:
 def last_words(log: Path, begin: int = 0) -> str:
     """Return the last error of a log, or its last line, and the path of the log.
 
+    The indented lines after an error belong to it.
     ``begin``: only what follows this many bytes counts, unless the log has become shorter.
     """
     written = log.read_bytes() if log.exists() else b""
     text = written[begin if begin <= len(written) else 0 :].decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "ERROR" in line or "Exception: " in line]
-    return (errors or lines or ["it wrote no log"])[-1].strip() + f" (all of it: {log})"
+    errors = [n for n, line in enumerate(lines) if "ERROR" in line or "Exception: " in line]
+    first = errors[-1] if errors else max(0, len(lines) - 1)
+    words = [*lines[first : first + 1], *takewhile(lambda line: line[0] == " ", lines[first + 1 :])]
+    return "\n".join(words or ["it wrote no log"]).strip() + f" (all of it: {log})"

@@ -62,7 +62,33 @@ def changes(before: Program, after: Program) -> list[Change]:
         old_stream, new_stream = stream_of(before, old_name), stream_of(after, new_name)
         differences = stream_changes(where, old_stream, new_stream, tuple(outputs))
         found += _comparable(before, after, differences)
+        for output in outputs:
+            found += _lacking(output, after, new_stream, old_stream)
     return sorted(found, key=lambda change: change.what)
+
+
+def columns_lacking(recorded: Program, program: Program) -> list[Change]:
+    """Return a change for each column that an output reads and its recorded stream lacks.
+
+    ``program``: of a plan that is placed for a replay of the logs.
+    """
+    known = stream_names(recorded)
+    return [
+        change
+        for output, names in program.outputs.items()
+        for name in names
+        if name in known
+        for change in _lacking(output, program, stream_of(program, name), stream_of(recorded, name))
+    ]
+
+
+def _lacking(
+    output: str, program: Program, new: StreamProgram, old: StreamProgram
+) -> Iterator[Change]:
+    """Yield a change for each column that an output reads and that not all earlier rows have."""
+    for name in sorted(new.columns.keys() & set(program.reads[output]) - old.whole):
+        what = f"in output {output}, the column {name}"
+        yield Change(what, "not in all rows of its log", "read", outputs=(output,))
 
 
 def source_changes(before: Program, after: Program) -> list[Change]:
@@ -157,7 +183,16 @@ def _followed(old: LogProgram, new: LogProgram | None) -> LogProgram:
     if new is None:
         return replace(old, is_written=False)
     ended = [name for name in old.streams if name not in new.streams]
-    return replace(new, ended=[*old.ended, *ended])
+    streams = {
+        name: _grown(old.streams[name], stream) if name in old.streams else stream
+        for name, stream in new.streams.items()
+    }
+    return replace(new, streams=streams, ended=[*old.ended, *ended])
+
+
+def _grown(old: StreamProgram, new: StreamProgram) -> StreamProgram:
+    """Return a stream as it goes on, with the columns that earlier rows lack."""
+    return replace(new, gained=[name for name in new.columns if name not in old.whole])
 
 
 def begun_again(before: Program, after: Program) -> Program:

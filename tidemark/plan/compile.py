@@ -28,6 +28,7 @@ from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
+from tidemark.plan.columns_read import columns_read
 from tidemark.plan.logical import (
     Dataflow,
     Node,
@@ -217,6 +218,7 @@ def _operator(
         dead_letters=dataflow.dead_letters,
         description=_described(output),
         state_signature=_state_signature(output, stream),
+        reads=columns_read(output),
     )
 
 

@@ -131,6 +131,7 @@ class OperatorPlan:
         description: its aggregates and windows as text.
         state_signature: by name, the properties that its state depends on.  The operator cannot
             restore state with another signature.
+        reads: the columns of its streams that its results depend on; None: all.
     """
 
     service: str
@@ -141,6 +142,7 @@ class OperatorPlan:
     dead_letters: str
     description: str
     state_signature: Mapping[str, str]
+    reads: frozenset[str] | None = None
 
     @property
     def name(self) -> str:

@@ -2,8 +2,9 @@
 
 A stream keeps its name and its log as long as ingest writes it, whatever the order of the outputs.
 So a change of one output renames no stream of another.  A new stream goes into a new log, which
-ingest builds from the raw topics.  In an existing log, the stream would lack its earlier rows.
-See docs/operations.md, "Streams and logs".
+ingest builds from the raw topics.  In an existing log, the stream would lack its earlier rows.  So
+would an output that depends on a column which the stream did not have from its beginning: it gets a
+new stream.  See docs/operations.md, "Streams and logs".
 
 Every process places the same plan by the same record.  The placement is the same before and after
 ingest has recorded the program, so it does not matter which process starts first.
@@ -29,18 +30,25 @@ class Place(NamedTuple):
     log: str
 
 
-Placement = Mapping[str, Place]
-"""The place of each stream, by the name that the compiler gives it."""
+Reading = tuple[str, str]
+"""The name that the compiler gives a stream, and an output that reads it."""
+
+Placement = Mapping[Reading, Place]
+"""Where each output reads its streams: outputs that share a compiled stream may be apart."""
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream of a program; ``outputs``: the outputs on it."""
+    """A stream of a program, recorded or compiled.
+
+    ``outputs``: the outputs on it.  ``reads``: the columns that the results of these depend on.
+    """
 
     place: Place
     key: tuple[tuple[str, str], ...]
     program: StreamProgram
     outputs: frozenset[str]
+    reads: frozenset[str] = frozenset()
 
     def is_alike(self, other: "_Stream") -> bool:
         """Whether both have the same key and raw topics."""
@@ -85,9 +93,10 @@ def placement(
     *,
     replays: bool = False,
 ) -> Placement:
-    """Return the place of each stream of a program.
+    """Return where each output of a program reads its streams.
 
-    Each stream takes the place of at most one recorded stream with the same key and raw topics.
+    An output goes on with a recorded stream of the same key and raw topics that has all columns
+    which its results depend on.  One recorded stream is the place of one compiled stream only.
 
     Args:
         pipeline: its name, for the topics of new logs.
@@ -96,35 +105,46 @@ def placement(
         topics: other topics of the pipeline.
         replays: an output keeps its stream in the log whatever has changed.
     """
-    new = _streams(program)
-    free = _streams(recorded)
-    places: dict[str, Place] = {}
+    readings = _readings(program)
+    known = _streams(recorded)
+    users: dict[Place, str] = {}  # the compiled stream at each recorded place
+    places: dict[Reading, Place] = {}
     for rule in _rules(program, recorded, replays=replays):
-        for stream in new:
-            if stream.place.stream in places:
+        for reading, stream in readings.items():
+            if reading in places:
                 continue
+            name, _ = reading
+            free = (old for old in known if users.get(old.place, name) == name)
             found = next((old for old in free if stream.is_alike(old) and rule(stream, old)), None)
             if found is not None:
-                free.remove(found)
-                places[stream.place.stream] = found.place
+                users[found.place] = name
+                places[reading] = found.place
     places = _together(program, places)
-    rest = [stream for stream in new if stream.place.stream not in places]
+    rest = {reading: each for reading, each in readings.items() if reading not in places}
     return {**places, **_new_places(pipeline, rest, recorded, topics)}
 
 
-def _together(program: Program, places: Mapping[str, Place]) -> dict[str, Place]:
-    """Return the places that stay if all streams of an operator have to be in one log."""
-    kept = dict(places)
-    while True:
-        parted = {
-            name
-            for names in program.outputs.values()
-            if len({kept[name].log if name in kept else "" for name in names}) > 1
-            for name in names
-        }
-        if parted.isdisjoint(kept):
-            return kept
-        kept = {name: place for name, place in kept.items() if name not in parted}
+def _together(program: Program, places: Placement) -> dict[Reading, Place]:
+    """Return the places without those of outputs whose streams would be in different logs."""
+    logs: dict[str, set[str]] = {
+        output: {places[name, output].log if (name, output) in places else "" for name in names}
+        for output, names in program.outputs.items()
+    }
+    return {reading: place for reading, place in places.items() if len(logs[reading[1]]) == 1}
+
+
+def _readings(program: Program) -> dict[Reading, _Stream]:
+    """Return each stream of a compiled program once for each output that reads it."""
+    return {
+        (stream.place.stream, output): replace(
+            stream,
+            outputs=frozenset([output]),
+            reads=frozenset(program.reads[output]).intersection(stream.program.columns),
+        )
+        for stream in _streams(program)
+        for output in program.outputs
+        if output in stream.outputs
+    }
 
 
 def _streams(program: Program) -> list[_Stream]:
@@ -143,33 +163,30 @@ def _streams(program: Program) -> list[_Stream]:
 
 
 def _rules(program: Program, recorded: Program, *, replays: bool) -> Sequence[_Rule]:
-    """Return the rules by which a stream goes on as a recorded one, the strictest first.
-
-    A stream of the same output may have gained columns.  For another output, the log has to have
-    all columns.
-    """
+    """Return the rules by which an output goes on with a recorded stream, the strictest first."""
     knows_outputs = recorded.version >= WITH_OUTPUTS
 
     def shares(new: _Stream, old: _Stream) -> bool:
         return not knows_outputs or not new.outputs.isdisjoint(old.outputs)
 
     def equals(new: _Stream, old: _Stream) -> bool:
-        return new.program == old.program
+        return new.program.columns == old.program.columns and fits(new, old)
 
     def fits(new: _Stream, old: _Stream) -> bool:
-        return not any(stream_changes("", old.program, new.program))
+        return is_whole(new, old) and not any(stream_changes("", old.program, new.program))
 
-    def contains(new: _Stream, old: _Stream) -> bool:
-        return fits(new, old) and new.program.columns.keys() <= old.program.columns.keys()
+    def is_whole(new: _Stream, old: _Stream) -> bool:
+        return new.reads <= old.program.whole
 
     def may_equal(new: _Stream, old: _Stream) -> bool:
-        return all(each.expressions for each in stream_changes("", old.program, new.program))
+        differences = stream_changes("", old.program, new.program)
+        return is_whole(new, old) and all(each.expressions for each in differences)
 
     rules: list[_Rule] = [
         lambda new, old: shares(new, old) and equals(new, old),
         lambda new, old: shares(new, old) and fits(new, old),
         equals,
-        contains,
+        fits,
     ]
     if program.polars != recorded.polars:  # another version may print an expression otherwise
         rules.append(lambda new, old: shares(new, old) and may_equal(new, old))
@@ -181,21 +198,25 @@ def _rules(program: Program, recorded: Program, *, replays: bool) -> Sequence[_R
 
 
 def _new_places(
-    pipeline: str, streams: Sequence[_Stream], recorded: Program, topics: Collection[str]
-) -> dict[str, Place]:
+    pipeline: str,
+    readings: Mapping[Reading, _Stream],
+    recorded: Program,
+    topics: Collection[str],
+) -> dict[Reading, Place]:
     """Return the places of new streams: names that no stream had, in one new log for each key."""
     names = {name for log in recorded.logs.values() for name in (*log.streams, *log.ended)}
     taken = {*topics, *recorded.logs}
     logs: dict[tuple[tuple[str, str], ...], str] = {}
-    places: dict[str, Place] = {}
-    for stream in streams:
+    new: dict[str, Place] = {}
+    for stream in readings.values():
         if stream.key not in logs:
             logs[stream.key] = _new_log(pipeline, stream.key, recorded, taken)
             taken.add(logs[stream.key])
-        name = _new_name(stream.place.stream, names)
-        names.add(name)
-        places[stream.place.stream] = Place(name, logs[stream.key])
-    return places
+        if stream.place.stream not in new:
+            name = _new_name(stream.place.stream, names)
+            names.add(name)
+            new[stream.place.stream] = Place(name, logs[stream.key])
+    return {reading: new[reading[0]] for reading in readings}
 
 
 def _new_log(
@@ -213,9 +234,18 @@ def _new_name(name: str, taken: Collection[str]) -> str:
     return next(each for each in names if each not in taken)
 
 
+def _places_of(places: Placement, stream: str) -> dict[Place, None]:
+    """Return the places of a compiled stream, in order."""
+    return dict.fromkeys(place for (name, _), place in places.items() if name == stream)
+
+
 def _placed_source(source: SourcePlan, places: Placement) -> SourcePlan:
     graph = source.graph
-    streams = {places[name].stream: keyed for name, keyed in graph.streams.items()}
+    streams = {
+        place.stream: keyed
+        for name, keyed in graph.streams.items()
+        for place in _places_of(places, name)
+    }
     return replace(source, graph=replace(graph, streams=streams))
 
 
@@ -224,22 +254,22 @@ def _placed_logs(plan: Plan, places: Placement, known: Sequence[str]) -> tuple[L
     members: dict[str, LogPlan] = {}
     for log in plan.logs:
         for stream in log.streams:
-            name, topic = places[stream.name]
-            earlier = members[topic].streams if topic in members else ()
-            streams = (*earlier, replace(stream, name=name))
-            members[topic] = replace(log, topic=topic, streams=streams)
+            for name, topic in _places_of(places, stream.name):
+                earlier = members[topic].streams if topic in members else ()
+                streams = (*earlier, replace(stream, name=name))
+                members[topic] = replace(log, topic=topic, streams=streams)
     order = [topic for topic in known if topic in members]
     return tuple(members[topic] for topic in dict.fromkeys([*order, *members]))
 
 
 def _placed_operator(plan: OperatorPlan, places: Placement) -> OperatorPlan:
     inputs = tuple(
-        replace(each, streams=tuple(places[name].stream for name in each.streams))
+        replace(each, streams=tuple(places[name, plan.name].stream for name in each.streams))
         for each in plan.operator.inputs
     )
-    (log,) = {places[name].log for name in plan.operator.streams}
+    (log,) = {places[name, plan.name].log for name in plan.operator.streams}
     operator: Operator = replace(plan.operator, inputs=inputs)
     signature = dict(plan.state_signature)
     if "stream" in signature:
-        signature["stream"] = places[signature["stream"]].stream
+        signature["stream"] = places[signature["stream"], plan.name].stream
     return replace(plan, log=log, operator=operator, state_signature=signature)

@@ -19,7 +19,7 @@ from tidemark.core.rows.stateless import StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.plan.explain import event_time_text, watermark_text
-from tidemark.plan.physical import LogPlan, Plan, SourcePlan
+from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan
 from tidemark.serde.versioned import decode_versioned
 
 VERSION = 2
@@ -45,12 +45,19 @@ class StreamProgram(msgspec.Struct, frozen=True):
     """How the rows of a stream are made.
 
     ``columns``: types.  ``rows``: by source, the operators that decide which rows there are.
-    ``made``: by source and column, the expression of a column.
+    ``made``: by source and column, the expression of a column.  ``gained``: the columns that
+    earlier rows of the log lack.
     """
 
     columns: dict[str, str]
     rows: dict[str, list[str]]
     made: dict[str, dict[str, str]]
+    gained: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """The columns that all rows of the log have."""
+        return frozenset(self.columns).difference(self.gained)
 
 
 class LogProgram(msgspec.Struct, frozen=True):
@@ -71,7 +78,8 @@ class LogProgram(msgspec.Struct, frozen=True):
 class Program(msgspec.Struct, frozen=True):
     """The program of ingest; ``polars``: the version that printed the expressions.
 
-    ``outputs``: by output, the names of its streams; version 1 does not have them.
+    ``outputs``: by output, the names of its streams; version 1 does not have them.  ``reads``: by
+    output, the columns that its results depend on.
     """
 
     version: int
@@ -79,6 +87,7 @@ class Program(msgspec.Struct, frozen=True):
     sources: dict[str, SourceProgram]
     logs: dict[str, LogProgram]
     outputs: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    reads: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
@@ -88,7 +97,14 @@ def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
     sources = {topic: source_program(plan.source_of(topic)) for topic in topics}
     logs = {log.topic: _log(log, plan, traces) for log in plan.logs}
     outputs = {each.name: sorted(each.operator.streams) for each in plan.operators}
-    return Program(VERSION, pl.__version__, sources, logs, outputs)
+    reads = {each.name: sorted(_columns_read(each)) for each in plan.operators}
+    return Program(VERSION, pl.__version__, sources, logs, outputs, reads)
+
+
+def _columns_read(operator: OperatorPlan) -> Iterable[str]:
+    if operator.reads is not None:
+        return operator.reads
+    return {name for side in operator.operator.inputs for name in side.columns}
 
 
 def with_topic(

@@ -171,13 +171,10 @@ CHANGES = {
 }
 
 
-def draw_records(
-    draw: random.Random, count: int, begin_ms: int, end_ms: int, *, tips: bool
-) -> list[Record]:
+def draw_records(draw: random.Random, count: int, begin_ms: int, end_ms: int) -> list[Record]:
     """Return records of a span of event time, out of order by less than the watermark's delay.
 
-    ``tips``: whether the present program has the column.  A log lacks a column that its program
-    did not have, even where the raw records have it.
+    Some have a tip, whether or not the present program has the column.
     """
     times = sorted(
         range(count), key=lambda n: n + draw.uniform(0, 15_000 * count / (end_ms - begin_ms))
@@ -190,7 +187,7 @@ def draw_records(
             "at": begin_ms + n * (end_ms - begin_ms) // count,
             "amount": draw.randrange(25),
         }
-        if tips and draw.random() < 0.5:
+        if draw.random() < 0.5:
             record["tip"] = draw.randrange(5)
         records.append(record)
     return records

@@ -77,7 +77,7 @@ class Run:
     def _steps(self, names: Sequence[str], deployment: Deployment) -> list[str]:
         program = Program()
         for name in names:
-            self._feed(program)  # a part before the change, and a part after it
+            self._feed()  # a part before the change, and a part after it
             self._note(name)
             if name in RESETS:
                 output = program.outputs[-1].name
@@ -86,7 +86,7 @@ class Run:
                 program = CHANGES[name](program)
                 self._note(f"  {program}")
                 deployment.deploy(program)
-            self._feed(program)
+            self._feed()
             if self._draw.random() < 0.7:
                 time.sleep(self._draw.uniform(0, 4))
                 self._note(f"kill {deployment.kill(self._draw)}")
@@ -98,10 +98,10 @@ class Run:
     def _note(self, what: str) -> None:
         self.timeline.append(f"{time.strftime('%H:%M:%S')} {what}")
 
-    def _feed(self, program: Program) -> None:
+    def _feed(self) -> None:
         """Write records of the next span of event time, and a mark in each partition."""
         begin_ms, end_ms = self._until_ms, self._until_ms + STEP_MS
-        records = draw_records(self._draw, RECORDS, begin_ms, end_ms, tips=program.has_tips)
+        records = draw_records(self._draw, RECORDS, begin_ms, end_ms)
         producer = Producer({"bootstrap.servers": self._config.bootstrap_servers})
         for n, record in enumerate(records):
             producer.produce(RAW, json.dumps(record), partition=n % PARTITIONS)

@@ -86,7 +86,7 @@ def test_an_output_that_was_renamed_is_built_from_the_log_and_the_old_one_can_re
         play(stack, 200, 300, "a", "c")
 
 
-def test_a_new_column_is_null_in_old_rows_and_can_be_aggregated(broker):  # A5, A6b
+def test_a_new_column_can_be_aggregated_by_a_new_output(broker):  # A5, A6b
     wider = {"a": {}, "b": {"sums": ["weight"]}}
     with deployed(broker, "wider", {"a": {}}, first=True) as stack:
         play(stack, 0, 100, "a")

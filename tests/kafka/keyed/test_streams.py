@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.support.changes import Outputs, await_whole, deployed, moves, published
+from tests.kafka.support.changes import WEIGHT, Outputs, await_whole, deployed, moves, published
 from tests.kafka.support.stack import Stack
 from tidemark.commands.cli import main
 from tidemark.commands.deployment import deployment_lines
-from tidemark.errors import ConfigurationError
+from tidemark.errors import ConfigurationError, StateError
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.recorded_program import replayed_plan
 from tidemark.runtime.keyed.fresh_start import Scope, partitions_of
 from tidemark.runtime.keyed.reset import Reset
 
@@ -27,7 +28,7 @@ def play(stack: Stack, begin: int, end: int, outputs: Outputs, *first: str) -> N
         stack.start(*first)
         stack.await_partitions()
     stack.start(*(each for each in stack.plan.services() if each not in first))
-    moves(stack, begin, end)
+    moves(stack, begin, end, weight=WEIGHT)
     await_whole(stack, end, outputs)
     assert set(stack.stop().values()) == {0}
     assert "has stopped" not in stack.log("windowing")
@@ -166,6 +167,39 @@ def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
         run(monkeypatch, stack, advice)
         play(stack, 200, 300, changed)
         assert_went_on(before, stack, "a")
+
+
+def test_outputs_on_a_column_that_their_stream_gained_are_built_from_raw(broker, monkeypatch):
+    name, columns = "gaining", {"weight": "int"}
+    with deployed(broker, name, {"a": A}, first=True) as stack:
+        play(stack, 0, 100, {"a": A})
+    with deployed(broker, name, {"a": A}, columns=columns) as stack:  # read by no output
+        assert fates(stack)["a"] == "goes on"
+        play(stack, 100, 200, {"a": A})
+        before = begun(stack)
+    summed: Outputs = {"a": {"sums": ["weight"]}}
+    with deployed(broker, name, summed, columns=columns) as stack:
+        with pytest.raises(StateError, match="column weight was not in all rows of its log"):
+            replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=False)
+        replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=True)
+        stack.start("ingest")
+        assert stack.process("ingest").wait(60) == 2
+        stack.kill("ingest")
+        assert "in output a, the column weight was not in all rows" in stack.log("ingest")
+        advice = re.findall(r"'(tidemark reset [^']*)'", stack.log("ingest"))[-1]
+    with_b: Outputs = {"a": A, "b": {"sums": ["weight"]}}
+    with deployed(broker, name, with_b, columns=columns) as stack:
+        found = fates(stack)
+        assert found["a"] == "goes on"
+        assert found["b"] == "is built from log gaining.by-player.2.log, which is new"
+        play(stack, 200, 300, with_b)
+        assert_went_on(before, stack, "a")
+        before = begun(stack)
+    with deployed(broker, name, {**with_b, **summed}, columns=columns) as stack:
+        run(monkeypatch, stack, advice)
+        play(stack, 300, 400, {**with_b, **summed})
+        assert {each.log for each in stack.plan.operators} == {"gaining.by-player.2.log"}
+        assert_went_on(before, stack, "b")
 
 
 def test_a_reset_of_all_puts_all_streams_of_a_key_into_one_log_again(broker):

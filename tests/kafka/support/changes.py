@@ -20,6 +20,7 @@ from tidemark.runtime.keyed.encoders import encoders, messages
 from tidemark.serde.segments import segment_at
 
 T = 1_700_000_000_000
+WEIGHT = 2
 Outputs = Mapping[str, Mapping[str, Any]]
 Values = dict[int, list[bytes]]
 
@@ -105,13 +106,18 @@ def from_raw(options: Mapping[str, Any], count: int) -> dict[tuple[Any, int], in
 
 
 def await_whole(stack: Stack, count: int, outputs: Outputs) -> None:
-    """Wait until outputs have published each window over ``count`` moves, once and whole."""
+    """Wait until outputs have published each window over ``count`` moves, once and whole.
+
+    Each move must have WEIGHT in the columns that outputs sum.
+    """
 
     def equal(output: str, options: Mapping[str, Any]) -> bool:
         (key,) = options.get("key", ["player"])
         panes = [p for values in published(stack, output).values() for p in _parsed(values)]
         found = {(pane[key], pane["start"]): pane["n"] for pane in panes}
-        return len(found) == len(panes) and found == from_raw(options, count)
+        sums = [f"sum_{column}" for column in options.get("sums", ())]
+        whole = all(pane[each] == WEIGHT * pane["n"] for pane in panes for each in sums)
+        return whole and len(found) == len(panes) and found == from_raw(options, count)
 
     wait_until(
         lambda: all(equal(*each) for each in outputs.items()), f"{[*outputs]} of {stack.name}"

@@ -17,6 +17,7 @@ from tidemark.plan.changes import (
     Change,
     begun_again,
     changes,
+    columns_lacking,
     recorded_after,
     without_outputs,
 )
@@ -42,13 +43,29 @@ _TOPIC = b"ingest:"  # and of the records of topics that came or went later; no 
 _log = logging.getLogger("tidemark")
 
 
-def placed_plan(config: Config, admin: AdminClient, plan: Plan, *, replays: bool = False) -> Plan:
+def placed_plan(config: Config, admin: AdminClient, plan: Plan) -> Plan:
     """Return a plan with the names and logs that its streams have on the broker.
 
-    Every process that works with the logs of a broker uses this plan.  ``replays``: the logs are
-    replayed, so an output whose stream has changed has the log of its earlier stream.
+    Every process that works with the logs of a broker uses this plan.
     """
-    return placed(plan, recorded_program(config, admin, plan.generations), replays=replays)
+    return placed(plan, recorded_program(config, admin, plan.generations))
+
+
+def replayed_plan(config: Config, admin: AdminClient, plan: Plan, *, from_raw: bool) -> Plan:
+    """Return the plan of a replay: an output whose stream has changed has its earlier log.
+
+    Raises:
+        StateError: a replay of the logs would read a column that their earlier rows lack.
+    """
+    recorded = recorded_program(config, admin, plan.generations)
+    plan = placed(plan, recorded, replays=True)
+    if recorded is not None and not from_raw:
+        found = columns_lacking(recorded, comparable_program(plan, recorded))
+        if found:
+            raise StateError(
+                f"{'; '.join(map(str, found))}: replay the raw topics instead, with --from raw"
+            )
+    return plan
 
 
 def checked_program(admin: AdminClient, plan: Plan, recorded: Program | None) -> Record | None:
@@ -169,11 +186,11 @@ def _source(key: bytes, value: bytes) -> SourceProgram:
 
 
 def refusal(found: Sequence[Change]) -> str:
-    """Return why ingest refuses a program, and the remedy."""
-    return (
-        f"the pipeline has changed: {'; '.join(map(str, found))}. Nothing was written, so the "
-        f"earlier pipeline can go on. {_remedy(found)}"
-    )
+    """Return why ingest refuses a program, and the remedy; several changes have a line each."""
+    kept = f"Nothing was written, so the earlier pipeline can go on. {_remedy(found)}"
+    if len(found) == 1:
+        return f"the pipeline has changed: {found[0]}. {kept}"
+    return "\n  ".join([f"the pipeline has {len(found)} changes:", *map(str, found), kept])
 
 
 def _remedy(found: Sequence[Change]) -> str:
