@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from urllib.request import urlopen
 
 from tidemark.embedded.broker import free_port
 
+ROOT = Path(__file__).parents[3]
 MODULE = """\
 import tidemark as td
 
@@ -24,7 +26,7 @@ def test_a_service_without_operators_is_ready_and_ends_with_0_on_a_signal(tmp_pa
     port = free_port()
     env = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
         "PIPELINE": "nosessions",
         "TIDEMARK_HTTP_PORT": str(port),
         "KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{free_port()}",  # nothing is there
