@@ -8,6 +8,7 @@ import pytest
 
 import tidemark as td
 from tidemark.language.keyed import KeyedStream
+from tidemark.plan.program import program_of
 
 SCHEMA = {"at": int, "id": str, "city": str, "v": int, "w": float, "gap": int, "tags": list[str]}
 
@@ -50,6 +51,8 @@ AGGREGATES: list[tuple[Any, set[str]]] = [
     (td.quantile("w", 0.5), {"w"}),
     (td.collect("v"), {"v"}),
     (td.count_distinct("city"), set()),
+    (td.count(where=td.col("gap") > 3), {"gap"}),
+    (td.sum("v", where=td.col("w") > td.col("gap")), {"v", "w", "gap"}),
     (td.custom(Sums(), "v", int), {"v"}),
     (td.apply_frame(total, "w", float), {"w"}),
 ]
@@ -75,3 +78,11 @@ WINDOWS: list[tuple[Any, set[str]]] = [
 @pytest.mark.parametrize(("window", "columns"), WINDOWS)
 def test_windows_read_the_columns_that_they_name(window, columns):
     assert read(lambda s: s.window(window).aggregate(n=td.count())) == columns
+
+
+def test_rows_as_they_are_read_all_columns():
+    pipeline = td.Pipeline("p")
+    rows = pipeline.source("raw", schema=SCHEMA, event_time="at", watermark=td.bounded("2s"))
+    rows.select("id", "v").to("out")
+    program = program_of(pipeline.plan())
+    assert program.reads == {"out": ["id", "v"]}
