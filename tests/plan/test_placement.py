@@ -13,6 +13,7 @@ from tidemark.plan.changes import (
     begun_again,
     changes,
     columns_lacking,
+    gaining_outputs,
     recorded_after,
     without_outputs,
 )
@@ -226,6 +227,30 @@ def test_a_replay_keeps_the_log_of_an_output_that_has_changed():
     record = recorded({"a": A, "b": B})
     plan = planned({"b": C, "a": A})
     assert places(placed(plan, record, replays=True))["b"] == ("raw#2", "p.by-id.log")
+
+
+def rows_as_they_are(*names: str, wide: bool) -> Plan:
+    """Return the plan of outputs of rows; ``wide``: with a further column."""
+    pipeline = Pipeline("p", partitions=2)
+    schema = {"at": int, "id": str, "v": int}
+    rows = pipeline.source("raw", schema=schema, event_time="at", watermark=bounded("2s"))
+    stream = rows.with_columns(w=col("v")) if wide else rows
+    for name in names:
+        stream.key_by("id").to(name)
+    return pipeline.plan()
+
+
+def test_rows_as_they_are_go_on_with_a_new_column_and_a_new_output_has_it_in_all_rows():
+    record = program_of(rows_as_they_are("a", wide=False))
+    wide = placed(rows_as_they_are("a", "b", wide=True), record)
+    assert places(wide) == {"a": ("raw", "p.by-id.log"), "b": NEW}
+    program = program_of(wide)
+    assert changes(record, program) == []
+    assert gaining_outputs(record, program) == {"a"}  # so a reset gives it a stream from raw
+    after = recorded_after(record, program)
+    accepted = without_outputs(after, program, ["a"])
+    assert places(placed(rows_as_they_are("a", "b", wide=True), accepted)) == {"a": NEW, "b": NEW}
+    assert gaining_outputs(record, program_of(rows_as_they_are("a", wide=False))) == frozenset()
 
 
 def test_a_replay_of_a_log_needs_the_columns_that_outputs_read():

@@ -86,7 +86,8 @@ def _lacking(
     output: str, program: Program, new: StreamProgram, old: StreamProgram
 ) -> Iterator[Change]:
     """Yield a change for each column that an output reads and that not all earlier rows have."""
-    for name in sorted(new.columns.keys() & set(program.reads[output]) - old.whole):
+    read = new.columns.keys() & set(program.reads.get(output, ()))
+    for name in sorted(read - old.whole):
         what = f"in output {output}, the column {name}"
         yield Change(what, "not in all rows of its log", "read", outputs=(output,))
 
@@ -203,6 +204,22 @@ def begun_again(before: Program, after: Program) -> Program:
         if topic not in after.logs
     }
     return replace(after, logs={**after.logs, **unused})
+
+
+def gaining_outputs(recorded: Program, program: Program) -> frozenset[str]:
+    """Return the outputs of rows as they are whose streams have gained columns.
+
+    Their earlier rows in the log lack these columns, so the log cannot give all rows again.
+    """
+    known = stream_names(recorded)
+    return frozenset(
+        output
+        for output, names in program.outputs.items()
+        if output not in program.reads
+        for name in names
+        if name in known
+        and stream_of(program, name).columns.keys() - stream_of(recorded, name).whole
+    )
 
 
 def without_outputs(before: Program, after: Program, outputs: Collection[str]) -> Program:

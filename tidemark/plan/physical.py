@@ -131,7 +131,8 @@ class OperatorPlan:
         description: its aggregates and windows as text.
         state_signature: by name, the properties that its state depends on.  The operator cannot
             restore state with another signature.
-        reads: the columns of its streams that its results depend on; None: all.
+        reads: the columns of its streams that its results depend on.  None: it publishes rows as
+            they are, so a column that a stream gains is in the rows from then on.
     """
 
     service: str

@@ -42,6 +42,7 @@ class _Stream:
     """A stream of a program, recorded or compiled.
 
     ``outputs``: the outputs on it.  ``reads``: the columns that the results of these depend on.
+    ``may_gain``: whether they take columns that come later.
     """
 
     place: Place
@@ -49,6 +50,7 @@ class _Stream:
     program: StreamProgram
     outputs: frozenset[str]
     reads: frozenset[str] = frozenset()
+    may_gain: bool = False
 
     def is_alike(self, other: "_Stream") -> bool:
         """Whether both have the same key and raw topics."""
@@ -139,9 +141,11 @@ def _readings(program: Program) -> dict[Reading, _Stream]:
         (stream.place.stream, output): replace(
             stream,
             outputs=frozenset([output]),
-            reads=frozenset(program.reads[output]).intersection(stream.program.columns),
+            reads=frozenset(program.reads.get(output, columns)).intersection(columns),
+            may_gain=output not in program.reads,
         )
         for stream in _streams(program)
+        for columns in [stream.program.columns]
         for output in program.outputs
         if output in stream.outputs
     }
@@ -176,7 +180,8 @@ def _rules(program: Program, recorded: Program, *, replays: bool) -> Sequence[_R
         return is_whole(new, old) and not any(stream_changes("", old.program, new.program))
 
     def is_whole(new: _Stream, old: _Stream) -> bool:
-        return new.reads <= old.program.whole
+        goes_on = knows_outputs and new.may_gain and shares(new, old)
+        return goes_on or new.reads <= old.program.whole
 
     def may_equal(new: _Stream, old: _Stream) -> bool:
         differences = stream_changes("", old.program, new.program)

@@ -19,7 +19,7 @@ from tidemark.core.rows.stateless import StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.plan.explain import event_time_text, watermark_text
-from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan
+from tidemark.plan.physical import LogPlan, Plan, SourcePlan
 from tidemark.serde.versioned import decode_versioned
 
 VERSION = 2
@@ -79,7 +79,7 @@ class Program(msgspec.Struct, frozen=True):
     """The program of ingest; ``polars``: the version that printed the expressions.
 
     ``outputs``: by output, the names of its streams; version 1 does not have them.  ``reads``: by
-    output, the columns that its results depend on.
+    output, the columns that its results depend on; outputs of rows as they are have none.
     """
 
     version: int
@@ -97,14 +97,8 @@ def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
     sources = {topic: source_program(plan.source_of(topic)) for topic in topics}
     logs = {log.topic: _log(log, plan, traces) for log in plan.logs}
     outputs = {each.name: sorted(each.operator.streams) for each in plan.operators}
-    reads = {each.name: sorted(_columns_read(each)) for each in plan.operators}
+    reads = {each.name: sorted(each.reads) for each in plan.operators if each.reads is not None}
     return Program(VERSION, pl.__version__, sources, logs, outputs, reads)
-
-
-def _columns_read(operator: OperatorPlan) -> Iterable[str]:
-    if operator.reads is not None:
-        return operator.reads
-    return {name for side in operator.operator.inputs for name in side.columns}
 
 
 def with_topic(

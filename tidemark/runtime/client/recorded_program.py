@@ -18,6 +18,7 @@ from tidemark.plan.changes import (
     begun_again,
     changes,
     columns_lacking,
+    gaining_outputs,
     recorded_after,
     without_outputs,
 )
@@ -125,15 +126,16 @@ class AcceptedChanges(NamedTuple):
 def accepted_changes(
     plan: Plan, recorded: Program | None, outputs: Collection[str]
 ) -> AcceptedChanges | None:
-    """Return those of some outputs whose change ingest refuses, None if there are none.
+    """Return those of some outputs that begin in a new log, None if there are none.
 
-    ``plan``: the placed plan.
+    Ingest refuses their change, or their log lacks columns in its earlier rows.  ``plan``: the
+    placed plan.
     """
     if recorded is None:
         return None
     program = comparable_program(plan, recorded)
     named = {output for change in changes(recorded, program) for output in change.outputs}
-    changed = sorted(named.intersection(outputs))
+    changed = sorted((named | gaining_outputs(recorded, program)).intersection(outputs))
     if not changed:
         return None
     return AcceptedChanges(changed, record_of_program(without_outputs(recorded, program, changed)))
