@@ -1,4 +1,4 @@
-"""Eight shapes of data are read by the services, without a workaround."""
+"""Nine shapes of data are read by the services, without a workaround."""
 
 from tests.kafka.support.shapes import read_shapes
 from tests.kafka.support.stack import Stack

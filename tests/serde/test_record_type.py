@@ -264,3 +264,81 @@ def test_time_columns_may_be_nested():
 
     assert parsed.dead_with_time.tolist() == [0]
     assert parsed.times.to_dict(as_series=False) == {"at": [5]}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_map_and_its_entries_are_columns(reverse):
+    pairs = StructOf((Field("z", INT),))
+    fields = [
+        Field("o", StructOf((Field("m", MapOf(INT)),))),
+        Field("a", INT, ("o", "m", "a"), default=7),
+        Field("b", INT, ("o", "m", "b")),
+        Field("structs", MapOf(pairs)),
+        Field("s", pairs, ("structs", "s")),
+    ]
+    parsed = parse(
+        fields[::-1] if reverse else fields,
+        {"o": {"m": {"a": 1, "c": 2}}, "structs": {"s": {"z": 3}, "t": None}},
+        {"o": {"m": {"a": None}}, "structs": {"t": {"z": 4}}},
+        {"o": None},
+        {"o": {"m": {"b": "x"}}},
+    )
+    first, second, third = rows(parsed)
+    entries = [{"key": "a", "value": 1}, {"key": "c", "value": 2}]
+    structs = [{"key": "s", "value": {"z": 3}}, {"key": "t", "value": None}]
+    assert first == {"o": {"m": entries}, "a": 1, "b": None, "structs": structs, "s": {"z": 3}}
+    assert (second["a"], second["b"], second["s"]) == (7, None, None)
+    assert (third["o"], third["a"], third["structs"]) == (None, 7, None)
+    assert reasons(parsed) == ["column o.m[...]: expected int, got str"]
+
+
+def test_an_entry_of_a_map_may_be_required():
+    fields = [Field("m", MapOf(INT)), Field("a", INT, ("m", "a"), required=True)]
+    parsed = parse(fields, {"m": {"a": 1}}, {"m": {"b": 1}}, {"m": {"a": None}}, {"m": None}, {})
+    assert [row["a"] for row in rows(parsed)] == [1]
+    assert reasons(parsed) == [
+        "column m.a: missing",
+        "column m.a: expected a value, got null",
+        "column m: expected object, got null",
+        "column m: missing",
+    ]
+
+
+def test_an_object_and_its_members_are_columns():
+    user = StructOf((Field("id", INT),))
+    fields = [Field("id", INT, ("user", "id")), Field("user", user), Field("n", INT, ("user", "n"))]
+    parsed = parse(fields, {"user": {"id": 1, "n": 2}}, {})
+    assert rows(parsed) == [
+        {"id": 1, "user": {"id": 1}, "n": 2},
+        {"id": None, "user": None, "n": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (Field("a", TEXT, ("m", "a")), "reads 'a' of the map 'm' as String, but .* are Int64"),
+        (Field("a", INT, ("m", "a", "b")), "reads 'a.b' of the map 'm' as Int64, but"),
+    ],
+)
+def test_an_entry_has_the_type_of_the_values_of_its_map(entry, message):
+    with pytest.raises(PipelineError, match=message):
+        RecordType(Schema((Field("m", MapOf(INT)), entry)))
+
+
+def test_a_text_in_place_of_an_object_may_be_json_that_is_not_declared():
+    fields = [Field("v", FLOAT, ("body", "v")), Field("xs", ListOf(INT))]
+    parsed = parse(fields, {"body": '{"v": 1}'}, {"xs": "[1]"}, b'"text"')
+    hint = "; is it JSON in text? field(..., json=True) declares that"
+    assert reasons(parsed) == [
+        f"column body: expected object, got str{hint}",
+        f"column xs: expected array, got str{hint}",
+        "expected object, got str",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ['{"v": 1}', '{"v": "\u00e9\u4e2d"}'])
+def test_text_in_utf_16_is_named(encoding, text):
+    (reason,) = reasons(parse([Field("v", INT)], text.encode(encoding)))
+    assert reason.endswith("; it looks like UTF-16: write the records in UTF-8")

@@ -1,4 +1,4 @@
-"""Eight shapes of data, made from raw topics on Spark, give what the services gave."""
+"""Nine shapes of data, made from raw topics on Spark, give what the services gave."""
 
 import pytest
 

@@ -1,13 +1,15 @@
 """Scenarios in this process, and what a mistake in a test is told."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from tests.support.scenarios import SCENARIOS, module, move
-from tidemark import RECORD_TIME, Pipeline, bounded, count, every, on_close, tumbling
+from tidemark import RECORD_TIME, Pipeline, bounded, col, count, every, field, on_close, tumbling
+from tidemark import sum as total
 from tidemark.errors import ConfigurationError
-from tidemark.testing import InProcess, MismatchError
+from tidemark.testing import InProcess, Message, MismatchError
 
 
 def written(folder, idle_after="3s"):
@@ -123,3 +125,45 @@ def test_a_pipeline_without_a_registry_needs_no_settings(monkeypatch):
     rows.key_by("k").window(tumbling("10s")).aggregate(n=count()).to("out")
     with InProcess(pipeline) as run:
         assert run.panes("out") == []
+
+
+def test_a_message_has_key_headers_and_timestamp():
+    pipeline = Pipeline("messages")
+    header = col("_headers").list.first().struct.field("value")
+    rows = pipeline.source("t", schema={"n": int}, event_time=RECORD_TIME, watermark=bounded("2s"))
+    rows = rows.with_columns(k=col("_key"), h=header)
+    rows.key_by("k", "h").window(tumbling("10s")).aggregate(n=count()).to("out")
+    with InProcess(pipeline) as run:
+        run.send(
+            "t",
+            Message({"n": 1}, key="a", headers={"h": "x"}, timestamp_ms=5_000),
+            Message(b'{"n": 1}', key=b"a", headers=[("h", b"x")], timestamp_ms=6_000),
+            Message(key="a", timestamp_ms=7_000),  # a tombstone
+            {"n": 1},  # without a timestamp
+            Message({"n": 1}, key="b", headers={"h": "x"}, timestamp_ms=22_000),
+        )
+        run.expect_panes("out", {"k": "a", "h": "x", "start": 0, "n": 2})
+        run.expect_dead_letters({"reason": "event time: missing", "offset": 3})
+
+
+def test_binary_cloudevents_are_read_from_headers():
+    pipeline = Pipeline("events")
+    rows = pipeline.source(
+        "t",
+        schema={"type": str, "time": datetime, "cents": field("data.cents", int)},
+        format="cloudevents",
+        event_time="time",
+        watermark=bounded("2s"),
+    )
+    rows.key_by("type").window(tumbling("10s")).aggregate(v=total("cents")).to("out")
+
+    def event(time: str, **headers: str) -> Message:
+        attributes = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/a", "ce_type": "paid"}
+        named = {**attributes, "ce_time": time, "content-type": "application/json", **headers}
+        return Message({"cents": 5}, headers=named)
+
+    with InProcess(pipeline) as run:
+        run.send("t", event("1970-01-01T00:00:01Z"), event("1970-01-01T00:00:02Z", ce_id="2"))
+        run.send("t", event("1970-01-01T00:00:03Z", ce_id=""), event("1970-01-01T00:01:00Z"))
+        run.expect_panes("out", {"type": "paid", "v": 10})
+        run.expect_dead_letters({"reason": "not a CloudEvent: no attribute 'id'"})

@@ -1,4 +1,4 @@
-"""Eight shapes of data are read in process, without a workaround."""
+"""Nine shapes of data are read in process, without a workaround."""
 
 from tests.support.registry import running_registry
 from tests.support.shapes.pipeline import SHAPES, build

@@ -24,6 +24,11 @@ from tidemark.serde.formats.whole_values import BytesValues, TextValues
 from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.parsed_batch import RecordDecoder
 
+_OF_DECIMALS = (
+    "; of a decimal, set the connector's decimal.handling.mode to double, or to string with "
+    "field(..., float, lenient=True)"
+)
+
 
 def record_decoder(
     format_: SourceFormat,
@@ -40,7 +45,10 @@ def record_decoder(
         return JsonRecords(schema, time_columns)
     values = _value_decoder(format_, schema, writers)
     reads_null = isinstance(format_, CloudEventsFormat)
-    return DecodedRecords(values, schema, time_columns, reads_null=reads_null)
+    number_hint = _OF_DECIMALS if format_ == DebeziumFormat("json") else ""
+    return DecodedRecords(
+        values, schema, time_columns, reads_null=reads_null, number_hint=number_hint
+    )
 
 
 def _value_decoder(
@@ -48,17 +56,18 @@ def _value_decoder(
 ) -> ValueDecoder:
     match format_:
         case AvroFormat(schema=text, framed=True):
-            return FramedAvroValues(_required(writers), text)
+            return FramedAvroValues(_required(writers), text, with_times=schema.has_times)
         case AvroFormat(schema=str(text)):
-            return AvroValues(text)
+            return AvroValues(text, with_times=schema.has_times)
         case ProtobufFormat():
             return _protobuf_values(format_, schema)
         case CsvFormat(columns, delimiter, quote):
             return CsvValues(columns, delimiter, quote)
         case DebeziumFormat(encoding="avro"):
-            return DebeziumValues.in_avro(FramedAvroValues(_required(writers)))
+            values = FramedAvroValues(_required(writers), with_times=schema.has_times)
+            return DebeziumValues.in_avro(values)
         case DebeziumFormat():
-            return DebeziumValues.in_json()
+            return DebeziumValues.in_json(with_times=schema.has_times)
         case CloudEventsFormat():
             return CloudEventValues()
         case TextFormat():

@@ -27,6 +27,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.rows.schema import Schema
+from tidemark.serde.formats.text_encoding import utf_16_hint
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
 from tidemark.serde.record_type import RecordType, validation_reason
@@ -185,7 +186,7 @@ def _without_bom(value: bytes) -> bytes:
 def json_reason(error: Exception, text: bytes) -> str:
     """Return a short, stable reason: what is wrong, and where."""
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 (byte {error.start})"
+        return f"not UTF-8 (byte {error.start}){utf_16_hint(text)}"
     if isinstance(error, RecursionError):
         return f"nested deeper than {MAX_NESTING}"
     message = str(error)
@@ -197,4 +198,4 @@ def json_reason(error: Exception, text: bytes) -> str:
         half = text.rstrip().endswith((b"}", b"]")) and _HALF_PAIR.search(text)
         fault = "half a surrogate pair" if half else "ends too early"
         return f"not JSON: {fault} (byte {half.start() if half else len(text)})"
-    return f"not JSON: {malformed[1]} (byte {malformed[2]})"
+    return f"not JSON: {malformed[1]} (byte {malformed[2]}){utf_16_hint(text)}"

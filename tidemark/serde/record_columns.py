@@ -113,17 +113,35 @@ def _texts(values: Sequence[bytes]) -> list[Any]:
 def _column(each: Field, rows: Sequence[Any], inside: Object, place: _Place) -> pl.Series:
     *way, last = each.place
     for name in way:
-        step = inside.members[name]
+        step, place = inside.members[name], place.member(name)
+        if step.entries:
+            return _entries(each, _attribute(step, rows), step.entries[last], place.member(last))
         assert step.object is not None
         inside, rows = step.object, _present(_attribute(step, rows), step.object)
-        place = place.member(name)
     member, place = inside.members[last], place.member(last)
     values = _attribute(member, rows)
+    if member.required and isinstance(each.kind, TimeValue):
+        for index, value in enumerate(values):
+            if value is None and rows[index] is not inside.empty:
+                place.report(index, f"expected {each.kind.name}, got null")
+    return _with_default(each, values, member, place)
+
+
+def _entries(each: Field, maps: Sequence[Any], entry: Member, place: _Place) -> pl.Series:
+    """Return the entry of each map that a field reads."""
+    name = each.place[-1]
+    values = [None if found is None else found.get(name) for found in maps]
+    if entry.required:
+        for index, value in enumerate(values):
+            if value is None and maps[index] is not None:
+                place.report(
+                    index, "missing" if name not in maps[index] else "expected a value, got null"
+                )
+    return _with_default(each, values, entry, place)
+
+
+def _with_default(each: Field, values: list[Any], member: Member, place: _Place) -> pl.Series:
     if isinstance(each.kind, TimeValue):
-        if member.required:
-            for index, value in enumerate(values):
-                if value is None and rows[index] is not inside.empty:
-                    place.report(index, f"expected {each.kind.name}, got null")
         times = _times(each.name, values, each.kind, place)
         return times if each.default is None else times.fill_null(_time(each.default))
     if each.default is not None and None in values:

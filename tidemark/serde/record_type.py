@@ -48,7 +48,7 @@ class Member:
     """A member of an object in the record.
 
     ``slot``: its attribute.  ``column``: the first that reads it.  ``object``: the members of the
-    value, or of the structs in the value.
+    value, or of the structs in the value.  ``entries``: of a map, those that are columns.
     """
 
     slot: str
@@ -57,6 +57,7 @@ class Member:
     object: "Object | None" = None
     required: bool = False
     type: Any = None
+    entries: "dict[str, Member]" = field(default_factory=dict)
 
 
 @dataclass
@@ -127,7 +128,8 @@ class RecordType:
 
     def _object(self, fields: Sequence[Field]) -> Object:
         made = Object()
-        for each in fields:
+        # Maps come first, because another column may read an entry of one.
+        for each in sorted(fields, key=lambda each: not _has_maps(each.kind)):
             if not isinstance(each.kind, Raw):
                 self._place(made, each, each.name)
         self._close(made)
@@ -137,8 +139,12 @@ class RecordType:
     def _place(self, parent: Object, each: Field, column: str) -> None:
         """Add the members on the path of a field."""
         *way, name = each.place
-        for part in way:
-            parent = self._inside(self._member(parent, part, column, each.required), part, column)
+        for at, part in enumerate(way):
+            member = self._member(parent, part, column, each.required)
+            if isinstance(member.kind, MapOf):
+                self._entry(member, each, (*way[at + 1 :], name), column)
+                return
+            parent = self._inside(member, part, column)
         member = self._member(parent, name, column, each.required)
         if isinstance(each.kind, StructOf):
             inside = self._inside(member, name, column)
@@ -147,6 +153,17 @@ class RecordType:
         elif member.object is not None or member.kind not in (None, each.kind):
             raise self._conflict(member, name, column)
         member.kind = member.kind or each.kind
+
+    def _entry(self, of: Member, each: Field, path: tuple[str, ...], column: str) -> None:
+        """Add the entry of a map that a field reads; ``path``: from the map."""
+        assert isinstance(of.kind, MapOf)
+        if len(path) > 1 or each.kind != of.kind.value:
+            raise PipelineError(
+                f"{self._what}: column {column!r} reads {'.'.join(path)!r} of the map {of.column!r}"
+                f" as {each.kind}, but the map's values are {of.kind.value}"
+            )
+        entry = of.entries.setdefault(path[0], Member("", column, each.kind))
+        entry.required |= each.required
 
     def _member(self, parent: Object, name: str, column: str, required: bool) -> Member:
         slot = f"m{len(parent.members)}"
@@ -177,6 +194,9 @@ class RecordType:
             else:
                 assert member.kind is not None
                 member.type = self._type(member.kind, member)
+                for entry in member.entries.values():
+                    assert entry.kind is not None
+                    entry.type = self._type(entry.kind, entry)
             optional = (member.slot, member.type | None, None)
             fields.append((member.slot, member.type) if member.required else optional)
         made.type = msgspec.defstruct(
@@ -251,9 +271,8 @@ class RecordType:
             if isinstance(each.kind, Raw):
                 continue
             at = inside
-            for part in each.place:
-                member = at.members[part]
-                at = member.object or at
+            member = member_at(each, at)
+            at = member.object or at
             if each.default is not None and not isinstance(each.kind, TimeValue):
                 self._require_default(each, member)
             if isinstance(each.kind, StructOf):
@@ -267,6 +286,25 @@ class RecordType:
                 f"{self._what}: column {each.name!r}: default {each.default!r}: "
                 f"{validation_reason(error)}"
             ) from None
+
+
+def _has_maps(kind: Kind) -> bool:
+    """Return whether a value of a kind is a map, or an object that has one."""
+    if isinstance(kind, StructOf):
+        return any(_has_maps(each.kind) for each in kind.fields)
+    return isinstance(kind, MapOf)
+
+
+def member_at(each: Field, inside: Object) -> Member:
+    """Return the member that a field reads, or the entry of a map."""
+    first, *rest = each.place
+    member = inside.members[first]
+    for name in rest:
+        if member.entries:
+            return member.entries[name]
+        assert member.object is not None
+        member = member.object.members[name]
+    return member
 
 
 def default_of(each: Field, member: Member) -> Any:
@@ -291,7 +329,10 @@ def validation_reason(error: msgspec.ValidationError) -> str:
     if missing:
         place, message = ".".join(filter(None, (place, missing[1]))), "missing"
     elif wrong := _NO_TYPE.match(message):
-        message = f"expected {wrong[1].replace(' | null', '')}, got {wrong[2]}"
+        expected = wrong[1].replace(" | null", "")
+        message = f"expected {expected}, got {wrong[2]}"
+        if expected in ("object", "array") and wrong[2] == "str" and place:
+            message += "; is it JSON in text? field(..., json=True) declares that"
     elif _RANGE.match(message):
         message = "number out of range"
     element = _ELEMENT.match(place)

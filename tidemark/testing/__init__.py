@@ -7,6 +7,15 @@ Start with: scenario.py.
 
 from tidemark.testing.in_process import InProcess
 from tidemark.testing.on_broker import Launcher, OnBroker, Service
-from tidemark.testing.scenario import MismatchError, Record, Scenario
+from tidemark.testing.scenario import Message, MismatchError, Record, Scenario
 
-__all__ = ["InProcess", "Launcher", "MismatchError", "OnBroker", "Record", "Scenario", "Service"]
+__all__ = [
+    "InProcess",
+    "Launcher",
+    "Message",
+    "MismatchError",
+    "OnBroker",
+    "Record",
+    "Scenario",
+    "Service",
+]

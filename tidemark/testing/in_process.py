@@ -7,7 +7,7 @@ a service that crashed restarts with exactly the state that it had committed.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -27,8 +27,8 @@ from tidemark.runtime.keyed.encoders import Encoder, encoder_of
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.formats.avro_values import WriterSchemas
 from tidemark.serde.formats.source_format import needs_registry
-from tidemark.serde.records import DeadLetter, RecordBatch
-from tidemark.testing.scenario import Scenario
+from tidemark.serde.records import NO_TIMESTAMP, DeadLetter, RecordBatch
+from tidemark.testing.scenario import RawMessage, Scenario
 
 INGEST = "ingest"
 
@@ -76,7 +76,7 @@ class InProcess(Scenario):
         self.raw_partitions = raw_partitions
         self._now_ms = now_ms
         self._ingest = Ingest(self.plan, _writers(self.plan))
-        self._raw: dict[tuple[str, int], list[bytes]] = {}
+        self._raw: dict[tuple[str, int], list[RawMessage]] = {}
         self._progress: dict[tuple[str, int], Progress] = {}
         for topic in self.plan.named_topics:
             self._join(topic)
@@ -123,11 +123,11 @@ class InProcess(Scenario):
                     operator.restore()
         self._work()
 
-    def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+    def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:
         self._join(topic)
         if (topic, partition) not in self._raw:
             raise ConfigurationError(f"{topic} has no partition {partition}")
-        self._raw[topic, partition] += values
+        self._raw[topic, partition] += messages
         self._work()
 
     def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
@@ -152,10 +152,10 @@ class InProcess(Scenario):
 
     def _take(self, topic: str, partition: int) -> None:
         past = self._progress[topic, partition]
-        values = self._raw[topic, partition][past.next_offset :]
-        if not values:
+        messages = self._raw[topic, partition][past.next_offset :]
+        if not messages:
             return
-        batch = RecordBatch.of_values(topic, partition, past.next_offset, values, self._now_ms)
+        batch = _batch(topic, partition, past.next_offset, messages, self._now_ms)
         taken = self._ingest.take(batch, past)
         self._progress[topic, partition] = taken.progress
         self._letters += taken.dead_letters
@@ -197,6 +197,21 @@ class InProcess(Scenario):
     def _dead_letters(self) -> list[dict[str, Any]]:
         raw = [json.loads(value or b"") for value in encode_dead_letters(self._letters)[1]]
         return raw + self._topics.get(self.plan.dead_letters, [])
+
+
+def _batch(
+    topic: str, partition: int, first_offset: int, messages: Sequence[RawMessage], now_ms: int
+) -> RecordBatch:
+    """Return the batch that ingest would read of messages."""
+    values = [each.value for each in messages]
+    batch = RecordBatch.of_values(topic, partition, first_offset, values, now_ms)
+    stamps = [each.timestamp_ms for each in messages]
+    return replace(
+        batch,
+        keys=[each.key for each in messages],
+        headers=[each.headers for each in messages],
+        timestamps=[NO_TIMESTAMP if stamp is None else stamp for stamp in stamps],
+    )
 
 
 def decoded(encoder: Encoder, values: Iterable[bytes | None]) -> list[dict[str, Any]]:

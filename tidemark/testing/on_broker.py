@@ -31,7 +31,7 @@ from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import service_command, service_environment
 from tidemark.runtime.service.stats import decode
 from tidemark.testing.in_process import INGEST, decoded
-from tidemark.testing.scenario import Scenario
+from tidemark.testing.scenario import RawMessage, Scenario
 
 _PAUSE_S = 0.1
 _ANSWER_S = 10.0
@@ -164,14 +164,21 @@ class OnBroker(Scenario):
             raise ConfigurationError(f"restart({service!r}): it runs")
         self._start(service)
 
-    def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
+    def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:
         if topic not in self.plan.named_topics:  # one of a pattern may be new
             topics.ensure_raw(self._admin, [topics.raw_topic(topic, self.raw_partitions)], -1)
         producer = Producer(
             {"bootstrap.servers": self._config.bootstrap_servers, "enable.idempotence": True}
         )
-        for value in values:
-            producer.produce(topic, value, partition=partition)
+        for each in messages:
+            producer.produce(
+                topic,
+                each.value,
+                each.key,
+                partition,
+                headers=list(each.headers),
+                timestamp=each.timestamp_ms or 0,  # 0: the producer's clock
+            )
         if producer.flush(self._timeout_s):
             raise InfrastructureError(
                 f"topic {topic}: records were not sent within {self._timeout_s:.0f} s"

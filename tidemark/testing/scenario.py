@@ -7,6 +7,7 @@ far.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +24,31 @@ Record = Mapping[str, Any]
 
 _MOVES_TIME_ONLY = {"tidemark.testing": "moves time only"}
 """A value of no column type: the record becomes a dead letter, but moves time as others do."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record with everything that Kafka knows of it.
+
+    ``value``: a mapping, as JSON; bytes as they are; None is a tombstone.  ``key``: text or bytes.
+    ``headers``: their values by name, text or bytes; or pairs, if a name comes twice.
+    ``timestamp_ms``: of the record; by default none in process, and the broker's clock on a broker.
+    """
+
+    value: Record | bytes | None = None
+    key: str | bytes | None = None
+    headers: Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes | None]] = ()
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class RawMessage:
+    """A record as bytes, ready to be sent."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp_ms: int | None = None
 
 
 class MismatchError(AssertionError):
@@ -52,8 +78,11 @@ class Scenario(ABC):
     def close(self) -> None:
         """Stop everything."""
 
-    def send(self, topic: str, *records: Record | bytes, partition: int = 0) -> None:
-        """Send records to a partition of a raw topic: mappings as JSON, bytes unchanged."""
+    def send(self, topic: str, *records: Record | bytes | Message, partition: int = 0) -> None:
+        """Send records to a partition of a raw topic: mappings as JSON, bytes unchanged.
+
+        A Message has a key, headers or a timestamp, too.
+        """
         self._source(topic)
         self._send(topic, partition, [_encoded(record) for record in records])
 
@@ -194,8 +223,8 @@ class Scenario(ABC):
             raise ConfigurationError(f"no service {service!r}: {self.plan.pipeline} needs {names}")
 
     @abstractmethod
-    def _send(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
-        """Send values."""
+    def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:
+        """Send records."""
 
     @abstractmethod
     def _idle(self, topic: str, partition: int, silence_ms: int) -> None:
@@ -235,8 +264,24 @@ def _put(record: dict[str, Any], place: Sequence[str], value: Any) -> None:
     record[last] = value
 
 
-def _encoded(record: Record | bytes) -> bytes:
-    return record if isinstance(record, bytes) else json.dumps(dict(record)).encode()
+def _encoded(record: Record | bytes | Message) -> RawMessage:
+    if not isinstance(record, Message):
+        return RawMessage(_value(record))
+    headers = record.headers.items() if isinstance(record.headers, Mapping) else record.headers
+    return RawMessage(
+        None if record.value is None else _value(record.value),
+        _bytes(record.key),
+        [(name, _bytes(value)) for name, value in headers],
+        record.timestamp_ms,
+    )
+
+
+def _value(value: Record | bytes) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(dict(value)).encode()
+
+
+def _bytes(text: str | bytes | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
 
 
 def _expect(what: str, found: Sequence[Record], expected: Sequence[Record]) -> None:

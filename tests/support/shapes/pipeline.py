@@ -1,11 +1,11 @@
-"""Eight shapes of data as people have them, each read by a source of one pipeline.
+"""Nine shapes of data as people have them, each read by a source of one pipeline.
 
 Every source is declared as a user would: nothing else prepares the records.  Outputs have the key
 ``k``; records.py has the records and the results.
 """
 
 import os
-from datetime import datetime
+from datetime import date, datetime
 
 from tidemark import Pipeline, avro, bounded, col, count, csv, field, tumbling
 from tidemark import sum as total
@@ -136,9 +136,9 @@ def sensors(pipeline: Pipeline, topic: str) -> None:
     """Sensors in Avro behind a registry; an old writer lacks a member and has another name."""
     readings = pipeline.source(
         topic,
+        schema={"sensor": str, "at": datetime, "celsius": float},
         format=avro(READING, framed=True),
         event_time="at",
-        unit="us",
         watermark=bounded("0s"),
         idle_after="1h",
     )
@@ -184,6 +184,24 @@ def clicks(pipeline: Pipeline, topic: str) -> None:
     hourly(items, "sku", "cents", "clicks")
 
 
+def orders(pipeline: Pipeline, topic: str) -> None:
+    """Changes of a table with the schema beside them: dates, instants and decimals by type."""
+    changes = pipeline.source(
+        topic,
+        schema={
+            "id": int,
+            "made": datetime,
+            "due": date,
+            "price": field("price", float, lenient=True),
+        },
+        format="debezium-json",
+        event_time="made",
+        watermark=bounded("0s"),
+        idle_after="1h",
+    ).filter(col("due") >= col("made").dt.date())
+    hourly(changes, "due", "price", "orders")
+
+
 SHAPES = {
     "github": github,
     "cloudevents": cloudevents,
@@ -193,6 +211,7 @@ SHAPES = {
     "sensors": sensors,
     "access": access,
     "clicks": clicks,
+    "orders": orders,
 }
 
 

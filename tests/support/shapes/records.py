@@ -1,4 +1,4 @@
-"""Records of eight shapes of data, made up, as the systems write them; and what comes of them.
+"""Records of nine shapes of data, made up, as the systems write them; and what comes of them.
 
 Each shape ends with a record that is some days later, so that the windows before it close.  The
 pipeline is pipeline.py.
@@ -279,6 +279,45 @@ def clicks() -> Shape:
     )
 
 
+_ORDER_COLUMNS = [
+    {"field": "id", "type": "int32"},
+    {"field": "made", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    {"field": "due", "type": "int32", "name": "io.debezium.time.Date"},
+    {
+        "field": "price",
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2"},
+    },
+]
+_ORDERS = {
+    "type": "struct",
+    "fields": [{"field": "after", "type": "struct", "fields": _ORDER_COLUMNS}],
+}
+_DAY = HOUR // 86_400_000
+
+
+def _order(at_ms: int, due: Any, cents: int) -> dict[str, Any]:
+    price = b64encode(cents.to_bytes(2, "big")).decode()
+    row = {"id": 1, "made": at_ms * 1_000 + 7, "due": due, "price": price}
+    return {"schema": _ORDERS, "payload": {"op": "c", "before": None, "after": row}}
+
+
+def orders() -> Shape:
+    return Shape(
+        _json(
+            _order(HOUR + 5_000, _DAY, 1_250),
+            _order(HOUR + 6_000, _DAY + 1, 250),
+            _order(HOUR + 7_000, _DAY, 25),
+            _order(HOUR + 7_000, _DAY - 1, 25),
+            _order(HOUR + 8_000, "soon", 25),
+            _order(END, _DAY + 9, 0),
+        ),
+        [("2026-01-02", 2, 12.75), ("2026-01-03", 1, 2.5)],
+        {4: "column due: no date and time in unit %Y-%m-%d"},
+    )
+
+
 def shapes(registry: Registry) -> dict[str, Shape]:
     """Return all shapes by name; the schemas of sensors are in the registry then."""
     return {
@@ -290,6 +329,7 @@ def shapes(registry: Registry) -> dict[str, Shape]:
         "sensors": sensors(registry),
         "access": access(),
         "clicks": clicks(),
+        "orders": orders(),
     }
 
 

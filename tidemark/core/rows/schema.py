@@ -207,6 +207,11 @@ class Schema(Mapping[str, pl.DataType]):
         return {each.name: str(each) for each in self.fields}
 
     @cached_property
+    def has_times(self) -> bool:
+        """Whether a column is of times, or holds some."""
+        return any(has_times(each.kind) for each in self.fields)
+
+    @cached_property
     def raw(self) -> Field | None:
         """The column that is the whole record, if there is one."""
         return next((each for each in self.fields if isinstance(each.kind, Raw)), None)

@@ -1,7 +1,8 @@
 """Avro schemas of raw records: parsed so that values are read as plain numbers, texts and bytes.
 
 Logical types are read as the numbers that they annotate: ``timestamp-micros`` as microseconds,
-``date`` as days.  The exception is ``decimal``, which is read as text with all its digits.
+``date`` as days.  The exception is ``decimal``, which is read as text with all its digits.  For a
+source with columns of times, instants and dates are read as FormatTime, which carries its unit.
 
 fastavro reads values by recursion in C, without a limit.  A record of a recursive schema could end
 the process, so recursive schemas are refused.  So are arrays of items without bytes, of which a few
@@ -16,6 +17,15 @@ from typing import Any
 import fastavro
 from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException, UnknownType
+
+from tidemark.serde.formats.connect_types import CONNECT_TIMES
+from tidemark.serde.spellings.time_values import (
+    FormatDays,
+    FormatMicros,
+    FormatMillis,
+    FormatNanos,
+    FormatTime,
+)
 
 _PRIMITIVES = {
     "null": type(None),
@@ -36,10 +46,11 @@ class AvroSchemaError(ValueError):
     """A schema that cannot be used; the text is the reason."""
 
 
-def parsed_schema(texts: Sequence[str]) -> Any:
+def parsed_schema(texts: Sequence[str], *, with_times: bool = False) -> Any:
     """Return a schema as fastavro uses it.
 
-    ``texts``: the schema in JSON, after the schemas that it refers to.
+    ``texts``: the schema in JSON, after the schemas that it refers to.  ``with_times``: whether
+    instants and dates are read as FormatTime.
 
     Raises:
         AvroSchemaError: a text is not a schema, or the schema is recursive.
@@ -48,7 +59,7 @@ def parsed_schema(texts: Sequence[str]) -> Any:
     schema: Any = None
     try:
         for text in texts:
-            schema = fastavro.parse_schema(_plain(json.loads(text)), named)
+            schema = fastavro.parse_schema(_plain(json.loads(text), with_times), named)
         _Check(named).may_be_empty(schema)
     except RecursionError:
         raise AvroSchemaError("the Avro schema is nested too deep") from None
@@ -94,10 +105,10 @@ def _python_type(schema: Any, named: Mapping[str, Any], at: str) -> Any:
     return str if kind == "enum" else _PRIMITIVES[kind]
 
 
-def _plain(schema: Any) -> Any:
+def _plain(schema: Any, with_times: bool) -> Any:
     """Return a schema whose logical types are the types that they annotate, decimals texts."""
     if isinstance(schema, list):
-        return [_plain(branch) for branch in schema]
+        return [_plain(branch, with_times) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     plain = {name: part for name, part in schema.items() if name != "logicalType"}
@@ -105,14 +116,37 @@ def _plain(schema: Any) -> Any:
         plain["logicalType"] = _DECIMAL_TEXT
     for name in ("type", "items", "values", "fields"):
         if isinstance(plain.get(name), dict | list):
-            plain[name] = _plain(plain[name])
+            plain[name] = _plain(plain[name], with_times)
+    if with_times and (time := _time(schema)) is not None:
+        plain["logicalType"] = _TIMES[time]
     return plain
+
+
+def _time(schema: dict[str, Any]) -> type[FormatTime] | None:
+    """Return the type of the times that a schema is of, by its logical type or Connect's name."""
+    names = (schema.get("connect.name"), schema.get("logicalType"))
+    for name in filter(None, names):
+        if name in _LOGICAL_TIMES and schema.get("type") in ("int", "long"):
+            return _LOGICAL_TIMES[name]
+    return None
 
 
 def _decimal_text(data: bytes, writer: Any, _reader: Any = None) -> str:
     unscaled = int.from_bytes(data, "big", signed=True)
     return f"{Decimal(unscaled).scaleb(-writer.get('scale', 0), _ANY_DIGITS):f}"
 
+
+_LOGICAL_TIMES: Mapping[str, type[FormatTime]] = {
+    "timestamp-millis": FormatMillis,
+    "timestamp-micros": FormatMicros,
+    "timestamp-nanos": FormatNanos,
+    "date": FormatDays,
+    **CONNECT_TIMES,
+}
+_TIMES = {each: f"tidemark-{each.unit}" for each in set(_LOGICAL_TIMES.values())}
+for _class, _name in _TIMES.items():
+    for _integer in ("int", "long"):
+        LOGICAL_READERS[f"{_integer}-{_name}"] = lambda number, *_, class_=_class: class_(number)
 
 LOGICAL_READERS[f"bytes-{_DECIMAL_TEXT}"] = _decimal_text
 LOGICAL_READERS[f"fixed-{_DECIMAL_TEXT}"] = _decimal_text

@@ -31,13 +31,13 @@ class WriterSchemas(Protocol):
 class AvroValues:
     """Decodes values that are all of one schema."""
 
-    def __init__(self, schema: str) -> None:
-        """``schema``: in JSON.
+    def __init__(self, schema: str, *, with_times: bool = False) -> None:
+        """``schema``: in JSON.  ``with_times``: whether times are read as FormatTime.
 
         Raises:
             AvroSchemaError: it cannot be used.
         """
-        self._schema = parsed_schema([schema])
+        self._schema = parsed_schema([schema], with_times=with_times)
 
     def decode(self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /) -> Any:
         """Return the record in a value."""
@@ -50,14 +50,17 @@ class FramedAvroValues:
     Without a schema of the reader, a value has the members that its writer wrote.
     """
 
-    def __init__(self, writers: WriterSchemas, schema: str | None = None) -> None:
-        """``schema``: of the reader, in JSON.
+    def __init__(
+        self, writers: WriterSchemas, schema: str | None = None, *, with_times: bool = False
+    ) -> None:
+        """``schema``: of the reader, in JSON.  ``with_times``: whether times are FormatTime.
 
         Raises:
             AvroSchemaError: it cannot be used.
         """
-        self._reader = None if schema is None else parsed_schema([schema])
+        self._reader = None if schema is None else parsed_schema([schema], with_times=with_times)
         self._writers = writers
+        self._with_times = with_times
         self._known: dict[int, Any] = {}
 
     def decode(self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /) -> Any:
@@ -78,7 +81,7 @@ class FramedAvroValues:
         if len(self._known) == _MAX_KNOWN:
             del self._known[next(iter(self._known))]
         try:
-            self._known[number] = parsed_schema(texts)
+            self._known[number] = parsed_schema(texts, with_times=self._with_times)
         except AvroSchemaError as error:
             self._known[number] = f"schema {number} cannot be used: {error}"
 

@@ -8,6 +8,7 @@ about the change are added, with the names that Debezium's own flattening
 from collections.abc import Callable
 from typing import Any
 
+from tidemark.serde.formats.connect_types import typed
 from tidemark.serde.formats.json_value import json_value
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
 from tidemark.serde.records import Headers
@@ -26,9 +27,14 @@ class DebeziumValues:
         self._decode = decode_value
 
     @classmethod
-    def in_json(cls) -> "DebeziumValues":
-        """Return the decoder of changes in JSON, with the schema beside the payload or without."""
-        return cls(lambda text: _payload(json_value(text)) if text.strip() else None)
+    def in_json(cls, *, with_times: bool = False) -> "DebeziumValues":
+        """Return the decoder of changes in JSON, with the schema beside the payload or without.
+
+        ``with_times``: whether times that the schema names are read as FormatTime.
+        """
+        return cls(
+            lambda text: _payload(json_value(text), with_times=with_times) if text.strip() else None
+        )
 
     @classmethod
     def in_avro(cls, values: ValueDecoder) -> "DebeziumValues":
@@ -77,5 +83,8 @@ def _row(change: dict[str, Any], name: str) -> dict[str, Any] | None:
     return row
 
 
-def _payload(value: Any) -> Any:
-    return value["payload"] if isinstance(value, dict) and value.keys() == _ENVELOPE else value
+def _payload(value: Any, *, with_times: bool) -> Any:
+    """Return a value without its schema, and with the times and decimals that the schema names."""
+    if not isinstance(value, dict) or value.keys() != _ENVELOPE:
+        return value
+    return typed(value["payload"], value["schema"], with_times=with_times)

@@ -5,6 +5,7 @@ good never depends on its neighbours: a whole batch is converted at once, and if
 wrong, record by record.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -17,6 +18,9 @@ from tidemark.serde.parsed_batch import ParsedBatch, ParsedRecords
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
+_TEXT_FOR_NUMBER = re.compile(r"column (.*?): expected (?:int|float), got (?:str$|')")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}={0,2}")
+
 
 class DecodedRecords:
     """The decoder of one source."""
@@ -28,16 +32,19 @@ class DecodedRecords:
         time_columns: Sequence[str] = (),
         *,
         reads_null: bool = False,
+        number_hint: str = "",
     ) -> None:
         """Decode the columns of ``schema``; ``time_columns`` of dead records too, if possible.
 
-        ``reads_null``: whether a record without a value may be a row.
+        ``reads_null``: whether a record without a value may be a row.  ``number_hint``: what a
+        reason adds where a number is expected and the value is a text that may be base64.
         """
         self._values = values
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
         self._has_times = bool(time_columns)
         self._reads_null = reads_null
+        self._number_hint = number_hint
 
     def parse(self, batch: RecordBatch) -> ParsedBatch:
         """Decode the values of a batch."""
@@ -84,7 +91,10 @@ class DecodedRecords:
             rows = _rows(self._type, values)
         except msgspec.ValidationError as error:
             self._type.converted = converted
-            parsed.add_dead(index, validation_reason(error), self._time_rows(values))
+            reason = validation_reason(error)
+            if self._number_hint and _is_base64_for_number(reason, values[0]):
+                reason += self._number_hint
+            parsed.add_dead(index, reason, self._time_rows(values))
         else:
             self._add(parsed, index, rows, batch)
 
@@ -102,6 +112,14 @@ class DecodedRecords:
             return _rows(self._times, values)
         except msgspec.ValidationError:
             return ()
+
+
+def _is_base64_for_number(reason: str, value: Any) -> bool:
+    """Return whether a reason is of a number's column in which a record has base64 text."""
+    wrong = _TEXT_FOR_NUMBER.match(reason)
+    for name in wrong[1].split(".") if wrong else ():
+        value = value.get(name) if isinstance(value, dict) else None
+    return isinstance(value, str) and len(value) % 4 == 0 and bool(_BASE64.fullmatch(value))
 
 
 def _rows(type_: RecordType, values: Sequence[Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from tidemark.serde.formats.text_encoding import utf_16_hint
 from tidemark.serde.records import Headers
 
 
@@ -32,4 +33,4 @@ def utf8_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise UnreadableValueError(f"not UTF-8 (byte {error.start})") from None
+        raise UnreadableValueError(f"not UTF-8 (byte {error.start}){utf_16_hint(value)}") from None

@@ -45,7 +45,7 @@ def lenient(dtype: pl.DataType) -> Read:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=int).decode()
 
 
 def _boolean(value: Any) -> bool | None:
