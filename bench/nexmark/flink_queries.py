@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from bench.nexmark.flink_rows import FLINK_ROWS
 from bench.nexmark.flink_sql import FlinkQuery
 from bench.nexmark.windows import WINDOWS
 
@@ -29,6 +30,7 @@ def _numbers(names: str) -> str:
 
 
 FLINK: Mapping[str, FlinkQuery] = {
+    **FLINK_ROWS,
     "q11": FlinkQuery(
         "bidder BIGINT, bids BIGINT, begins TIMESTAMP(3), ends TIMESTAMP(3)",
         "SELECT bidder, COUNT(*), window_start, window_end FROM TABLE(SESSION(TABLE bids "

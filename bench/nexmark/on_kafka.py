@@ -201,7 +201,8 @@ class _Progress:
 
     def _committed(self, service: str, wanted: Sequence[Partition]) -> dict[Partition, int]:
         asked = [TopicPartition(*at) for at in wanted]
-        answer = self._readers[service].committed(asked, timeout=_ANSWER_S)
+        reader = self._readers[service]
+        answer = clients.when_known(lambda: reader.committed(asked, timeout=_ANSWER_S))
         return {Partition(at.topic, at.partition): at.offset for at in answer}
 
 

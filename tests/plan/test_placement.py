@@ -394,3 +394,27 @@ def test_any_deployments_give_streams_without_gaps(seed):
             assert each.reads is not None
             assert all(each.reads <= whole[name] for name in each.operator.streams)
         record, before = after, found
+
+
+def rows_of(outputs: dict[str, int]) -> Plan:
+    """Return the plan of a pipeline with outputs of rows, each with its filter."""
+    pipeline = Pipeline("p", partitions=2)
+    raw = pipeline.source(
+        "raw", schema={"at": int, "v": int}, event_time="at", watermark=bounded("2s")
+    )
+    for name, least in outputs.items():
+        raw.filter(col("v") >= least).to(name)
+    return pipeline.plan()
+
+
+def test_streams_without_a_key_are_placed_as_those_with_one():
+    first = {"a": 0, "b": 1}
+    record = program_of(rows_of(first))
+    before = places(placed(rows_of(first), record))
+    assert {log for _, log in before.values()} == {"p.unkeyed.log"}
+    assert places(placed(rows_of({"b": 1, "a": 0}), record)) == before
+    more = places(placed(rows_of({"c": 2, **first}), record))
+    assert more["c"] == ("raw#3", "p.unkeyed.2.log")
+    assert {name: more[name] for name in first} == before
+    (changed,) = changes(record, program_of(placed(rows_of({**first, "b": 5}), record)))
+    assert changed.what == "in output b, the choice of rows"
