@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import polars as pl
-from confluent_kafka import KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Message, Producer, TopicPartition
 
 from bench.nexmark.arrival import PARTITION, values
 from bench.nexmark.query import RESULTS, Query, pipeline
