@@ -18,7 +18,8 @@ A reason names the column, or the byte of the value, where decoding stopped.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, cast
 
@@ -30,6 +31,7 @@ from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.text_encoding import utf_16_hint
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
+from tidemark.serde.record_columns import RecordColumns, record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
@@ -64,40 +66,39 @@ class JsonRecords:
         converted = self._type.converted
         texts = _checked(batch.values)
         if texts is not None:
-            if (rows := self._decoded(self._decode, texts)) is not None:
-                return self._good(np.arange(len(rows)), rows, texts, converted)
-            self._type.converted = converted
-            if self._type.schema.raw is None and any(map(_is_array, texts)):
-                documents = self._decoded(self._decode_document, texts)
-                if documents is not None and (parsed := self._expanded(documents, converted)):
-                    return parsed
-        self._type.converted = converted
+            for parse in (self._objects, self._documents):
+                with suppress(*_FAULTS):
+                    if (parsed := parse(texts, converted)) is not None:
+                        return parsed
+                self._type.converted = converted
         return self._one_by_one(batch.values)
 
-    def _decoded(self, decode: Callable[[bytes], Any], texts: Sequence[bytes]) -> list[Any] | None:
-        """Return all records decoded, or None if any does not fit."""
-        try:
-            return list(map(decode, texts))
-        except _FAULTS:
-            return None
+    def _objects(self, texts: Sequence[bytes], converted: int) -> ParsedBatch:
+        """Return a batch of objects; raise if any record is not one that fits."""
+        rows = map(self._decode, texts)
+        raw = () if self._type.schema.raw is None else texts
+        columns = record_columns(self._type, rows, raw)
+        return self._good(np.arange(len(texts)), columns, converted)
 
-    def _expanded(self, documents: Sequence[Any], converted: int) -> ParsedBatch | None:
-        """Return the rows of objects and arrays, or None if an array is empty or too long."""
+    def _documents(self, texts: Sequence[bytes], converted: int) -> ParsedBatch | None:
+        """Return a batch of objects and arrays; None or raise if any record does not fit."""
+        if self._type.schema.raw is not None or not any(map(_is_array, texts)):
+            return None
+        documents = map(self._decode_document, texts)
         arrays = [each if type(each) is list else (each,) for each in documents]
         counts = np.fromiter(map(len, arrays), np.intp, len(arrays))
         if not counts.all() or counts.max(initial=0) > most_rows(self._type.schema):
             return None
         records = np.repeat(np.arange(len(arrays)), counts)
-        return self._good(records, list(chain.from_iterable(arrays)), (), converted)
+        columns = record_columns(self._type, chain.from_iterable(arrays))
+        return self._good(records, columns, converted)
 
-    def _good(
-        self, records: Indices, rows: list[Any], texts: Sequence[bytes], converted: int
-    ) -> ParsedBatch:
-        """Return a batch without dead or blank records; ``texts``: of the rows, for RAW."""
+    def _good(self, records: Indices, columns: RecordColumns, converted: int) -> ParsedBatch:
+        """Return a batch in which all records are JSON; ``converted``: before it."""
         no_records = np.empty(0, np.intp)
         converted = self._type.converted - converted
         parsed = ParsedBatch(records, pl.DataFrame(), (), (), no_records, self._no_times, converted)
-        return with_columns(parsed, self._type, rows, texts)
+        return with_columns(parsed, columns)
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> ParsedBatch:
         parsed = ParsedRecords(self._type, self._times)
@@ -162,10 +163,9 @@ _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 def _checked(values: Sequence[bytes | None]) -> Sequence[bytes] | None:
     """Return the values if all are UTF-8 and none is nested too deep, else None."""
     try:
-        present = cast(Sequence[bytes], values)  # where one is None, join raises TypeError
-        text = b"\n".join(present)
-        if not text.isascii():
-            text.decode()
+        present = cast(Sequence[bytes], values)  # where one is None, isascii raises TypeError
+        if not all(map(bytes.isascii, present)):
+            b"\n".join(present).decode()
     except (TypeError, UnicodeDecodeError):
         return None
     longest = max(map(len, present), default=0)

@@ -14,7 +14,7 @@ import polars as pl
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
 from tidemark.core.rows.schema import Schema
-from tidemark.serde.record_columns import Fault, record_columns
+from tidemark.serde.record_columns import Fault, RecordColumns, record_columns
 from tidemark.serde.record_type import RecordType
 from tidemark.serde.records import RecordBatch
 
@@ -121,7 +121,7 @@ class ParsedRecords:
             *times,
             self.type_.converted - self._converted,
         )
-        return with_columns(parsed, self.type_, self.rows, self.raw)
+        return with_columns(parsed, record_columns(self.type_, self.rows, self.raw))
 
 
 def _good_times(parsed: ParsedRecords) -> tuple[Indices, pl.DataFrame]:
@@ -134,14 +134,11 @@ def _good_times(parsed: ParsedRecords) -> tuple[Indices, pl.DataFrame]:
     return records[good], found.columns.filter(pl.Series(good))
 
 
-def with_columns(
-    parsed: ParsedBatch, type_: RecordType, rows: Sequence[Any], raw: Sequence[bytes] = ()
-) -> ParsedBatch:
-    """Return a batch with the columns of its rows; ``raw``: the bytes of each row.
+def with_columns(parsed: ParsedBatch, found: RecordColumns) -> ParsedBatch:
+    """Return a batch with the columns of its rows.
 
     A row with a value that does not fit its column makes its record dead.
     """
-    found = record_columns(type_, rows, raw)
     parsed = replace(parsed, columns=found.columns, converted=parsed.converted + found.converted)
     return _without_faulty(parsed, found.faults) if found.faults else parsed
 

@@ -1,16 +1,16 @@
 """Decoded records as polars columns: whole columns at a time, nested values too."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from tidemark.core.rows.schema import (
     KEY,
@@ -54,9 +54,13 @@ class RecordColumns:
 
 
 def record_columns(
-    type_: RecordType, rows: Sequence[Any], raw: Sequence[bytes] = ()
+    type_: RecordType, rows: Iterable[Any], raw: Sequence[bytes] = ()
 ) -> RecordColumns:
-    """Return the columns of records of a type; ``raw``: their bytes, if the schema has them."""
+    """Return the columns of records of a type; ``raw``: their bytes, if the schema has them.
+
+    ``rows`` may come from an iterator.  Then each record is freed once its values are taken.
+    """
+    objects = _Objects(type_.object, rows)
     columns, found = [], _Found()
     for each in type_.schema.fields:
         if isinstance(each.kind, Raw):
@@ -64,7 +68,7 @@ def record_columns(
             columns.append(pl.Series(each.name, values, each.kind.dtype))
         else:
             place = _Place(found, each.name)
-            columns.append(_column(each, rows, type_.object, place))
+            columns.append(_column(each, objects, place))
     return RecordColumns(pl.DataFrame(columns), found.faults, found.converted)
 
 
@@ -110,19 +114,55 @@ def _texts(values: Sequence[bytes]) -> list[Any]:
     return [value.decode(errors="backslashreplace") for value in values]
 
 
-def _column(each: Field, rows: Sequence[Any], inside: Object, place: _Place) -> pl.Series:
+class _Objects:
+    """Objects of one place in the records: a list of the values of each member.
+
+    ``is_null``: whether each object is null, if any is.  Members of null are null.
+    """
+
+    def __init__(
+        self, type_: Object, rows: Iterable[Any], is_null: Sequence[bool] | None = None
+    ) -> None:
+        """``rows``: the objects, without null."""
+        self.type = type_
+        self.is_null = is_null
+        values = list(chain.from_iterable(map(astuple, rows)))
+        step = len(type_.members)
+        self.values = {name: values[n::step] for n, name in enumerate(type_.members)}
+        self._inside: dict[str, _Objects] = {}
+
+    @classmethod
+    def of(cls, type_: Object, values: list[Any]) -> "_Objects":
+        """Return objects of which some may be null."""
+        try:
+            return cls(type_, values)
+        except TypeError:  # of null; to look for null first takes longer
+            is_null = [each is None for each in values]
+            return cls(type_, _filled(values, type_.empty), is_null)
+
+    def inside(self, name: str) -> "_Objects":
+        """Return the objects that a member is; all columns of them share the lists."""
+        if name not in self._inside:
+            type_ = self.type.members[name].object
+            assert type_ is not None
+            self._inside[name] = _Objects.of(type_, self.values[name])
+        return self._inside[name]
+
+
+def _column(each: Field, objects: _Objects, place: _Place) -> pl.Series:
     *way, last = each.place
     for name in way:
-        step, place = inside.members[name], place.member(name)
+        step, place = objects.type.members[name], place.member(name)
         if step.entries:
-            return _entries(each, _attribute(step, rows), step.entries[last], place.member(last))
-        assert step.object is not None
-        inside, rows = step.object, _present(_attribute(step, rows), step.object)
-    member, place = inside.members[last], place.member(last)
-    values = _attribute(member, rows)
+            maps = objects.values[name]
+            return _entries(each, maps, step.entries[last], place.member(last))
+        objects = objects.inside(name)
+    member, values, place = objects.type.members[last], objects.values[last], place.member(last)
+    if isinstance(each.kind, StructOf) and each.default is None:
+        return _structs(each.name, objects.inside(last), each.kind, place)
     if member.required and isinstance(each.kind, TimeValue):
         for index, value in enumerate(values):
-            if value is None and rows[index] is not inside.empty:
+            if value is None and not (objects.is_null and objects.is_null[index]):
                 place.report(index, f"expected {each.kind.name}, got null")
     return _with_default(each, values, member, place)
 
@@ -163,13 +203,12 @@ def _times(name: str, values: Sequence[Any], kind: TimeValue, place: _Place) -> 
     return times.series
 
 
-def _attribute(member: Member, rows: Sequence[Any]) -> list[Any]:
-    return list(map(attrgetter(member.slot), rows))
-
-
-def _present(values: list[Any], inside: Object) -> list[Any]:
-    """Return objects with null replaced by an object of nulls."""
-    return _filled(values, inside.empty)
+def _structs(name: str, objects: _Objects, kind: StructOf, place: _Place) -> pl.Series:
+    struct = pl.DataFrame([_column(each, objects, place) for each in kind.fields]).to_struct(name)
+    if objects.is_null is None:
+        return struct
+    null = pl.Series(name, [None], struct.dtype)
+    return null.zip_with(pl.Series(objects.is_null), struct)
 
 
 def _series(name: str, values: list[Any], kind: Kind, member: Member, place: _Place) -> pl.Series:
@@ -179,13 +218,7 @@ def _series(name: str, values: list[Any], kind: Kind, member: Member, place: _Pl
         return _times(name, values, kind, place)
     if isinstance(kind, StructOf):
         assert member.object is not None
-        rows = _present(values, member.object)
-        fields = [_column(each, rows, member.object, place) for each in kind.fields]
-        struct = pl.DataFrame(fields).to_struct(name)
-        if rows is values:
-            return struct
-        known = pl.Series([value is not None for value in values])
-        return struct.zip_with(known, pl.Series(name, [None], struct.dtype))
+        return _structs(name, _Objects.of(member.object, values), kind, place)
     if isinstance(kind, MapOf):
         maps = _filled(values, {})
         keys = pl.Series(KEY, list(chain.from_iterable(maps)), pl.String)
