@@ -11,6 +11,7 @@ from tidemark.core.aggregates.constructors import (
     count_distinct,
     first,
     last,
+    latest,
     max,  # noqa: A004
     max_by,
     mean,
@@ -21,6 +22,7 @@ from tidemark.core.aggregates.constructors import (
     stddev,
     sum,  # noqa: A004
     top_k,
+    value_counts,
     variance,
 )
 from tidemark.core.aggregates.custom import Aggregate
@@ -65,6 +67,7 @@ __all__ = [
     "global_window",
     "hopping",
     "last",
+    "latest",
     "lit",
     "load_pipeline",
     "max",
@@ -88,6 +91,7 @@ __all__ = [
     "sum",
     "top_k",
     "tumbling",
+    "value_counts",
     "variance",
     "when",
 ]

@@ -14,6 +14,7 @@ from tidemark import (
     every,
     first,
     last,
+    latest,
     max,  # noqa: A004
     max_by,
     mean,
@@ -27,6 +28,7 @@ from tidemark import (
     sum,  # noqa: A004
     top_k,
     tumbling,
+    value_counts,
     variance,
 )
 from tidemark.local.run import LocalRun
@@ -54,6 +56,10 @@ OF_NOTHING = {
     "sum of floats": (sum("f"), None),
     "top_k": (top_k("v", 3), []),
     "variance": (variance("v"), None),
+    "latest": (latest(), None),
+    "latest by arrival": (latest("v", order="arrival"), None),
+    "value_counts": (value_counts("v"), []),
+    "top_k, ties": (top_k("v", 3, by="ts", ties=True, ranks=True), []),
     "count, where": (count(where=col("v") > 0), 0),
     "sum, where": (sum("v", where=col("v") > 0), None),
     "collect, where": (collect("v", where=col("v") > 0), []),

@@ -37,6 +37,10 @@ AGGREGATION = Aggregation(
         "ninth": aggregates.quantile("value", 0.9, approximate=True),
         "top": aggregates.top_k("value", 2),
         "most": aggregates.top_k("key", 2, by="value"),
+        "ties": aggregates.top_k("value", 2, ties=True, ranks=True),
+        "counts": aggregates.value_counts("value", limit=3),
+        "row": aggregates.latest(),
+        "some": aggregates.latest("value", order="arrival", where=pl.col("value") > 1),
         "high": aggregates.max_by("key", by="value"),
         "height": apply_frame(lambda rows: rows.height, "value", int),
     },
@@ -97,6 +101,8 @@ def test_no_cut_or_restore_shows_in_a_last_pane(body, data, log):
 
 VALUES = {
     "all": [3, 1],
+    "ties": [{"rank": 1, "value": 3, "count": 2}],
+    "row": {"key": "k", "value": None},
     "top": [{"value": 3, "count": 2}],
     "most": [{"value": "a", "by": 3}, {"value": None, "by": 1}],
 }

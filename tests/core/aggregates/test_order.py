@@ -31,6 +31,8 @@ from tests.support.aggregating import (
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.stable_hash import stable_hashes
+from tidemark.core.aggregates.top import MOST_TIES
+from tidemark.core.time.segment import OFFSET
 from tidemark.errors import PipelineError
 
 NUMBERS = ("int", "float", "decimal")
@@ -41,6 +43,14 @@ KINDS: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
     "top": (ORDERED, lambda column: aggregates.top_k(column, 2)),
     "largest": (ALL_TYPES, lambda column: aggregates.top_k(column, 3, by="float")),
     "most": (ORDERED, lambda column: aggregates.top_k("list", 2, by=column)),
+    "ties": (ORDERED, lambda column: aggregates.top_k(column, 2, ties=True, ranks=True)),
+    "ranks": (ORDERED, lambda column: aggregates.top_k(column, 2, ranks=True)),
+    "mosties": (
+        ORDERED,
+        lambda column: aggregates.top_k("text", 2, by=column, ties=True, ranks=True),
+    ),
+    "counts": (ORDERED, aggregates.value_counts),
+    "few": (ORDERED, lambda column: aggregates.value_counts(column, limit=2)),
     "about": (ORDERED, lambda column: aggregates.count_distinct(column, approximate=True)),
 }
 AGGREGATION = Aggregation(
@@ -103,6 +113,22 @@ def most_frequent(values: list[Any], k: int) -> list[Row]:
     return [{"value": value, "count": count} for value, count in order[:k]]
 
 
+def few_counts(values: list[Any], limit: int) -> list[Row] | None:
+    counted = most_frequent(values, 1_000)
+    return counted if len(counted) <= limit else None
+
+
+def ranked(listed: list[Row], k: int, by: str) -> list[Row]:
+    """Return the first k of a whole list in order, and those that tie with the last, with ranks."""
+    shown: list[Row] = []
+    for place, each in enumerate(listed, 1):
+        tied = bool(shown) and bits(shown[-1][by]) == bits(each[by])
+        rank = shown[-1]["rank"] if tied else place
+        if rank <= k:
+            shown.append({"rank": rank, **each})
+    return shown
+
+
 def largest(rows: list[Row], column: str, by: str, k: int) -> list[Row]:
     counted = [row for row in rows if row[by] is not None]
     numbers = [row for row in counted if row[by] == row[by]]
@@ -123,6 +149,13 @@ def oracle(rows: list[Row]) -> Row:
             "top": lambda v=values: most_frequent(v, 2),
             "largest": lambda c=column: largest(rows, c, "float", 3),
             "most": lambda c=column: largest(rows, "list", c, 2),
+            "ties": lambda v=values: ranked(most_frequent(v, 1_000), 2, "count"),
+            "ranks": lambda v=values: [
+                {"rank": place, **each} for place, each in enumerate(most_frequent(v, 2), 1)
+            ],
+            "mosties": lambda c=column: ranked(largest(rows, "text", c, 1_000), 2, "by"),
+            "counts": lambda v=values: few_counts(v, 1_000),
+            "few": lambda v=values: few_counts(v, 2),
             # Of the few values here no two choose a register for which that would show.
             "about": lambda v=values: len({math.inf if x != x else one_zero(x) for x in v}),
         }[kind]()
@@ -273,6 +306,26 @@ def test_hashes_of_texts_are_those_of_each_alone(texts):
     assert len(set(alone)) == len(set(texts))
 
 
+def test_ties_are_bounded_and_the_first_of_too_many_count():
+    rows = frame([{"text": f"{i:05}", "int": 7, OFFSET: i} for i in range(12_000)])
+    aggregation = Aggregation({"x": aggregates.top_k("text", 1, by="int", ties=True)}, COLUMNS)
+
+    blocks = [aggregation.partials(part, BY) for part in rows[::-1].iter_slices(5_000)]
+    (listed,) = aggregation.values(aggregation.combine(blocks, BY))["x"].to_list()
+
+    assert [each["value"] for each in listed] == [f"{i:05}" for i in range(MOST_TIES)]
+
+
+def test_state_of_counts_holds_one_value_more_than_the_limit():
+    rows = frame([{"int": i // 2} for i in range(1_000)])
+    aggregation = Aggregation({"x": aggregates.value_counts("int", limit=9)}, COLUMNS)
+
+    partials = aggregation.partials(rows, BY)
+
+    assert len(partials.item(0, "x.counts")) == 10
+    assert aggregation.values(partials)["x"].to_list() == [None]
+
+
 # -- mistakes
 
 
@@ -282,6 +335,10 @@ def test_hashes_of_texts_are_those_of_each_alone(texts):
         (aggregates.median("text"), r'x=median\("text"\): .* is String, but median needs numbers'),
         (aggregates.quantile("bool", 0.5), r'x=quantile\("bool", 0.5\): .* needs numbers'),
         (aggregates.top_k("list", 3), r'x=top_k\("list", 3\): .* needs numbers, strings'),
+        (
+            aggregates.value_counts("list"),
+            r'x=value_counts\("list", limit=1000\): .* needs numbers',
+        ),
         (aggregates.top_k("int", 3, by="list"), r'column "list" is .* but top_k needs numbers'),
         (
             aggregates.top_k("int", 3, by="nope"),
@@ -305,6 +362,9 @@ def test_a_column_that_does_not_suit_is_named(aggregate, message):
         (lambda: aggregates.quantile("x", math.nan), "nan is not between 0 and 1"),
         (lambda: aggregates.quantile("x", "half"), "'half' is not between 0 and 1"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: aggregates.top_k("x", 0), r'top_k\("x", 0\): k 0 is not an integer from 1'),
+        (lambda: aggregates.value_counts("x", limit=0), "limit 0 is not an integer from 1 on"),
+        (lambda: aggregates.top_k("x", 10_001, ties=True), "with ties=True k is at most 10,000"),
+        (lambda: aggregates.top_k("x", 2, ranks=1), r"top_k\(ranks\): 1 is not True or False"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: aggregates.top_k("x", 2.0, by="y"), "k 2.0 is not an integer from 1 on"),  # type: ignore[arg-type]  # the mistake under test
     ],
 )

@@ -44,6 +44,8 @@ KINDS: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
     "distinct": (ORDERED, aggregates.count_distinct),
     "minby": (ORDERED, lambda column: aggregates.min_by("text", by=column)),
     "maxby": (ORDERED, lambda column: aggregates.max_by("list", by=column)),
+    "latest": (("int", "list"), lambda column: aggregates.latest(column, "text")),
+    "newest": (("int",), lambda column: aggregates.latest(column, order="arrival")),
     "collect": (ALL_TYPES, aggregates.collect),
     "arrived": (ALL_TYPES, lambda column: aggregates.collect(column, order="arrival")),
     "firstcome": (ALL_TYPES, lambda column: aggregates.first(column, order="arrival")),
@@ -95,6 +97,10 @@ def by_extreme(rows: list[Row], by: str, value: str, *, greatest: bool) -> Any:
     return (choose(numbers, key=lambda row: row[by]) if numbers else counted[0])[value]
 
 
+def last_of(rows: list[Row], *names: str) -> Row | None:
+    return {name: rows[-1][name] for name in names} if rows else None
+
+
 def different(values: list[Any]) -> int:
     return len({"NaN" if value != value else value for value in values})
 
@@ -112,6 +118,8 @@ def oracle(rows: list[Row]) -> Row:
             "distinct": lambda v=values: different(v),
             "minby": lambda c=column: by_extreme(rows, c, "text", greatest=False),
             "maxby": lambda c=column: by_extreme(rows, c, "list", greatest=True),
+            "latest": lambda c=column: last_of(rows, c, "text"),
+            "newest": lambda c=column: last_of(arrived, c),
             "collect": lambda v=values: v,
             "arrived": lambda c=column: [r[c] for r in arrived if r[c] is not None],
             "firstcome": lambda c=column: next((r[c] for r in arrived if r[c] is not None), None),
@@ -152,6 +160,26 @@ def test_values_have_the_types_promised_even_of_no_rows():
 
 
 # -- single cases
+
+
+def test_the_latest_row_has_all_columns_and_its_nulls():
+    rows: list[Row] = [{"int": 1, "text": "a", EVENT_TIME: 1}, {"bool": True, EVENT_TIME: 2}]
+    aggregation = Aggregation({"x": aggregates.latest()}, COLUMNS)
+
+    (row,) = aggregation.values(aggregation.partials(frame(rows), BY))["x"].to_list()
+
+    assert row == {**dict.fromkeys(COLUMNS), "bool": True}
+
+
+def test_a_row_of_nulls_is_a_row_and_no_row_is_null():
+    rows: list[Row] = [{EVENT_TIME: 1}, {EVENT_TIME: 2, "user": "bob", "int": 1}]
+    never = aggregates.latest("int", where=pl.col("int") > 5)
+    aggregation = Aggregation({"x": aggregates.latest("int"), "y": never}, COLUMNS)
+
+    values = aggregation.values(aggregation.partials(frame(rows), BY).sort("user"))
+
+    assert values.rows() == [({"int": None}, None), ({"int": 1}, None)]
+
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
 scaled = st.builds(math.ldexp, st.floats(-2, 2), st.integers(-1080, 1020))

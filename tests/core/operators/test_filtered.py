@@ -1,5 +1,6 @@
 """Aggregates of some rows beside those of all rows, in every family of operators."""
 
+from collections import Counter
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import DEAD, PANES
 from tidemark.core.windows.pane import RETRACTED, REVISION
 
+KINDS = [name for name in FAMILIES if name not in ("rows", "toy", "guarded")]
 EVEN = pl.col("value") % 2 == 0
 FILTERED = Aggregation(
     {
@@ -25,6 +27,9 @@ FILTERED = Aggregation(
         "evens": aggregates.count(where=EVEN),
         "total": aggregates.sum("value", where=EVEN),
         "some": aggregates.collect("value", where=EVEN),
+        "whole": aggregates.latest(),
+        "even": aggregates.latest("value", order="arrival", where=EVEN),
+        "counts": aggregates.value_counts("value", limit=3, where=EVEN),
         "never": aggregates.max("value", where=pl.col("key") == "nobody"),
     },
     COLUMNS,
@@ -38,10 +43,14 @@ def check(made: Output) -> None:
         assert pane["evens"] == len(evens)
         assert pane["total"] == (sum(evens) if evens else None)
         assert pane["never"] is None
+        assert pane["n"] == 0 or pane["whole"].keys() == COLUMNS.keys()
+        assert (pane["even"] is None) == (not evens)
+        listed = [(each["value"], each["count"]) for each in pane["counts"] or ()]
+        assert Counter(dict(listed)) == Counter(evens if len(set(evens)) <= 3 else ())
         assert pane["n"] >= len(pane["all"])  # a null is a row
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("toy", "guarded")])
+@pytest.mark.parametrize("family", KINDS)
 @settings(max_examples=settings().max_examples // 4)
 @given(data=st.data(), log=event_logs(), happen=incidents())
 def test_where_takes_rows_out_of_its_aggregate_alone(

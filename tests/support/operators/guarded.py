@@ -56,7 +56,8 @@ def with_aggregation(operator: Operator, aggregation: Aggregation) -> Operator:
     """Return an operator with other aggregates, and the guard that they need."""
     columns = dict(operator.inputs[0].columns)
     inner = _with_aggregation(operator.body, aggregation)
-    return replace(operator, body=Guard(inner, aggregation, ("key",), columns, "w"))
+    guard = Guard(inner, aggregation, ("key",), columns, "w")
+    return replace(operator, body=guard, by_arrival=aggregation.by_arrival)
 
 
 def _with_aggregation(body: Any, aggregation: Aggregation) -> Any:

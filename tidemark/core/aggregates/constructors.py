@@ -9,13 +9,13 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.basic import Count, CountValues, First, Last, Max, Min, RowOrder
+from tidemark.core.aggregates.chosen_row import Latest, MaxBy, MinBy
 from tidemark.core.aggregates.distinct import ApproximateCountDistinct
 from tidemark.core.aggregates.filtered import filtered
 from tidemark.core.aggregates.lists import Collect, CountDistinct
-from tidemark.core.aggregates.min_max_by import MaxBy, MinBy
 from tidemark.core.aggregates.quantiles import ApproximateQuantile, Median, Quantile
 from tidemark.core.aggregates.sums import Mean, Sum
-from tidemark.core.aggregates.top import Largest, MostFrequent
+from tidemark.core.aggregates.top import Largest, MostFrequent, ValueCounts
 from tidemark.core.aggregates.variance import StdDev, Variance
 from tidemark.core.rows.options import require_boolean
 
@@ -25,6 +25,7 @@ __all__ = [
     "count_distinct",
     "first",
     "last",
+    "latest",
     "max",
     "max_by",
     "mean",
@@ -35,6 +36,7 @@ __all__ = [
     "stddev",
     "sum",
     "top_k",
+    "value_counts",
     "variance",
 ]
 
@@ -79,6 +81,16 @@ def last(
 ) -> AggregateFunction:
     """Return the last value by event time, or with ``order="arrival"``; ties as in ``first``."""
     return filtered(Last(column, order), where)
+
+
+def latest(
+    *columns: str, order: RowOrder = "event_time", where: pl.Expr | None = None
+) -> AggregateFunction:
+    """Return the last row, nulls too, as a struct of ``columns``, or of all columns if none.
+
+    The last row is that by event time, or with ``order="arrival"``; ties as in ``first``.
+    """
+    return filtered(Latest(columns, order), where)
 
 
 def variance(
@@ -133,10 +145,34 @@ def quantile(
 
 
 def top_k(
-    column: str, k: int, by: str | None = None, *, where: pl.Expr | None = None
+    column: str,
+    k: int,
+    by: str | None = None,
+    *,
+    ties: bool = False,
+    ranks: bool = False,
+    where: pl.Expr | None = None,
 ) -> AggregateFunction:
-    """Return the k most frequent values with counts, or the k values with the largest ``by``."""
-    return filtered(MostFrequent(column, k) if by is None else Largest(column, k, by), where)
+    """Return the k most frequent values with counts, or the k values with the largest ``by``.
+
+    ``ties``: also the values that tie with the k-th, at most 10,000 in all.  ``ranks``: each with
+    its rank, from 1; values that tie have one rank with ``ties``, else the next one each.
+    """
+    require_boolean(ties, "top_k(ties)")
+    require_boolean(ranks, "top_k(ranks)")
+    if by is None:
+        return filtered(MostFrequent(column, k, ties=ties, ranks=ranks), where)
+    return filtered(Largest(column, k, by, ties=ties, ranks=ranks), where)
+
+
+def value_counts(
+    column: str, *, limit: int = 1_000, where: pl.Expr | None = None
+) -> AggregateFunction:
+    """Return all values with counts, the most frequent first; null beyond ``limit`` values.
+
+    State holds at most ``limit`` values and one more.  ``top_k`` lists the most frequent only.
+    """
+    return filtered(ValueCounts(column, limit), where)
 
 
 def collect(

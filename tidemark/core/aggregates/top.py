@@ -1,21 +1,24 @@
 """top_k: the most frequent values with their counts, or the values with the largest ``by``.
 
+With ``ties``, also those that tie with the k-th, at most ``MOST_TIES`` in all.  value_counts: all
+values with their counts.
+
 The part of the most frequent values is ``counts``: structs of value and count, one per distinct
 value.  The part of the largest is ``rows``: at most k structs of the order's fields, ``rank``,
 ``by`` and ``value``.  See docs/semantics.md, "Aggregates".
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Columns
 from tidemark.core.aggregates.basic import ORDER, ColumnFunction, order_columns
+from tidemark.core.aggregates.chosen_row import comparable, rank_of
 from tidemark.core.aggregates.lists import (
     LIST,
-    Numbers,
     concatenated,
     flattened,
     is_scalar,
@@ -24,19 +27,70 @@ from tidemark.core.aggregates.lists import (
     summed_counts,
     unflattened,
 )
-from tidemark.core.aggregates.min_max_by import comparable, rank_of
 from tidemark.errors import PipelineError
+
+MOST_TIES = 10_000
+"""The largest number of values of a list with ``ties``, so that a pane and its state are bounded.
+
+Of more values the first count, in the order of the list.
+"""
+
+RANK = "rank"
+"""The field of a listed value with its place: from 1, equal values alike if ``ties``."""
+
+
+_TIED = ("rank", "by")
+"""The fields of a row kept in which rows that tie are equal."""
+
+PLACE = "@place"
+"""Int64 column beside flattened lists: the rank of each element in its list."""
 
 
 @dataclass(frozen=True)
 class _Top(ColumnFunction):
-    """Base of both kinds: at most ``k`` values."""
+    """Base of both kinds: ``k`` values, or more with ``ties``.
+
+    ``ranks``: whether the list shows the rank of each value.
+    """
 
     k: int
+    ties: bool = field(default=False, kw_only=True)
+    ranks: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise PipelineError(f"{self}: k {self.k!r} is not an integer from 1 on")
+        if self.ties and self.k > MOST_TIES:
+            raise PipelineError(f"{self}: with ties=True k is at most {MOST_TIES:,}")
+
+    def _options(self) -> str:
+        return f"{', ties=True' if self.ties else ''}{', ranks=True' if self.ranks else ''}"
+
+    def _list_of(self, fields: dict[str, pl.DataType]) -> pl.DataType:
+        return pl.List(pl.Struct({**({RANK: pl.Int64()} if self.ranks else {}), **fields}))
+
+    def _best(self, ordered: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return the first values of each list, with their ranks as PLACE.
+
+        ``ordered``: with LIST, sorted.  ``by``: the columns in which values that tie are equal.
+        """
+        index = ordered[LIST].to_numpy()
+        nth = np.arange(index.size) - np.searchsorted(index, index)
+        if not self.ties:
+            chosen = nth < self.k
+            return ordered.with_columns(pl.Series(PLACE, nth + 1)).filter(pl.Series(chosen))
+        columns = [pl.col(name) for name in (LIST, *by)]
+        new = pl.any_horizontal(column.ne_missing(column.shift()) for column in columns)
+        starts = ordered.select(new.fill_null(value=True)).to_series().to_numpy()
+        first = np.maximum.accumulate(np.where(starts, np.arange(index.size), 0))
+        place = nth[first] + 1
+        chosen = (place <= self.k) & (nth < MOST_TIES)
+        return ordered.with_columns(pl.Series(PLACE, place)).filter(pl.Series(chosen))
+
+    def _shown(self, best: pl.DataFrame, fields: Sequence[str], height: int) -> pl.Series:
+        """Return the lists of the best values, as structs of ``fields``."""
+        rank = [pl.col(PLACE).alias(RANK)] if self.ranks else []
+        return unflattened(best[LIST].to_numpy(), best.select(*rank, *fields).to_struct(), height)
 
     @property
     def function_name(self) -> str:
@@ -49,14 +103,14 @@ class MostFrequent(_Top):
     """The most frequent values; of equally frequent ones, the least value first."""
 
     def __str__(self) -> str:
-        return f'top_k("{self.column}", {self.k})'
+        return f'top_k("{self.column}", {self.k}{self._options()})'
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Return a list of structs of value and count."""
         found = self.input_type(name, columns)
         if not is_scalar(found):
             raise self.unsuitable(name, columns, "numbers, strings, Booleans or times")
-        return pl.List(pl.Struct({"value": found, "count": pl.Int64()}))
+        return self._list_of({"value": found, "count": pl.Int64()})
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each value with count 1, as a list of one."""
@@ -78,10 +132,38 @@ class MostFrequent(_Top):
         index, flat = flattened(partials[f"{name}.counts"])
         counts = flat.struct.unnest().with_columns(pl.Series(LIST, index))
         by = [LIST, "count", "value"]
-        counts = counts.sort(by, descending=[False, True, False])
-        best = counts.filter(pl.Series(_nth(counts[LIST].to_numpy()) < self.k))
-        chosen = best.select("value", "count").to_struct()
-        return unflattened(best[LIST].to_numpy(), chosen, partials.height)
+        best = self._best(counts.sort(by, descending=[False, True, False]), ["count"])
+        return self._shown(best, ["value", "count"], partials.height)
+
+
+@dataclass(frozen=True)
+class ValueCounts(MostFrequent):
+    """All values with counts, as MostFrequent lists them; null if there are more than ``k``.
+
+    State holds the ``k + 1`` least values at most, since one too many is all there is to know.
+    """
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise PipelineError(f"{self}: limit {self.k!r} is not an integer from 1 on")
+
+    def __str__(self) -> str:
+        return f'value_counts("{self.column}", limit={self.k})'
+
+    @property
+    def function_name(self) -> str:
+        """The name of the function that users write."""
+        return "value_counts"
+
+    def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
+        """Return the values with their counts added up; of too many the least."""
+        (counts,) = super().compact(name, partials)
+        return [counts.list.head(self.k + 1)]
+
+    def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
+        """Return the values with their counts, the most frequent first."""
+        few = partials[f"{name}.counts"].list.len().fill_null(0) <= self.k
+        return pl.select(pl.when(few).then(super().value(name, partials, columns))).to_series()
 
 
 @dataclass(frozen=True)
@@ -91,7 +173,7 @@ class Largest(_Top):
     by: str
 
     def __str__(self) -> str:
-        return f'top_k("{self.column}", {self.k}, by="{self.by}")'
+        return f'top_k("{self.column}", {self.k}, by="{self.by}"{self._options()})'
 
     @property
     def skips_nulls_of(self) -> tuple[str, ...]:
@@ -104,7 +186,7 @@ class Largest(_Top):
         if not is_scalar(by):
             needs = "numbers, strings, Booleans or times"
             raise self.unsuitable(name, columns, needs, self.by)
-        return pl.List(pl.Struct({"value": self.input_type(name, columns), "by": by}))
+        return self._list_of({"value": self.input_type(name, columns), "by": by})
 
     def parts(self, name: str, rows: pl.DataFrame) -> list[pl.Series]:
         """Return each value with ``by`` and the order of its row, as a list of one."""
@@ -127,17 +209,12 @@ class Largest(_Top):
         rows = flat.struct.unnest().with_columns(pl.Series(LIST, index))
         descending = [False, False, True, *(False for _ in ORDER)]
         rows = rows.sort(LIST, "rank", "by", *ORDER, descending=descending)
-        rows = rows.filter(pl.Series(_nth(rows[LIST].to_numpy()) < self.k))
-        kept = rows.drop(LIST).to_struct(lists.name)
-        return [unflattened(rows[LIST].to_numpy(), kept, lists.len())]
+        best = self._best(rows, _TIED)
+        kept = best.drop(LIST, PLACE).to_struct(lists.name)
+        return [unflattened(best[LIST].to_numpy(), kept, lists.len())]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the values of the rows kept."""
         index, flat = flattened(partials[f"{name}.rows"])
-        chosen = flat.struct.unnest().select("value", "by").to_struct()
-        return unflattened(index, chosen, partials.height)
-
-
-def _nth(index: Numbers) -> Numbers:
-    """Return for each element its position in its list, from 0."""
-    return np.arange(index.size) - np.searchsorted(index, index)
+        kept = flat.struct.unnest().with_columns(pl.Series(LIST, index))
+        return self._shown(self._best(kept, _TIED), ["value", "by"], partials.height)
