@@ -11,7 +11,8 @@ from typing import Any
 
 import tidemark as td
 from tidemark import Pipeline, col, count, every, on_close, on_final, on_update
-from tidemark.language.keyed import AggregatedStream, KeyedStream
+from tidemark.language.aggregated import AggregatedStream
+from tidemark.language.keyed import KeyedStream
 from tidemark.language.stream import Stream
 
 END = "end"

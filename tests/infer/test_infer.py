@@ -93,7 +93,7 @@ def test_nested_values_have_types_and_odd_names_have_aliases():
     assert (
         '"items": list[{"sku": str, "qty": int, "price": float, "attrs": {"size": str}}],' in text
     )
-    assert '"record_start": field("start", str),' in text
+    assert '"start": str,' in text
     assert "# no column: 'coupon': always null, in 200 records" in text
     assert '# or: event_time="updatedAt", unit="iso8601"' in text
 

@@ -120,12 +120,6 @@ def test_a_mistake_behind_the_key_is_named_where_it_is_made(build, message):
         build(keyed)
 
 
-def test_a_column_that_a_late_row_could_not_show_is_refused():
-    keyed = moves().with_columns(start=col("at")).key_by("player")
-    with refused("window: column 'start' clashes with a field of every late row"):
-        keyed.window(MINUTE)
-
-
 def test_a_key_column_that_reads_like_a_part_of_an_aggregate_is_refused():
     keyed = moves().with_columns(**{"n.sum": col("at")}).key_by("n.sum")
     with refused("'n' clashes with key column 'n.sum'"):

@@ -272,7 +272,6 @@ def test_a_topic_is_read_by_one_source():
             "union: column 'extra' is missing in one stream and Int32 in another",
         ),
         (lambda s: s.union(moves(Pipeline("other"))), "two pipelines, 'game' and 'other'"),
-        (lambda s: s.key_by(), "key_by: no column"),
         (lambda s: s.key_by("plyer"), "key_by(plyer): the stream has no column 'plyer'"),
         (lambda s: s.key_by("at", "at"), "key_by(at, at): a column is named twice"),
         (lambda s: s.key_by(col("at")), "is not a column name"),

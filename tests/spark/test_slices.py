@@ -1,6 +1,7 @@
 """Key-group slices of a log partition: together they have the results of the whole."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,10 +33,11 @@ class Recorder(LocalRun):
         super().__init__(plan, Cuts(seed=3))
         self.segments: list[Segment] = []
 
-    def _step(self, log, builder) -> None:
-        partitions = dict.fromkeys(log.topics, 1)
-        for segment in builder.build(log, len(self.segments), partitions)[0]:
-            self.segments.append(segment)
+    def _process(self) -> None:
+        for _, partition, segment in self._written:
+            if partition == 0:
+                self.segments.append(replace(segment, ingested_at_ms=len(self.segments)))
+        self._written.clear()
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from tidemark.core.time.event_time import epoch_ms
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
+from tidemark.plan.stages import require_no_chain
 from tidemark.runtime.client.broker_probe import require_broker
 from tidemark.runtime.client.recorded_program import replayed_plan
 
@@ -122,7 +123,9 @@ def replay(
             "--into-live --from raw replays to the end of the logs, where ingest is: leave out "
             "--to-offsets and --as-of"
         )
-    plan = with_operators(load_pipeline(pipeline).plan(), operators or [])
+    plan = load_pipeline(pipeline).plan()
+    require_no_chain(plan, "replay")
+    plan = with_operators(plan, operators or [])
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
@@ -179,7 +182,9 @@ def diff(
 
     if other is not None:
         return _diff_folders(pipeline, other, master, memory)
-    plan = with_operators(load_pipeline(pipeline).plan(), operators or [])
+    plan = load_pipeline(pipeline).plan()
+    require_no_chain(plan, "diff")
+    plan = with_operators(plan, operators or [])
     sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):
         config = broker_config(bootstrap_server)

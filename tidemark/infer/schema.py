@@ -23,7 +23,7 @@ from tidemark.infer.observed import (
     Observed,
     Path,
 )
-from tidemark.plan.names import LATE_FIELDS, require_member_names
+from tidemark.plan.names import require_member_names
 from tidemark.serde.spellings.lenient import lenient
 
 _MAP_NAMES = 20
@@ -79,7 +79,7 @@ def _is_name(name: str) -> bool:
 
 def _column_name(name: str, taken: set[str]) -> str:
     """Return the name of a top-level member as that of a column, or another one if it must be."""
-    reserved = name in METADATA or name in LATE_FIELDS
+    reserved = name in METADATA
     if not reserved and name not in taken and not re.search(r"[.\[\]@]", name):
         return name
     plain = _WORD.sub("_", name).strip("_") or "column"

@@ -7,18 +7,30 @@ downstream.  A single record larger than that stays whole.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.rows.keys import partitions_of
 from tidemark.core.state.blocks import in_one_chunk, lines_at
-from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, Segment, SourceMark
-from tidemark.ingest.ingest import IngestOutput
+from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, TIE, Segment, SourceMark
 from tidemark.plan.physical import LogPlan, StreamPlan
 
 MAX_BYTES = 4 * 2**20
 """Maximum size of a segment, uncompressed; topics of logs accept messages four times as large."""
+
+
+class Collected(Protocol):
+    """Rows of keyed streams with the mark of their source: from ingest, or from an operator."""
+
+    @property
+    def streams(self) -> Mapping[str, pl.DataFrame]:
+        """Rows by stream, with all ROW_COLUMNS except SOURCE."""
+
+    @property
+    def mark(self) -> SourceMark:
+        """The mark of the range that the rows come from."""
 
 
 class SegmentBuilder:
@@ -28,7 +40,7 @@ class SegmentBuilder:
         """Start empty; ``epoch``: of the log."""
         self._epoch = epoch
         self._max_bytes = max_bytes
-        self._outputs: dict[str, list[IngestOutput]] = {}
+        self._outputs: dict[str, list[Collected]] = {}
         self.size_bytes = 0
         """The approximate size of all rows collected."""
 
@@ -37,7 +49,7 @@ class SegmentBuilder:
         """Whether no batch was added since the last commit."""
         return not self._outputs
 
-    def add(self, output: IngestOutput) -> None:
+    def add(self, output: Collected) -> None:
         """Add the output of a batch; batches of one source must come in order."""
         batches = self._outputs.setdefault(output.mark.source, [])
         if batches:
@@ -102,7 +114,7 @@ class SegmentBuilder:
     ) -> list[pl.DataFrame]:
         """Return a stream's rows by log partition, in log order."""
         frames = [
-            _marked(output.streams[stream.name], index)
+            _marked(output.streams[stream.name], index, stream)
             for index, mark in enumerate(marks)
             for output in self._outputs.get(mark.source, ())
             if stream.name in output.streams
@@ -117,12 +129,15 @@ class SegmentBuilder:
         return [rows[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def _marked(rows: pl.DataFrame, source: int) -> pl.DataFrame:
-    """Return rows with SOURCE, the position of their source among the marks."""
-    return rows.hstack([pl.Series(SOURCE, np.full(rows.height, source, np.uint16))])
+def _marked(rows: pl.DataFrame, source: int, stream: StreamPlan) -> pl.DataFrame:
+    """Return rows with SOURCE, the position of their source among the marks; raw ones with TIE."""
+    added = [pl.Series(SOURCE, np.full(rows.height, source, np.uint16))]
+    if TIE in stream.columns and TIE not in rows.columns:
+        added.append(pl.Series(TIE, [None] * rows.height, pl.Int64))
+    return rows.hstack(added)
 
 
-def _joined(batches: Sequence[IngestOutput]) -> SourceMark:
+def _joined(batches: Sequence[Collected]) -> SourceMark:
     first, last = batches[0].mark, batches[-1].mark
     return replace(
         last, first_offset=first.first_offset, watermark_before_ms=first.watermark_before_ms

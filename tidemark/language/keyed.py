@@ -1,15 +1,14 @@
-"""Keyed streams: windows over the rows of each key, their aggregates, and their topics."""
+"""Keyed streams: windows over the rows of each key, and their aggregates."""
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
-from tidemark.core.operators.ports import late_port, pane_port
+from tidemark.core.operators.ports import ALL, shown_key
 from tidemark.core.rows.byte_text import has_bytes
 from tidemark.core.rows.expression import as_written
 from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, duration_ms
-from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, late_rows_of, on_update
 from tidemark.core.windows.window import LONGEST_WINDOW_MS, Hopping, Session
@@ -21,7 +20,7 @@ from tidemark.language.arrival_windows import (
     require_publishing_trigger,
     resolve_windows,
 )
-from tidemark.language.output import publish_rows, require_output
+from tidemark.language.output import publish_rows
 from tidemark.language.session_gap import with_gap
 from tidemark.language.windows import DynamicGapSession, ProcessingTime
 from tidemark.plan.logical import (
@@ -29,13 +28,15 @@ from tidemark.plan.logical import (
     Dataflow,
     Format,
     Node,
-    Output,
     SessionLateness,
+    Stage,
     Window,
     WindowDefinition,
 )
-from tidemark.plan.names import require_late_fields_free, require_values
-from tidemark.serde.avro_results import record_schema
+from tidemark.plan.names import require_values
+
+if TYPE_CHECKING:
+    from tidemark.language.aggregated import AggregatedStream
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,6 @@ class KeyedStream:
         Raises:
             PipelineError: an option does not fit the windows, or a column's type or name does not.
         """
-        require_late_fields_free(self.node.columns, "window")
         by_processing_time = isinstance(window, ProcessingTime)
         if isinstance(window, ProcessingTime):
             _require_no_lateness(allowed_lateness, lateness)
@@ -124,7 +124,6 @@ class KeyedStream:
 
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute running values of each key over all its rows so far: one pane for each row."""
-        require_late_fields_free(self.node.columns, "aggregate")
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
@@ -134,6 +133,11 @@ class KeyedStream:
             PipelineError: the name is not legal or is taken, a column has the name of a field of
                 every row, the format is unknown, or Avro does not support a name or type.
         """
+        if self.key == (ALL,):
+            raise PipelineError(
+                f"to({name!r}): key_by() has no column; leave it out: rows are published in the "
+                "order of their partitions"
+            )
         publish_rows(self.dataflow, self.node, self.key, name, format)
 
     def _in_arrival_order(
@@ -226,7 +230,7 @@ class WindowedStream:
                     f"aggregate({name}): {as_written(aggregate)} is not an aggregate; use count(), "
                     "sum('column') or another aggregate of tidemark"
                 )
-        require_values(list(aggregates), self.windowed.key, "aggregate")
+        require_values(list(aggregates), shown_key(self.windowed.key), "aggregate")
         aggregation = Aggregation(aggregates, self.windowed.node.columns)
         for name, dtype in aggregation.types.items():
             if has_bytes(dtype):
@@ -234,36 +238,7 @@ class WindowedStream:
                     f"{name}={aggregates[name]}: results cannot hold bytes ({dtype}); make "
                     "them text first, such as col('body').bin.encode('base64')"
                 )
-        return AggregatedStream(self.dataflow, self.windowed, aggregation)
+        # A stream makes keyed streams, and their results are a stream again.
+        from tidemark.language.aggregated import aggregated
 
-
-@dataclass(frozen=True, eq=False)
-class AggregatedStream:
-    """The panes of a windowed stream; ``to`` names the topic that they are published on."""
-
-    dataflow: Dataflow
-    windowed: WindowDefinition
-    aggregation: Aggregation
-
-    def __repr__(self) -> str:
-        return f"AggregatedStream({', '.join(self.aggregation.aggregates)})"
-
-    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
-        """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``.
-
-        Raises:
-            PipelineError: the name is not legal or is taken, the format is unknown, or Avro does
-                not support a name or type.
-        """
-        require_output(self.dataflow, name, format)
-        if format == "avro":
-            self._require_avro(f"{self.dataflow.name}.{name}")
-        self.dataflow.add_output(Output(name, format, self.windowed, self.aggregation))
-
-    def _require_avro(self, topic: str) -> None:
-        """Raise PipelineError if Avro does not support a name or type: build the schemas once."""
-        windowed = self.windowed
-        numbered = isinstance(windowed.window, ArrivalWindow)
-        columns, values = windowed.node.columns, self.aggregation.types
-        record_schema(topic, pane_port(windowed.key, columns, values, numbered=numbered))
-        record_schema(f"{topic}.late", late_port(windowed.key, columns))
+        return aggregated(self.dataflow, Stage(self.windowed, aggregation))

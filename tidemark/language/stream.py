@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import polars as pl
 
+from tidemark.core.operators.ports import ALL
 from tidemark.core.rows.expression import (
     as_written,
     expression_text,
@@ -40,7 +41,7 @@ from tidemark.plan.names import column_types, require_key, require_new_columns
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Rows of one or several sources, with event time; operators see one row at a time.
+    """Rows of sources or of results, with event time; operators see one row at a time.
 
     All methods raise PipelineError if an argument is not valid.
     """
@@ -143,6 +144,8 @@ class Stream:
             raise PipelineError("union: no other stream")
         for other in others:
             self._require_same(other)
+        for each in (self, *others):
+            each._require_rows("union")
         parents = (self.node, *(other.node for other in others))
         return Stream(self.dataflow, Node(self.columns, parents))
 
@@ -151,14 +154,15 @@ class Stream:
 
         A nested field is a column of the key under its last name: ``key_by("user.id")`` keys by
         ``id``.  ``key_by(user_id="user.id")`` adds a column with that name.  The same form copies
-        a plain column.
+        a plain column.  ``key_by()`` gives all rows one key, so one task processes all of them.
 
         Raises:
             PipelineError: a column is missing, named twice, or of a type that cannot be a key.
         """
         what = f"key_by({', '.join([*map(str, columns), *(f'{n}={c}' for n, c in named.items())])})"
+        self._require_rows(what)
         if not columns and not named:
-            raise PipelineError("key_by: no column")
+            return self._of_one_key()
         stream, key = self._with_key(columns, named, what)
         if len(set(key)) < len(key):
             raise PipelineError(
@@ -166,6 +170,19 @@ class Stream:
             )
         require_key(key, stream.node.columns, what)
         return KeyedStream(self.dataflow, stream.node, key)
+
+    def _of_one_key(self) -> KeyedStream:
+        known = self.dataflow.keyed_nodes.get((self.node, ()))
+        if known is None:
+            types = {ALL: pl.Int8()}
+            only = pl.lit(0, pl.Int8()).alias(ALL)
+            operator = WithColumns(self.node.columns, (only,), types)
+            known = Node({**self.node.columns, **types}, (self.node,), operator)
+            self.dataflow.keyed_nodes[self.node, ()] = known
+        return KeyedStream(self.dataflow, known, (ALL,))
+
+    def _require_rows(self, what: str) -> None:
+        """Raise PipelineError if the stream is only to be published."""
 
     def _with_key(
         self, columns: Sequence[str], named: Mapping[str, str], what: str
@@ -214,6 +231,7 @@ class Stream:
         raise PipelineError(f"window({_arguments(window, options)}): no key; call key_by() first")
 
     def _then(self, operator: RowOperator, columns: Mapping[str, pl.DataType]) -> "Stream":
+        self._require_rows(operator.label)
         return Stream(self.dataflow, Node(dict(columns), (self.node,), operator))
 
     def _made(self, expressions: tuple[pl.Expr, ...], operator: str) -> dict[str, pl.DataType]:

@@ -6,6 +6,7 @@ is no idleness and no wall clock.  The end of input moves every clock past all e
 """
 
 import random
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,8 +15,8 @@ import polars as pl
 
 from tidemark.core.operators.output import Output, Tally
 from tidemark.core.operators.ports import APPEND, FAILED, PANES, UPSERT, Port
-from tidemark.core.operators.task import LogTask
-from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
+from tidemark.core.operators.task import OperatorTask
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
 from tidemark.core.windows.pane import (
     END,
     END_OF_INPUT,
@@ -27,7 +28,8 @@ from tidemark.core.windows.pane import (
 from tidemark.ingest.ingest import Counts, DeadLetter, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.ingest.unit_check import UnitCheck
-from tidemark.plan.physical import LogPlan, OperatorPlan, Plan
+from tidemark.local.handover import Handover, Written
+from tidemark.plan.physical import OperatorPlan, Plan
 
 BATCH = 20_000
 """The largest number of records of a segment."""
@@ -63,13 +65,17 @@ class OperatorResults:
     tally: Tally = field(default_factory=Tally)
     frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
-    def add(self, output: Output) -> None:
-        """Add the output of a step; results get the column END_OF_INPUT if they lack it."""
+    def add(self, output: Output, *, at_end: bool = False) -> None:
+        """Add the output of a step; results get the column END_OF_INPUT if they lack it.
+
+        ``at_end``: whether the end of input led to the step.
+        """
         self.tally.add(output)
         for each in self.plan.ports:
             rows = output.frames.get(each.port.name)
             if rows is not None and rows.height:
-                self.frames.setdefault(each.port.name, []).append(_marked(each.port, rows))
+                marked = _marked(each.port, rows, at_end=at_end)
+                self.frames.setdefault(each.port.name, []).append(marked)
 
     def every(self, name: str) -> pl.DataFrame:
         """Return the rows of a port in order of publication; late rows in order of records."""
@@ -119,10 +125,10 @@ class OperatorResults:
         return both.filter(pl.col(_SHOWN).fill_null(-1) < pl.col(REVISION)).drop(_SHOWN)
 
 
-def _marked(port: Port, rows: pl.DataFrame) -> pl.DataFrame:
+def _marked(port: Port, rows: pl.DataFrame, *, at_end: bool) -> pl.DataFrame:
     if port.rejects or END_OF_INPUT in rows.columns:
         return rows
-    return rows.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
+    return rows.with_columns(pl.lit(value=at_end).alias(END_OF_INPUT))
 
 
 class LocalRun:
@@ -140,13 +146,14 @@ class LocalRun:
         self._ingest = Ingest(plan)
         self._units = UnitCheck(plan)
         self._progress = {topic: Progress() for topic in plan.named_topics}
+        self.handover = Handover(plan, now_ms)
+        partitions = {log.topic: log.partitions for log in plan.logs}
         self._tasks = {
-            (log.topic, partition): LogTask(
-                each.operator for each in plan.operators if each.log == log.topic
-            )
-            for log in plan.logs
-            for partition in range(log.partitions)
+            each.name: [OperatorTask(each.operator) for _ in range(partitions[each.log])]
+            for each in plan.operators
         }
+        self._written: deque[Written] = deque()
+        self._ended: set[str] = set()
 
     def run(self, inputs: Mapping[str, Iterable[bytes]]) -> Iterator[int]:
         """Read all topics in turn to their end; yield the number of records of each batch."""
@@ -162,9 +169,11 @@ class LocalRun:
                     yield len(values)
                 else:
                     del readers[topic]
-        for log in self._tasks.values():
-            for task, output in log.finish():
-                self.published[task.operator.name].add(output)
+        for plan in self.plan.operators:  # those before it have ended
+            self._ended.add(plan.name)
+            for partition, task in enumerate(self._tasks[plan.name]):
+                self._publish(plan, partition, task.finish())
+            self._process()
 
     def _take(self, topic: str, values: list[bytes]) -> None:
         progress = self._progress[topic]
@@ -177,12 +186,38 @@ class LocalRun:
         self.dead_letters += taken.dead_letters
         builder = SegmentBuilder(epoch=0)
         builder.add(taken)
-        for log in self.plan.logs:
-            self._step(log, builder)
-
-    def _step(self, log: LogPlan, builder: SegmentBuilder) -> None:
         partitions = dict.fromkeys(self._progress, 1)
-        for partition, segments in enumerate(builder.build(log, self._now_ms, partitions)):
-            for segment in segments:
-                for task, steps in self._tasks[log.topic, partition].steps([segment]):
-                    self.published[task.operator.name].add(steps.output)
+        for log in self.plan.logs:
+            built = builder.build(log, self._now_ms, partitions)
+            self._written += (
+                Written(log.topic, partition, segment)
+                for partition, segments in enumerate(built)
+                for segment in segments
+            )
+        self._process()
+
+    def _process(self) -> None:
+        """Let the operators process all segments, and those that they write themselves."""
+        while self._written:
+            log, partition, segment = self._written.popleft()
+            for plan in self.plan.operators:
+                if plan.log == log and plan.name not in self._ended:
+                    self._step(plan, partition, segment)
+
+    def _step(self, plan: OperatorPlan, partition: int, segment: Segment) -> None:
+        task = self._tasks[plan.name][partition]
+        for steps in task.steps([segment]):
+            task.discard_changes(steps.clock_ms)
+            self._publish(plan, partition, steps.output)
+        derived = self.plan.derived_of(plan.name)
+        if derived is not None:
+            self._written += self.handover.marks(derived, partition, task.reached())
+
+    def _publish(self, plan: OperatorPlan, partition: int, output: Output) -> None:
+        self.published[plan.name].add(output, at_end=bool(self._ended))
+        derived = self.plan.derived_of(plan.name)
+        if derived is None:
+            return
+        results = output.frames.get(derived.port.name)
+        if results is not None and results.height:
+            self._written += self.handover.rows(derived, partition, results)

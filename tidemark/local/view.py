@@ -67,6 +67,7 @@ def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
     # Which topic's records die first depends on the cuts.
     raw = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
     _write(out, run.plan.dead_letters, encode_dead_letters(raw)[1])
+    _write(out, run.plan.dead_letters, run.handover.letters)
     for published in run.published.values():
         for each in published.plan.ports:
             if each.port.is_dead_letters:

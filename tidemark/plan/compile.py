@@ -24,6 +24,7 @@ from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
+from tidemark.core.time.segment import TIE, operator_source
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
@@ -40,6 +41,7 @@ from tidemark.plan.logical import (
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 from tidemark.plan.rows import rows_operator
+from tidemark.plan.stages import derived_plan, with_stages
 
 _RECORDED_WITHIN_MS = 60_000
 """The longest time between the reading of a row and its commit, which is its processing time.
@@ -61,32 +63,45 @@ def compile_plan(dataflow: Dataflow) -> Plan:
         raise PipelineError(
             f"pipeline {dataflow.name!r} has no outputs; end a stream with .to('name')"
         )
-    streams = _streams(dataflow.outputs)
+    outputs = with_stages(dataflow)
+    streams = _streams(outputs)
     logs, log_of = _logs(dataflow, streams)
-    operators = tuple(_operator(dataflow, output, streams, log_of) for output in dataflow.outputs)
+    operators = tuple(_operator(dataflow, output, streams, log_of) for output in outputs)
     numbers = _numbers(dataflow, streams)
     recorded = frozenset(name for each in operators for name in _recorded(each))
     sources = tuple(
-        _source(node, streams, numbers, recorded, _longest_window_ms(node, dataflow.outputs))
+        _source(node, streams, numbers, recorded, _longest_window_ms(node, outputs))
         for node in dataflow.sources
     )
+    derived = tuple(
+        derived_plan(output.name, operator.results.port, _graph(output.results, streams, numbers))
+        for output, operator in zip(outputs, operators, strict=True)
+        if isinstance(output, Output) and output.results is not None
+    )
     _require_distinct(dataflow, [log.topic for log in logs])
-    return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters)
+    return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters, derived)
 
 
 def _streams(outputs: Sequence[Output | RowsOutput]) -> dict[KeyedNode, StreamPlan]:
     """Return the keyed streams, named by their topics; a second one of the topics ends in #2."""
     streams: dict[KeyedNode, StreamPlan] = {}
     counts: dict[str, int] = {}
+    names = {
+        output.results: output.name
+        for output in outputs
+        if isinstance(output, Output) and output.results is not None
+    }
     for output in outputs:
         node, key = output.node, output.key
         if (node, key) in streams:
             continue
-        topics = node.topics()
+        stages = [operator_source(names[each]) for each, _ in node.stages()]
+        topics = node.topics().union(stages)
         base = "+".join(sorted(topics))
         counts[base] = counts.get(base, 0) + 1
         name = base if counts[base] == 1 else f"{base}#{counts[base]}"
-        streams[node, key] = StreamPlan(name, key, node.columns, topics)
+        columns = {**node.columns, TIE: pl.Int64()} if stages else node.columns
+        streams[node, key] = StreamPlan(name, key, columns, topics)
     return streams
 
 
@@ -205,8 +220,9 @@ def _operator(
         by_processing_time=windowed.by_processing_time,
         merges_within_ms=_horizon_ms(windowed) if isinstance(windowed.window, Session) else 0,
     )
+    published = results if output.results is None else ""
     # A pane that failed names the topic that lacks it.
-    topic_of = {PANES: results, LATE: late, DEAD: dataflow.dead_letters, FAILED: results}
+    topic_of = {PANES: published, LATE: late, DEAD: dataflow.dead_letters, FAILED: results}
     return OperatorPlan(
         service="sessions" if isinstance(windowed.window, Session) else "windowing",
         log=log_of[stream.name],

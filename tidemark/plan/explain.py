@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from tidemark.core.operators.ports import LATE
+from tidemark.core.operators.ports import LATE, shown_key
 from tidemark.core.rows.expression import expression_text
 from tidemark.core.time.assigners import ColumnTime, EventTime, ExpressionTime, RecordTime
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
+from tidemark.core.time.segment import is_operator_source
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
-from tidemark.plan.physical import Plan, PortPlan, SourcePlan
+from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan
 from tidemark.serde.formats.source_format import JSON
 
 
@@ -79,19 +80,41 @@ def _logical(plan: Plan) -> _Graph:
             graph.add(f"n{step.number}", label, (f"n{steps[i].number}" for i in step.inputs))
         for name, keyed in source.graph.streams.items():
             ends.setdefault(name, []).append(f"n{steps[keyed.step].number}")
+    number = {each.name: index for index, each in enumerate(plan.operators)}
+    for derived in plan.derived:
+        steps = derived.graph.steps
+        for step in steps:
+            label = step.label if step.inputs else f"results of {derived.operator}"
+            before = [f"n{steps[i].number}" for i in step.inputs]
+            graph.add(f"n{step.number}", label, before or [f"o{number[derived.operator]}"])
+        for name, keyed in derived.graph.streams.items():
+            ends.setdefault(name, []).append(f"n{steps[keyed.step].number}")
     # After a union, a node may have been added before one of its inputs.
     graph.labels = dict(sorted(graph.labels.items(), key=lambda item: int(item[0][1:])))
     streams = [stream for log in plan.logs for stream in log.streams]
     for index, stream in enumerate(streams):
-        label = f"key_by({', '.join(stream.key)})" if stream.key else "partitions kept"
-        graph.add(f"k{index}", label, ends[stream.name])
-    number = {stream.name: index for index, stream in enumerate(streams)}
+        key = ", ".join(shown_key(stream.key))
+        graph.add(
+            f"k{index}", f"key_by({key})" if stream.key else "partitions kept", ends[stream.name]
+        )
+    keyed_by = {stream.name: f"k{index}" for index, stream in enumerate(streams)}
     for index, operator in enumerate(plan.operators):
         read = [name for each in operator.operator.inputs for name in each.streams]
-        keyed_by = [f"k{number[name]}" for name in read]
-        graph.add(f"o{index}", operator.description, keyed_by)
-        graph.add(f"t{index}", f"to {operator.name} ({operator.results.format})", [f"o{index}"])
-    return graph
+        graph.add(f"o{index}", operator.description, [keyed_by[name] for name in read])
+        if operator.results.topic:
+            to = f"to {operator.name} ({operator.results.format})"
+            graph.add(f"t{index}", to, [f"o{index}"])
+    return _in_order(graph)
+
+
+def _in_order(graph: _Graph) -> _Graph:
+    """Return the graph with each node after its inputs, otherwise in the order that it has."""
+    ordered, waiting = _Graph(), list(graph.labels)
+    while waiting:
+        node = next(each for each in waiting if graph.inputs[each].keys() <= ordered.labels.keys())
+        ordered.add(node, graph.labels[node], graph.inputs[node])
+        waiting.remove(node)
+    return ordered
 
 
 def _source_text(source: SourcePlan) -> str:
@@ -150,7 +173,7 @@ def _graph_lines(graph: _Graph) -> list[str]:
 
 
 def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
-    logs = ", ".join(log.topic for log in plan.logs)
+    logs = ", ".join(log.topic for log in _of_ingest(plan))
     raw = ", ".join(map(_topics, plan.sources))
     rows: list[tuple[str, ...]] = [
         ("ingest", raw, f"{logs}, {plan.dead_letters}", "1 per raw partition")
@@ -161,9 +184,22 @@ def _service_rows(plan: Plan) -> list[tuple[str, ...]]:
         if operators:
             read = list(dict.fromkeys(operator.log for operator in operators))
             tasks = sum(partitions[topic] for topic in read)
-            written = ", ".join(operator.results.topic for operator in operators)
-            rows.append((service, ", ".join(read), written, f"{tasks}, 1 per log partition"))
+            written = [each.results.topic for each in operators if each.results.topic]
+            written += [log for log in _handed_on(plan, operators) if log not in written]
+            tasks_text = f"{tasks}, 1 per log partition"
+            rows.append((service, ", ".join(read), ", ".join(written), tasks_text))
     return rows
+
+
+def _of_ingest(plan: Plan) -> list[LogPlan]:
+    """Return the logs that ingest writes: those of raw topics."""
+    return [log for log in plan.logs if not all(map(is_operator_source, log.topics))]
+
+
+def _handed_on(plan: Plan, operators: Iterable[OperatorPlan]) -> list[str]:
+    """Return the topics of the logs that operators write."""
+    found = filter(None, (plan.derived_of(each.name) for each in operators))
+    return list(dict.fromkeys(log.topic for derived in found for log in plan.fed_by(derived)))
 
 
 def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
@@ -206,7 +242,7 @@ def _mermaid_services(plan: Plan) -> list[str]:
         return node if known else f'{node}[("{_escaped(name)}")]'
 
     lines = [f"    {topic(name)} --> ingest" for source in plan.sources for name in source.topics]
-    lines += [f"    ingest --> {topic(log.topic)}" for log in plan.logs]
+    lines += [f"    ingest --> {topic(log.topic)}" for log in _of_ingest(plan)]
     lines.append(f"    ingest --> {topic(plan.dead_letters)}")
     for service in plan.services():
         operators = plan.of_service(service)
@@ -215,6 +251,7 @@ def _mermaid_services(plan: Plan) -> list[str]:
         for operator in operators:
             lines += [f"    {service} --> {topic(name)}" for name in operator.topics]
             lines.append(f"    {service} <--> {topic(operator.changelog)}")
+        lines += [f"    {service} --> {topic(log)}" for log in _handed_on(plan, operators)]
     return lines
 
 

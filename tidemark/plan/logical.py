@@ -50,15 +50,16 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A stream: a source, or the output of an operator on its parents.
+    """A stream: a source, the results of a stage, or the output of an operator on its parents.
 
-    ``operator`` and ``source`` are both None for a union.
+    ``operator``, ``source`` and ``stage`` are all None for a union.
     """
 
     columns: Columns
     parents: tuple["Node", ...] = ()
     operator: RowOperator | None = None
     source: Source | None = None
+    stage: "Stage | None" = None
 
     def ancestors(self) -> Iterator["Node"]:
         """Yield the ancestors of this node and then the node, each once, parents first."""
@@ -74,12 +75,21 @@ class Node:
                 pending.extend((parent, False) for parent in reversed(node.parents))
 
     def topics(self) -> frozenset[str]:
-        """Return the raw topics that feed the stream, as their sources name them."""
-        return frozenset(topic for source in self.sources() for topic in source.topics)
+        """Return the raw topics that feed the stream itself, as their sources name them."""
+        found = (node.source for node in self.ancestors() if node.source)
+        return frozenset(topic for source in found for topic in source.topics)
+
+    def stages(self) -> "Iterator[tuple[Node, Stage]]":
+        """Yield the stages whose results feed the stream itself, with their nodes."""
+        return ((node, node.stage) for node in self.ancestors() if node.stage)
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sources that feed the stream."""
-        return (node.source for node in self.ancestors() if node.source)
+        """Yield the sources that feed the stream, or a stage before it; some twice."""
+        for node in self.ancestors():
+            if node.source:
+                yield node.source
+            elif node.stage:
+                yield from node.stage.windowed.node.sources()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +108,25 @@ class WindowDefinition:
 
 
 @dataclass(frozen=True, eq=False)
+class Stage:
+    """Aggregates of windows whose results are a stream: one row a window, once it is final."""
+
+    windowed: WindowDefinition
+    aggregation: Aggregation
+
+
+@dataclass(frozen=True, eq=False)
 class Output:
-    """A named output of the pipeline: the aggregates of windows, published on its topics."""
+    """A named output of the pipeline: the aggregates of windows, published on its topics.
+
+    ``results``: of a stage, the stream of its results; a stage has no topic for them.
+    """
 
     name: str
     format: Format
     windowed: WindowDefinition
     aggregation: Aggregation
+    results: Node | None = None
 
     @property
     def node(self) -> Node:

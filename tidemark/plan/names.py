@@ -1,5 +1,6 @@
 """Names that users choose, of columns, outputs and pipelines; and the topics named after them."""
 
+import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
@@ -8,20 +9,18 @@ from typing import Any, get_args, get_origin
 
 import polars as pl
 
-from tidemark.core.operators.ports import LATE_BY
+from tidemark.core.operators.ports import ALL
 from tidemark.core.rows.expression import METADATA, Columns, as_written
 from tidemark.core.rows.schema import INSTANT
 from tidemark.core.time.raw_topics import is_pattern
-from tidemark.core.windows.pane import END, END_OF_INPUT, PANE_COLUMNS, START, WINDOW
+from tidemark.core.windows.pane import END_OF_INPUT, PANE_COLUMNS, WINDOW
 from tidemark.errors import PipelineError
 
 LONGEST_TOPIC = 249
+_LONGEST_STAGE = 100
 
 PANE_FIELDS = (WINDOW, *PANE_COLUMNS, END_OF_INPUT)
 """Fields of result records, in addition to the key and the values."""
-
-LATE_FIELDS = (START, END, LATE_BY)
-"""Fields of every late record, in addition to the columns of its row."""
 
 KEYTYPES = (
     pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64,
@@ -81,6 +80,24 @@ def generations_topic(pipeline: str) -> str:
     return f"{pipeline}.generations"
 
 
+def progress_topic(pipeline: str, operator: str) -> str:
+    """Return the topic that says what each partition of an operator has reached."""
+    return f"{pipeline}.{operator}.progress"
+
+
+def stage_name(parts: Sequence[str], taken: Collection[str]) -> str:
+    """Return the name of a stage, made of what the user wrote; a number keeps it from ``taken``.
+
+    A long name is shortened, with a digest.
+    """
+    name = ".".join(re.sub(r"[^a-zA-Z0-9_]+", "-", part).strip("-") for part in parts)
+    if len(name) > _LONGEST_STAGE:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[:_LONGEST_STAGE]}-{digest}"
+    numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(each for each in numbered if each not in taken)
+
+
 def topic_part(text: str) -> str:
     """Return text with each character that is illegal in a topic name replaced by ``_``."""
     return re.sub(r"[^a-zA-Z0-9._-]", "_", text)
@@ -94,7 +111,8 @@ def log_topic(pipeline: str, key: Mapping[str, str], taken: Collection[str]) -> 
     Raises:
         PipelineError: the name is too long.
     """
-    name = f"{pipeline}.by-{topic_part('-'.join(key))}" if key else f"{pipeline}.unkeyed"
+    columns = "-".join("all" if name == ALL else name for name in key)
+    name = f"{pipeline}.by-{topic_part(columns)}" if key else f"{pipeline}.unkeyed"
     if key and f"{name}.log" in taken:
         name = f"{name}.{topic_part('-'.join(map(str.lower, key.values())))}"
     topic = f"{name}.log"
@@ -204,16 +222,6 @@ def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
             )
         if name in PANE_FIELDS:
             raise PipelineError(f"{what}: column {name!r} clashes with a field of every pane")
-
-
-def require_late_fields_free(columns: Columns, what: str) -> None:
-    """Raise PipelineError if a column has the name of a field of late records."""
-    for name in LATE_FIELDS:
-        if name in columns:
-            raise PipelineError(
-                f"{what}: column {name!r} clashes with a field of every late row; rename or drop "
-                "it with select()"
-            )
 
 
 def require_values(names: Sequence[str], key: Sequence[str], what: str) -> None:

@@ -69,10 +69,43 @@ class SourcePlan:
 
 
 @dataclass(frozen=True)
-class StreamPlan:
-    """A keyed stream in a log: its key, its columns, and the raw topics that it comes from.
+class DerivedPlan:
+    """The results that an operator hands on to the operators after it: one source of their streams.
 
-    ``topics``: as the sources name them.
+    Args:
+        operator: the name of the operator.
+        port: its port whose rows are handed on; ``holds_ms`` is never None.
+        graph: the row operators between the results and the keyed streams that they feed.
+        dead: the port of results that a row operator or a null key refuses.
+    """
+
+    operator: str
+    port: Port
+    graph: StatelessGraph
+    dead: Port
+
+    @property
+    def source(self) -> str:
+        """The name of the source, as ``operator_source`` gives it."""
+        return operator_source(self.operator)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a result that row operators see."""
+        return tuple(self.graph.steps[0].columns)
+
+    @property
+    def holds_ms(self) -> int:
+        """The largest distance of a result's event time behind the clock of the operator."""
+        assert self.port.holds_ms is not None
+        return self.port.holds_ms
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """A keyed stream in a log: its key, its columns, and what it comes from.
+
+    ``topics``: raw topics, as the sources name them, and operators, as ``operator_source`` does.
     """
 
     name: str
@@ -97,11 +130,11 @@ class LogPlan:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The raw topics that feed the log, as the sources name them."""
+        """The raw topics and operators that feed the log, as the streams name them."""
         return frozenset().union(*(stream.topics for stream in self.streams))
 
     def reads(self, topic: str) -> bool:
-        """Return whether a raw topic feeds the log."""
+        """Return whether a raw topic or an operator feeds the log."""
         return covers(self.topics, topic)
 
 
@@ -109,7 +142,8 @@ class LogPlan:
 class PortPlan:
     """A port of an operator, and the topic of its rows.
 
-    ``format``: the format of the records, ``"json"`` or ``"avro"``.
+    ``topic``: "" for results that are only handed on.  ``format``: the format of the records,
+    ``"json"`` or ``"avro"``.
     """
 
     port: Port
@@ -157,8 +191,8 @@ class OperatorPlan:
 
     @property
     def published(self) -> tuple[PortPlan, ...]:
-        """The ports with a topic of their own: all except those of dead letters."""
-        return tuple(each for each in self.ports if not each.port.is_dead_letters)
+        """The ports with a topic of their own: not dead letters, nor what is only handed on."""
+        return tuple(each for each in self.ports if each.topic and not each.port.is_dead_letters)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -172,13 +206,17 @@ class OperatorPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A compiled pipeline, as services, Spark and the in-process runner use it."""
+    """A compiled pipeline, as services, Spark and the in-process runner use it.
+
+    ``operators`` and ``derived`` are in the order in which rows pass them.
+    """
 
     pipeline: str
     sources: tuple[SourcePlan, ...]
     logs: tuple[LogPlan, ...]
     operators: tuple[OperatorPlan, ...]
     dead_letters: str
+    derived: tuple[DerivedPlan, ...] = ()
 
     @property
     def named_topics(self) -> tuple[str, ...]:
@@ -188,6 +226,14 @@ class Plan:
     def source_of(self, topic: str) -> SourcePlan:
         """Return the source of a raw topic."""
         return next(source for source in self.sources if source.reads(topic))
+
+    def derived_of(self, operator: str) -> DerivedPlan | None:
+        """Return what an operator hands on, if operators read its results."""
+        return next((each for each in self.derived if each.operator == operator), None)
+
+    def fed_by(self, derived: DerivedPlan) -> tuple[LogPlan, ...]:
+        """Return the logs that hold what an operator hands on."""
+        return tuple(log for log in self.logs if log.reads(derived.source))
 
     @property
     def stats(self) -> str:
@@ -249,11 +295,10 @@ class Plan:
                 f"{source.watermark} idle {source.idle_after_ms} future {source.max_future_ms}"
                 f"{_time_options(source)}{_format(source)}"
             )
-            lines += [
-                f"  {index} {step.text} <- {step.inputs} {_types(step.columns)}"
-                for index, step in enumerate(source.graph.steps)
-            ]
-            lines += [f"  {name}: {keyed}" for name, keyed in source.graph.streams.items()]
+            lines += _graph(source.graph)
+        for derived in self.derived:
+            lines.append(f"source {derived.source} holds {derived.holds_ms}")
+            lines += _graph(derived.graph)
         for log in self.logs:
             lines.append(f"log {log.topic} {log.partitions} {_types(log.key)}")
         for operator in self.operators:
@@ -270,6 +315,16 @@ class Plan:
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change with the meaning of the plan."""
         return hashlib.sha256(self.description().encode()).hexdigest()[:16]
+
+
+def _graph(graph: StatelessGraph) -> list[str]:
+    return [
+        *(
+            f"  {index} {step.text} <- {step.inputs} {_types(step.columns)}"
+            for index, step in enumerate(graph.steps)
+        ),
+        *(f"  {name}: {keyed}" for name, keyed in graph.streams.items()),
+    ]
 
 
 def _time_options(source: SourcePlan) -> str:

@@ -23,6 +23,7 @@ KEPT_BYTES = 256 * 2**10
 """Maximum size of a key or value in a dead letter."""
 
 _NO_OFFSET = -1
+_NO_PARTITION = -1
 
 
 class DeadLetterEncoder:
@@ -69,8 +70,8 @@ class DeadLetterEncoder:
 
 
 def _source(source: str) -> tuple[str, int]:
-    topic, _, partition = source.rpartition("/")
-    return topic, int(partition)
+    topic, slash, partition = source.rpartition("/")
+    return (topic, int(partition)) if slash else (source, _NO_PARTITION)
 
 
 def encode_dead_letters(

@@ -20,7 +20,8 @@ from tidemark.ingest.ingest import Ingest, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
-from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
+from tidemark.local.handover import Handover
+from tidemark.plan.physical import DerivedPlan, OperatorPlan, Plan, PortPlan
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import Encoder, encoder_of
@@ -91,6 +92,7 @@ class InProcess(Scenario):
             ]
             for at in self._log
         }
+        self._handover = Handover(self.plan, now_ms)
         self._down: set[str] = set()
         self._topics: dict[str, list[dict[str, Any]]] = {}
         self._letters: list[DeadLetter] = []
@@ -145,10 +147,19 @@ class InProcess(Scenario):
         if INGEST not in self._down:
             for at in self._raw:
                 self._take(*at)
+        while self._step_all():
+            pass
+
+    def _step_all(self) -> bool:
+        """Let each operator process what is in its log; say whether there was anything."""
+        moved = False
         for at, operators in self._operators.items():
             for operator in operators:
-                if operator.plan.service not in self._down:
+                behind = operator.task.next_offset < len(self._log[at])
+                if behind and operator.plan.service not in self._down:
                     self._step(operator, self._log[at], at[1])
+                    moved = True
+        return moved
 
     def _take(self, topic: str, partition: int) -> None:
         past = self._progress[topic, partition]
@@ -171,12 +182,26 @@ class InProcess(Scenario):
                 self._log[log.topic, partition] += segments
 
     def _step(self, operator: _Operator, log: list[Segment], partition: int) -> None:
+        derived = self.plan.derived_of(operator.plan.name)
         for segment in log[operator.task.next_offset :]:
             output = operator.step(segment)
             for each in operator.plan.ports:
                 rows = output.frames.get(each.port.name)
-                if rows is not None and rows.height:
+                if rows is not None and rows.height and each.topic:
                     self._take_rows(each, rows, partition)
+            if derived is not None:
+                self._hand_on(derived, operator, output, partition)
+
+    def _hand_on(
+        self, derived: DerivedPlan, operator: _Operator, output: Output, partition: int
+    ) -> None:
+        results = output.frames.get(derived.port.name)
+        written = [
+            *(() if results is None else self._handover.rows(derived, partition, results)),
+            *self._handover.marks(derived, partition, operator.task.reached()),
+        ]
+        for log, number, segment in written:
+            self._log[log, number].append(segment)
 
     def _take_rows(self, port: PortPlan, rows: pl.DataFrame, partition: int) -> None:
         encoder = encoder_of(port)
@@ -196,7 +221,8 @@ class InProcess(Scenario):
 
     def _dead_letters(self) -> list[dict[str, Any]]:
         raw = [json.loads(value or b"") for value in encode_dead_letters(self._letters)[1]]
-        return raw + self._topics.get(self.plan.dead_letters, [])
+        handed_on = [json.loads(letter) for letter in self._handover.letters]
+        return raw + handed_on + self._topics.get(self.plan.dead_letters, [])
 
 
 def _batch(

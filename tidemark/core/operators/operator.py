@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.operators.ports import LATE, LATE_BY, PANES, Input, Port
+from tidemark.core.operators.ports import LATE, LATE_BY, OWN, PANES, Input, Port
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.clock import ClockTable, ProcessingClock
 from tidemark.core.time.segment import WATERMARK
@@ -268,9 +268,11 @@ def missed(
     """Return late rows with the window that each missed, and by how much.
 
     ``limit_ms``: the time that W has passed, per row.  Adds ``start`` and ``end`` of the window and
-    ``late_by_ms`` = W - limit; all Int64.
+    ``late_by_ms`` = W - limit; all Int64.  Columns of the row with these names get the prefix
+    ``OWN``.
     """
     by_ms = rows[WATERMARK].to_numpy() - limit_ms
-    return rows.hstack(
+    clashing = {name: f"{OWN}{name}" for name in (START, END, LATE_BY) if name in rows.columns}
+    return rows.rename(clashing).hstack(
         [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
     )

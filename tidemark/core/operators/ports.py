@@ -46,6 +46,10 @@ REASON = "reason"
 LATE_REASON = "@reason"
 """Column of an operator's late rows with their reason, where that is not "late"."""
 ROW = "row"
+ALL = "@all"
+"""Key column of a stream whose rows have one key: an Int8 column of zeros."""
+OWN = "@row."
+"""Begins the name of a late row's own column that has the name of one of its window."""
 
 LATE_COLUMNS: dict[str, pl.DataType] = {
     REASON: pl.String(),
@@ -153,11 +157,17 @@ class Port:
 
         Late rows come with the columns of segment and stream, and are converted to ``LATE_COLUMNS``
         and ``ROW``, with bytes as base64 text.  All other frames already have the columns of the
-        port.
+        port; the column ALL is dropped.
         """
         if self.kind != LATE:
-            return frame
-        rows = bytes_as_text(frame.select(*self._own))
+            return frame.drop(ALL) if ALL in frame.columns else frame
+        own = {name: f"{OWN}{name}" for name in self._own}
+        rows = bytes_as_text(
+            frame.select(
+                pl.col(other if other in frame.columns else name).alias(name)
+                for name, other in own.items()
+            )
+        )
         return _late_columns(frame).with_columns(rows.to_struct(ROW))
 
     @property
@@ -165,6 +175,11 @@ class Port:
         row = self.columns[ROW]
         assert isinstance(row, pl.Struct)
         return [field.name for field in row.fields]
+
+
+def shown_key(key: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of a key that results show; the only key of all rows is not shown."""
+    return tuple(name for name in key if name != ALL)
 
 
 def pane_port(
@@ -186,6 +201,7 @@ def pane_port(
         discarding: whether a pane holds only rows since the pane before it, so all panes count.
         holds_ms: see ``Port``.
     """
+    key = shown_key(key)
     identity = (*key, WINDOW if numbered else START)
     return Port(
         PANES,
@@ -214,7 +230,7 @@ def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: st
         name,
         LATE,
         {**LATE_COLUMNS, ROW: pl.Struct(text_types(own))},
-        key,
+        shown_key(key),
         message_key=key,
         identity=_LATE_IDENTITY,
         row_time=RowTime("event_time_ms"),
@@ -229,7 +245,7 @@ def dead_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], operator
         DEAD,
         DEAD,
         {REASON: pl.String(), ROW: pl.Struct(own)},
-        key,
+        shown_key(key),
         message_key=key,
         identity=(),
         row_time=RowTime(EVENT_TIME),
@@ -257,7 +273,6 @@ def failed_port(panes: Port, operator: str) -> Port:
 
 def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
     """Return ``LATE_COLUMNS`` of an operator's late rows, in the same order of rows."""
-    source = pl.col(SOURCE).cast(pl.String)
     return late.select(
         (pl.col(LATE_REASON) if LATE_REASON in late.columns else pl.lit("late")).alias(REASON),
         START,
@@ -265,8 +280,13 @@ def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
         LATE_BY,
         pl.col(WATERMARK).alias("own_watermark_ms"),
         pl.col(EVENT_TIME).alias("event_time_ms"),
-        source.str.extract("^(.*)/").alias("topic"),
-        source.str.extract("([0-9]+)$").cast(pl.Int32).alias("partition"),
+        *places(pl.col(SOURCE).cast(pl.String), "topic", "partition"),
         pl.col(OFFSET).alias("offset"),
         pl.col(SUB_ROW).alias("sub_row"),
     )
+
+
+def places(source: pl.Expr, topic: str, partition: str) -> tuple[pl.Expr, pl.Expr]:
+    """Return topic and partition of sources; an operator stands for its topic, partition -1."""
+    number = source.str.extract("/([0-9]+)$").cast(pl.Int32).fill_null(-1)
+    return source.str.replace("/[0-9]+$", "").alias(topic), number.alias(partition)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Body, Changes, Frames
-from tidemark.core.operators.ports import ROWS, Port, RowTime
+from tidemark.core.operators.ports import ROWS, Port, RowTime, places
 from tidemark.core.rows.byte_text import bytes_as_text, text_types
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
@@ -69,10 +69,7 @@ def published_rows(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 def _places(sources: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return topic and partition of each source: of runs of rows with the same one, so cheaply."""
     runs = sources.rle().struct.unnest()
-    topic, partition = (
-        runs["value"].str.extract("^(.*)/"),
-        runs["value"].str.extract("([0-9]+)$").cast(pl.Int32),
-    )
+    topic, partition = runs.select(places(pl.col("value"), "_topic", "_partition")).get_columns()
     run_of = np.repeat(np.arange(runs.height), runs["len"].to_numpy())
     return topic.gather(run_of), partition.gather(run_of)
 

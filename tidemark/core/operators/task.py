@@ -19,6 +19,7 @@ from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_
 from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, Place, RowLimit, bytes_of
 from tidemark.core.operators.ports import DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.reached import Reached, behind
 from tidemark.core.time.row_watermarks import (
     ORDER,
     SEGMENT,
@@ -52,7 +53,7 @@ class OperatorTask:
         self.tally = Tally() if tally is None else tally
         self._place = BEGIN
         self._clocks_before: pl.DataFrame | None = None  # while a segment is in progress
-        self._published_ms = self.clocks.clock_ms
+        self._before_ms = self._published_ms = self.clocks.clock_ms
         self._limit = RowLimit(target_bytes=portion_bytes)
 
     @property
@@ -64,6 +65,18 @@ class OperatorTask:
     def published_ms(self) -> int:
         """The time up to which results are published: the clock, if no segment is in progress."""
         return self._published_ms if self._clocks_before is not None else self.clocks.clock_ms
+
+    def reached(self) -> Reached:
+        """Return how far the results of the main port are complete, for operators after this one.
+
+        A segment in progress does not count yet.
+        """
+        holds_ms = self.operator.outputs[0].holds_ms
+        assert holds_ms is not None, f"{self.operator.name}: results of any age may follow"
+        if self._clocks_before is not None:
+            return Reached(behind(self._before_ms, holds_ms), is_idle=False)
+        idle = self.clocks.is_idle and not self.operator.body.pending(self.state)
+        return Reached(behind(self.clocks.clock_ms, holds_ms), idle)
 
     def step(self, segment: Segment) -> Output:
         """Process a segment's rows, move the clock, publish due results."""
@@ -78,7 +91,7 @@ class OperatorTask:
         Raises:
             UnreadableRowsError: a segment's rows do not have the column types of an input.
         """
-        before_ms = self._published_ms = self.clocks.clock_ms
+        before_ms = self._before_ms = self._published_ms = self.clocks.clock_ms
         # A lone segment can be left in the middle.
         self._clocks_before = self.clocks.state() if len(segments) == 1 else None
         sides, clocks_ms = self._with_watermarks(segments)

@@ -29,6 +29,7 @@ from tidemark.core.time.segment import (
     Segment,
     SourceMark,
     is_operator_source,
+    is_rows_of_operator,
 )
 
 _STATE_SCHEMA: dict[str, pl.DataType] = {
@@ -121,6 +122,8 @@ class ClockTable:
         self._covered: dict[str, bool] = {}  # every segment asks for the same topics
         self.advances = advances
         self.sources: dict[str, SourceClock] = {}
+        self.positions: dict[str, int] = {}
+        """The next offset of the rows of each partition of an operator."""
         self._operators = sorted(filter(is_operator_source, self.topics))
         self._know_operators()
         self.clock_ms = NEVER_MS
@@ -154,29 +157,43 @@ class ClockTable:
         for index, mark in enumerate(segment.sources):
             if not self._reads(mark.topic):
                 continue
-            source = self.sources.setdefault(mark.source, SourceClock())
-            first_new[index] = source.next_offset
-            arrival[index] = reached - max(source.next_offset, 0)
-            reached += max(mark.next_offset - max(source.next_offset, 0), 0)
-            if mark.wakes and not source.knows(mark):
+            rows = is_rows_of_operator(mark.source)
+            source = self.sources.setdefault(mark.topic if rows else mark.source, SourceClock())
+            first_new[index] = self.positions.get(mark.source, 0) if rows else source.next_offset
+            begin = max(int(first_new[index]), 0)
+            arrival[index] = reached - begin
+            if rows or not is_operator_source(mark.source):
+                reached += max(mark.next_offset - begin, 0)
+            if not rows and mark.wakes and not source.knows(mark):
                 source.join(mark, self.clock_ms)
             floors[index] = source.effective_ms
         return Entry(floors, first_new, arrival)
 
     def _reached(self) -> int:
-        """Return the sum of the sources' next offsets; every new record raises it."""
-        return sum(max(source.next_offset, 0) for source in self.sources.values())
+        """Return the sum of the next offsets of records and rows; every new one raises it."""
+        raw = (s.next_offset for name, s in self.sources.items() if not is_operator_source(name))
+        return sum(max(offset, 0) for offset in (*raw, *self.positions.values()))
 
     def leave(self, segment: Segment) -> int:
         """Take the segment's watermarks, then its idle marks; return the clock after it."""
         for mark in segment.sources:
             if not self._reads(mark.topic):
                 continue
+            if is_rows_of_operator(mark.source):
+                before = self.positions.get(mark.source, 0)
+                self.positions[mark.source] = max(before, mark.next_offset)
+                continue
             source = self.sources[mark.source]
             if not source.knows(mark):
                 source.take(mark, self.clock_ms)
         self.clock_ms = max(self.clock_ms, self._reading(segment))
         return self.clock_ms
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all sources have spoken and are idle."""
+        sources = self.sources.values()
+        return bool(sources) and all(source.spoken and source.idle for source in sources)
 
     def finish(self) -> int:
         """End bounded input: move the clock past every event time and return it."""
@@ -224,18 +241,25 @@ class ClockTable:
         return [s.own_ms for name, s in self.sources.items() if is_operator_source(name)]
 
     def state(self) -> pl.DataFrame:
-        """Return table and clock as one frame (``_STATE_SCHEMA``), a row per source, sorted."""
+        """Return table and clock as one frame (``_STATE_SCHEMA``), a row per source, sorted.
+
+        The rows of each partition of an operator have a row, too, for their next offset.
+        """
+        sources = {**self.sources, **{n: SourceClock(at) for n, at in self.positions.items()}}
         rows = [
             (name, s.next_offset, s.own_ms, s.floor_ms, s.idle, s.silence_ms, self.clock_ms)
-            for name, s in sorted(self.sources.items())
+            for name, s in sorted(sources.items())
         ]
         return pl.DataFrame(rows, schema=_STATE_SCHEMA, orient="row")
 
     def apply(self, state: pl.DataFrame) -> None:
         """Replace table and clock by an earlier result of ``state``."""
-        self.sources = {
-            row[0]: SourceClock(*row[1:-1]) for row in state.select(*_STATE_SCHEMA).iter_rows()
-        }
+        self.sources, self.positions = {}, {}
+        for name, *values, _ in state.select(*_STATE_SCHEMA).iter_rows():
+            if is_rows_of_operator(name):
+                self.positions[name] = values[0]
+            else:
+                self.sources[name] = SourceClock(*values)
         self._know_operators()
         self.clock_ms = NEVER_MS if state.is_empty() else int(state.item(0, "clock_ms"))
 

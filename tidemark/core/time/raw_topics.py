@@ -7,6 +7,8 @@ match the whole name of a topic.
 import re
 from collections.abc import Collection, Mapping
 
+from tidemark.core.time.segment import is_operator_source
+
 _SLASH = "/"
 
 
@@ -21,9 +23,14 @@ def is_pattern(name: str) -> bool:
 
 
 def covers(names: Collection[str], topic: str) -> bool:
-    """Return whether one of ``names`` is the topic, or a pattern that matches it."""
+    """Return whether one of ``names`` is the topic, or a pattern that matches it.
+
+    An operator (``operator_source``) is only covered by its name.
+    """
     return topic in names or any(
-        re.fullmatch(name[1:-1], topic) is not None for name in names if is_pattern(name)
+        re.fullmatch(name[1:-1], topic) is not None
+        for name in names
+        if is_pattern(name) and not is_operator_source(topic)
     )
 
 

@@ -21,8 +21,10 @@ from tidemark.core.time.segment import (
     ROW_COLUMNS,
     SOURCE,
     SUB_ROW,
+    TIE,
     WATERMARK,
     Segment,
+    is_operator_source,
 )
 from tidemark.errors import UnreadableRowsError
 
@@ -130,7 +132,10 @@ def _with_watermarks(
     rows, segment_of = found.rows.clone(), found.segment_of
     before = np.add.accumulate([0, *(len(segment.sources) for segment in segments)])
     source = rows[SOURCE].to_numpy() + before[segment_of]
-    names = pl.Series([m.source for s in segments for m in s.sources], dtype=pl.String)
+    marks = [mark for segment in segments for mark in segment.sources]
+    names = pl.Series(
+        [m.topic if is_operator_source(m.source) else m.source for m in marks], dtype=pl.String
+    )
     offset = rows[OFFSET].to_numpy()
     floor_ms = _gathered([entry.floor_ms for entry in entries], source)
     watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), floor_ms)
@@ -143,6 +148,8 @@ def _with_watermarks(
         now_ms = pl.Series(np.array([entry.now_ms for entry in entries], np.int64)[segment_of])
         _replace(rows, EVENT_TIME, now_ms)
         _replace(rows, WATERMARK, now_ms)
+    if TIE in rows.columns:  # the order of results must not depend on their partition
+        _replace(rows, OFFSET, rows[TIE].fill_null(rows[OFFSET]))
     new = offset >= _gathered([entry.first_new for entry in entries], source)
     if new.all():
         return LogRows(rows, segment_of)

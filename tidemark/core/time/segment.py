@@ -23,6 +23,7 @@ SUB_ROW = "@sub_row"  # position among the rows that one record became
 EVENT_TIME = "@event_time"  # ms
 WATERMARK = "@watermark"  # ms: of the row's source, just before the row
 ARRIVAL = "@arrival"  # place of the row's record in the log; only if an operator needs it
+TIE = "@tie"  # order of rows with the same event time, of an operator's results; null in raw rows
 
 ROW_COLUMNS: dict[str, pl.DataType] = {
     SOURCE: pl.UInt16(),
@@ -37,14 +38,23 @@ _OPERATOR = "op:"
 """Begins the name of a source that is an operator; no topic name holds a colon."""
 
 
-def operator_source(name: str) -> str:
-    """Return the source of what an operator publishes: all its partitions are one source."""
-    return f"{_OPERATOR}{name}"
+def operator_source(name: str, partition: int | None = None) -> str:
+    """Return the source of what an operator hands on: all its partitions are one source.
+
+    With ``partition``, it is the name for the rows of that partition, which has offsets of its own.
+    """
+    source = f"{_OPERATOR}{name}"
+    return source if partition is None else f"{source}/{partition}"
 
 
 def is_operator_source(source: str) -> bool:
     """Whether a source is an operator, not a partition of a raw topic."""
     return source.startswith(_OPERATOR)
+
+
+def is_rows_of_operator(source: str) -> bool:
+    """Whether a source names the rows of one partition of an operator, which have no clock."""
+    return is_operator_source(source) and "/" in source
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +63,11 @@ class SourceMark:
 
     Offset ranges of successive marks tile the raw partition: filtered and dead records, and records
     of other log partitions, are inside the range.  A mark that is not idle wakes its source, even
-    with an empty range.
+    with an empty range.  The rows of an operator's partition come with a mark of their own, whose
+    range only tells duplicates apart.
     """
 
-    source: str  # "topic/partition", or operator_source(name)
+    source: str  # "topic/partition", or operator_source(name), or that with a partition
     first_offset: int
     next_offset: int
     watermark_before_ms: int
@@ -66,8 +77,9 @@ class SourceMark:
 
     @property
     def topic(self) -> str:
-        """The raw topic of the source; of an operator, the source itself."""
-        return self.source if is_operator_source(self.source) else self.source.rpartition("/")[0]
+        """The raw topic of the source; of an operator, its source without a partition."""
+        topic, slash, _ = self.source.rpartition("/")
+        return topic if slash else self.source
 
     @property
     def wakes(self) -> bool:

@@ -1,0 +1,228 @@
+"""Chains of operators in one process: docs/semantics.md, "Chains"."""
+
+import io
+import json
+
+import pytest
+
+from tests.support.mistakes import refused
+from tidemark import (
+    Pipeline,
+    bounded,
+    col,
+    count,
+    count_window,
+    on_close,
+    processing_time,
+    session,
+    top_k,
+    tumbling,
+)
+from tidemark import every as each_time
+from tidemark import sum as total
+from tidemark.errors import ConfigurationError
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.local.view import write_results
+from tidemark.plan.explain import render_mermaid, render_text
+from tidemark.plan.stages import require_no_chain
+
+MINUTE = tumbling("1m")
+
+
+def clicks(pipeline):
+    schema = {"user": str, "at": int, "group": str}
+    return pipeline.source("clicks", schema=schema, event_time="at", watermark=bounded("5s"))
+
+
+def click(user, second, group="g"):
+    return json.dumps({"user": user, "at": second * 1000, "group": group}).encode()
+
+
+def top_pipeline(partitions=2):
+    pipeline = Pipeline("game", partitions)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    counts.to("counts")
+    hour = counts.filter(col("n") > 1).key_by().window(tumbling("1h"))
+    hour.aggregate(top=top_k("user", 2, by="n"), n=total("n")).to("top")
+    return pipeline
+
+
+def results(pipeline, lines, seed=None):
+    run = LocalRun(pipeline.plan(), Cuts(seed))
+    for _ in run.run({"clicks": lines}):
+        pass
+    out = io.BytesIO()
+    write_results(run, out, every_pane=False)
+    written = [json.loads(line) for line in out.getvalue().splitlines()]
+    return {
+        topic: [each["value"] for each in written if each["topic"] == topic]
+        for topic in dict.fromkeys(each["topic"] for each in written)
+    }
+
+
+LINES = [
+    *(click("ann", second) for second in (1, 2, 59)),
+    *(click("bob", second) for second in (3, 4)),
+    click("eve", 5),
+    *(click("ann", second) for second in (61, 62)),
+    click("ann", 3700),
+]
+
+
+def test_the_top_of_an_hour_is_made_of_counts_a_minute():
+    (first,) = results(top_pipeline(), LINES)["game.top"]
+    assert first == {
+        "start": 0,
+        "end": 3_600_000,
+        "revision": 3,
+        "timing": "on_time",
+        "final": True,
+        "top": [{"value": "ann", "by": 3}, {"value": "bob", "by": 2}],
+        "n": 7,
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_neither_cuts_nor_partitions_change_the_results(seed):
+    lines = [click(f"u{n * n % 7}", n * n % 97 + n) for n in range(2000)]
+    wanted = results(top_pipeline(), lines)
+    assert results(top_pipeline(), lines, seed) == wanted
+    assert results(top_pipeline(1), lines, seed) == wanted
+    assert results(top_pipeline(4), lines) == wanted
+
+
+def test_a_stage_hands_on_a_window_once_whatever_is_published():
+    pipeline = Pipeline("game", 2)
+    early = on_close(early=each_time(rows=1))
+    windows = (
+        clicks(pipeline)
+        .key_by("user")
+        .window(MINUTE, allowed_lateness="1m", trigger=early, accumulation="discarding")
+    )
+    counts = windows.aggregate(n=count())
+    counts.to("counts")
+    counts.key_by("user").window(tumbling("1h")).aggregate(n=total("n"), rows=count()).to("hours")
+    hours = {(each["user"], each["start"]): each for each in results(pipeline, LINES)["game.hours"]}
+    assert (hours["ann", 0]["n"], hours["ann", 0]["rows"]) == (5, 2)
+
+
+def test_the_columns_of_a_stage_are_key_bounds_and_values():
+    pipeline = Pipeline("game", 1)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    assert list(counts.columns) == ["user", "start", "end", "n"]
+    minutes = counts.select("n", minute=col("start")).key_by("minute").window(tumbling("1m"))
+    minutes.aggregate(users=count(), n=total("n")).to("minutes")
+    first, *_ = results(pipeline, LINES)["game.minutes"]
+    assert (first["minute"], first["users"], first["n"]) == (0, 3, 6)
+
+
+def test_a_row_of_a_stage_that_an_operator_refuses_is_a_dead_letter():
+    pipeline = Pipeline("game", 1)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    named = counts.with_columns(who=col("user").replace("eve", None))
+    named.key_by("who").window(MINUTE).aggregate(n=total("n")).to("named")
+    found = results(pipeline, LINES)
+    (letter,) = found["game.dead-letters"]
+    assert letter["topic"] == "op:user.tumbling-1m.n"
+    assert letter["reason"] == "key_by(who): null key"
+    assert [each["who"] for each in found["game.named"]] == ["ann", "bob", "ann", "ann"]
+
+
+def test_several_operators_read_one_stage_and_stages_may_be_united():
+    pipeline = Pipeline("game", 2)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    groups = counts.select("n", group=col("user"))
+    others = counts.filter(col("n") > 1).select("n", group=col("user"))
+    for name, stream in (("all", groups), ("both", groups.union(others))):
+        stream.key_by("group").window(tumbling("1h")).aggregate(n=total("n")).to(name)
+    plan = pipeline.plan()
+    assert [each.name for each in plan.operators] == ["user.tumbling-1m.n", "all", "both"]
+    found = results(pipeline, LINES)
+    assert [each["n"] for each in found["game.all"]] == [5, 2, 1, 1]
+    assert [each["n"] for each in found["game.both"]] == [10, 4, 1, 1]
+
+
+def test_stages_that_are_alike_have_numbers():
+    pipeline = Pipeline("game", 1)
+    stream = clicks(pipeline)
+    for number in range(2):
+        counts = (
+            stream.filter(col("at") > number).key_by("user").window(MINUTE).aggregate(n=count())
+        )
+        counts.key_by("user").window(tumbling("1h")).aggregate(n=total("n")).to(f"out{number}")
+    names = [each.operator for each in pipeline.plan().derived]
+    assert names == ["user.tumbling-1m.n", "user.tumbling-1m.n-2"]
+
+
+@pytest.mark.parametrize(
+    ("windowed", "message"),
+    [
+        (
+            lambda s: s.key_by("user").window(count_window(2)),
+            "windows in order of arrival, and running aggregates, end at no time",
+        ),
+        (lambda s: s.key_by("user"), "windows in order of arrival, and running aggregates"),
+        (
+            lambda s: s.key_by("user").window(processing_time(MINUTE)),
+            "windows of processing time do not end in event time",
+        ),
+        (
+            lambda s: s.key_by("user").window(session("1m"), lateness="after_merging"),
+            'sessions with lateness="after_merging" accept rows of any age',
+        ),
+        (
+            lambda s: s.key_by("user").window(MINUTE, empty=True),
+            "empty=True publishes windows long after their end",
+        ),
+    ],
+)
+def test_results_that_never_become_final_are_only_published(windowed, message):
+    counts = windowed(clicks(Pipeline("game"))).aggregate(n=count())
+    with refused(message):
+        counts.filter(col("n") > 1)
+    with refused(message):
+        counts.key_by("user")
+    counts.to("counts")
+
+
+def test_a_result_has_no_columns_of_a_kafka_record():
+    pipeline = Pipeline("game", 1)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    late = counts.filter(col("_offset") > 3)
+    late.key_by("user").window(MINUTE).aggregate(n=count()).to("out")
+    with refused("'_offset' is one of a Kafka record, and a result of aggregate() is none"):
+        pipeline.plan()
+
+
+def test_a_plan_shows_the_chain():
+    plan = top_pipeline().plan()
+    text = render_text(plan)
+    assert "results of user.tumbling-1m.n  <- 5" in text
+    assert (
+        "windowing  game.by-user.log, game.by-all.log  game.counts, game.top, game.by-all.log"
+        in text
+    )
+    assert "ingest     clicks                             game.by-user.log, game.dead" in text
+    assert 'n1["results of user.tumbling-1m.n"]' in render_mermaid(plan)
+
+
+def test_what_cannot_run_a_chain_says_so():
+    with pytest.raises(ConfigurationError, match=r"top reads results of user\.tumbling-1m\.n; run"):
+        require_no_chain(top_pipeline().plan(), "replay")
+
+
+def test_rows_of_a_stage_are_published_as_they_are():
+    pipeline = Pipeline("game", 2)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    counts.filter(col("n") > 1).select("user", "n").to("many")
+    found = results(pipeline, LINES)["game.many"]
+    assert sorted((each["_event_time_ms"], each["user"], each["n"]) for each in found) == [
+        (59_999, "ann", 3),
+        (59_999, "bob", 2),
+        (119_999, "ann", 2),
+    ]
+    assert {(each["_topic"], each["_partition"]) for each in found} == {
+        ("op:user.tumbling-1m.n", -1)
+    }
+    with refused("to('all'): key_by() has no column; leave it out"):
+        counts.key_by().to("all")

@@ -1,0 +1,88 @@
+"""Results as rows of a log: what an operator hands on to the operators after it.
+
+See docs/semantics.md, "Chains".  Each partition of the operator numbers its results from 0.  The
+number is the offset of the row, so a segment can be split anywhere, and a repeated row is known by
+it.  Only the partitions of the log that have rows get a segment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
+from tidemark.core.operators.ports import REASON
+from tidemark.core.time.segment import (
+    EVENT_TIME,
+    NEVER_MS,
+    OFFSET,
+    SOURCE,
+    TIE,
+    WATERMARK,
+    Segment,
+    SourceMark,
+    operator_source,
+)
+from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.plan.physical import DerivedPlan, LogPlan
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """Results of an operator as rows of keyed streams; ``SegmentBuilder.add`` takes it.
+
+    ``dead``: results that a row operator or a null key refuses, for the port ``DerivedPlan.dead``.
+    """
+
+    streams: Mapping[str, pl.DataFrame]
+    mark: SourceMark
+    dead: pl.DataFrame
+
+
+def hand_on(
+    plan: DerivedPlan, results: pl.DataFrame, partition: int, first_offset: int
+) -> HandedOn:
+    """Return results that one partition of an operator published as rows of keyed streams.
+
+    ``first_offset``: the number of results that the partition has handed on before; that of the
+    next call is ``mark.next_offset``.
+    """
+    next_offset = first_offset + results.height
+    time = plan.port.row_time
+    columns = {
+        OFFSET: np.arange(first_offset, next_offset),
+        EVENT_TIME: results[time.column] + time.shift_ms,
+        # Each row precedes the mark that closes it, so the floor of its source judges it.
+        WATERMARK: np.full(results.height, NEVER_MS),
+        TIE: _ties(results.select(plan.port.identity)),
+    }
+    rows = pl.DataFrame(columns).hstack(results.select(plan.columns))
+    evaluated = plan.graph.evaluate(rows)
+    source = operator_source(plan.operator, partition)
+    letters = evaluated.dead
+    dead = rows[letters["record"]].with_columns(
+        pl.lit(source).alias(SOURCE),
+        pl.Series(REASON, letters["operator"] + ": " + letters["reason"], pl.String),
+    )
+    mark = SourceMark(source, first_offset, next_offset, NEVER_MS, NEVER_MS)
+    return HandedOn(evaluated.streams, mark, dead)
+
+
+def derived_segments(builder: SegmentBuilder, log: LogPlan, now_ms: int) -> list[list[Segment]]:
+    """Return the segments of each partition of a log that hold what was added to a builder."""
+    built = builder.build(log, now_ms, {})
+    return [[each for each in segments if each.height] for segments in built]
+
+
+def mark_segment(mark: SourceMark, now_ms: int, epoch: int) -> Segment:
+    """Return the segment that tells a partition of a log what an operator has reached."""
+    return Segment(epoch, 0, (mark,), {}, now_ms, {})
+
+
+def _ties(identities: pl.DataFrame) -> pl.Series:
+    """Return numbers that order results of the same event time, whatever partition they are in."""
+    hashes = np.zeros(identities.height, np.uint64)
+    for column in identities:
+        hashes = mixed(hashes ^ stable_hashes(column))
+    return pl.Series(TIE, (hashes >> np.uint64(1)).astype(np.int64))

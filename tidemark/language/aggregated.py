@@ -1,0 +1,86 @@
+"""Aggregated streams: the results of windows, published on a topic or handed on as rows."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core.operators.ports import late_port, pane_port, shown_key
+from tidemark.core.windows.arrival import ArrivalWindow
+from tidemark.core.windows.pane import END, START
+from tidemark.core.windows.window import Session
+from tidemark.errors import PipelineError
+from tidemark.language.output import require_output
+from tidemark.language.stream import Stream
+from tidemark.plan.logical import (
+    Dataflow,
+    Format,
+    Node,
+    Output,
+    Stage,
+    WindowDefinition,
+)
+from tidemark.serde.avro_results import record_schema
+
+
+@dataclass(frozen=True, eq=False)
+class AggregatedStream(Stream):
+    """The results of windows: a stream with one row for each key and window, once it is final.
+
+    The columns are those of the key, ``start`` and ``end`` of the window (ms since 1970), and the
+    values.  The event time is the last millisecond of the window.  ``to`` publishes panes as the
+    trigger says.
+    """
+
+    stage: Stage
+
+    def __repr__(self) -> str:
+        return f"AggregatedStream({', '.join(self.stage.aggregation.aggregates)})"
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish panes on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``.
+
+        Raises:
+            PipelineError: the name is not legal or is taken, the format is unknown, or Avro does
+                not support a name or type.
+        """
+        require_output(self.dataflow, name, format)
+        if format == "avro":
+            self._require_avro(f"{self.dataflow.name}.{name}")
+        self.dataflow.add_output(Output(name, format, self.stage.windowed, self.stage.aggregation))
+
+    def _require_avro(self, topic: str) -> None:
+        """Raise PipelineError if Avro does not support a name or type: build the schemas once."""
+        windowed = self.stage.windowed
+        numbered = isinstance(windowed.window, ArrivalWindow)
+        columns, values = windowed.node.columns, self.stage.aggregation.types
+        record_schema(topic, pane_port(windowed.key, columns, values, numbered=numbered))
+        record_schema(f"{topic}.late", late_port(windowed.key, columns))
+
+    def _require_rows(self, what: str) -> None:
+        refusal = _refusal(self.stage.windowed)
+        if refusal is not None:
+            raise PipelineError(
+                f"{what}: {refusal}; only results of windows that become final in event time are "
+                "rows of a stream; end this one with .to('name')"
+            )
+
+
+def aggregated(dataflow: Dataflow, stage: Stage) -> AggregatedStream:
+    """Return the stream of a stage's results."""
+    windowed, values = stage.windowed, stage.aggregation.types
+    key = {name: windowed.node.columns[name] for name in shown_key(windowed.key)}
+    columns = {**key, START: pl.Int64(), END: pl.Int64(), **values}
+    return AggregatedStream(dataflow, Node(columns, stage=stage), stage)
+
+
+def _refusal(windowed: WindowDefinition) -> str | None:
+    """Say why results may be of any age, so that the rows after them could be late."""
+    if isinstance(windowed.window, ArrivalWindow):
+        return "windows in order of arrival, and running aggregates, end at no time"
+    if windowed.by_processing_time:
+        return "windows of processing time do not end in event time"
+    if isinstance(windowed.window, Session) and windowed.lateness == "after_merging":
+        return 'sessions with lateness="after_merging" accept rows of any age'
+    if windowed.empty:
+        return "empty=True publishes windows long after their end"
+    return None

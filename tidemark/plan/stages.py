@@ -1,0 +1,85 @@
+"""Stages: the aggregates whose results feed other operators (docs/semantics.md, "Chains").
+
+Each is an operator of its own, which publishes a window once, when it is final.  It does so
+whatever the trigger of an output on the same aggregates is, so its results are only appended.  Its
+name is made of its key, windows and aggregates; docs/decisions/0037 says why.
+"""
+
+from dataclasses import replace
+
+import polars as pl
+
+from tidemark.core.operators.ports import DEAD, REASON, ROW, Port, RowTime, shown_key
+from tidemark.core.rows.stateless import StatelessGraph
+from tidemark.core.time.segment import EVENT_TIME
+from tidemark.core.windows.trigger import OnFinal
+from tidemark.errors import ConfigurationError, PipelineError
+from tidemark.plan.logical import Dataflow, Node, Output, RowsOutput, Stage
+from tidemark.plan.names import stage_name
+from tidemark.plan.physical import DerivedPlan, Plan
+
+
+def with_stages(dataflow: Dataflow) -> tuple[Output | RowsOutput, ...]:
+    """Return the outputs, with the stages before them, in the order in which rows pass them."""
+    taken = {output.name for output in dataflow.outputs}
+    found: dict[Node, Output] = {}
+    ordered: list[Output | RowsOutput] = []
+
+    def add_before(node: Node) -> None:
+        for each, stage in node.stages():
+            if each not in found:
+                add_before(stage.windowed.node)
+                found[each] = _as_output(each, stage, stage_name(_parts(stage), taken))
+                taken.add(found[each].name)
+                ordered.append(found[each])
+
+    for output in dataflow.outputs:
+        add_before(output.node)
+        ordered.append(output)
+    return tuple(ordered)
+
+
+def _as_output(node: Node, stage: Stage, name: str) -> Output:
+    once = replace(stage.windowed, trigger=OnFinal(), accumulation="accumulating", empty=False)
+    return Output(name, "json", once, stage.aggregation, node)
+
+
+def _parts(stage: Stage) -> tuple[str, ...]:
+    key = shown_key(stage.windowed.key) or ("all",)
+    return "-".join(key), stage.windowed.window.label, "-".join(stage.aggregation.aggregates)
+
+
+def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPlan:
+    """Return what an operator hands on: rows of ``port``, through ``graph``.
+
+    Raises:
+        PipelineError: a row operator reads a metadata column, which results do not have.
+    """
+    if graph.metadata:
+        raise PipelineError(
+            f"column {graph.metadata[0]!r} is one of a Kafka record, and a result of aggregate() "
+            "is none; carry it along as a value, such as max(...)"
+        )
+    dead = Port(
+        f"{DEAD}-{operator}",
+        DEAD,
+        {REASON: pl.String(), ROW: pl.Struct(dict(graph.steps[0].columns))},
+        port.key,
+        message_key=port.identity,
+        identity=(),
+        row_time=RowTime(EVENT_TIME),
+        stage=operator,
+    )
+    return DerivedPlan(operator, port, graph, dead)
+
+
+def require_no_chain(plan: Plan, what: str) -> None:
+    """Raise ConfigurationError if operators read the results of others; ``what``: cannot run it."""
+    if plan.derived:
+        sources = {each.source for each in plan.derived}
+        fed = [each.name for each in plan.operators if each.operator.sources & sources]
+        raise ConfigurationError(
+            f"{what} cannot run operators on results yet, and {', '.join(fed)} reads results of "
+            f"{', '.join(each.operator for each in plan.derived)}; run the pipeline with "
+            "`tidemark try`, or split it: write the results with .to() and read their topic"
+        )
