@@ -1,0 +1,173 @@
+"""Random chains against an oracle: any cut, crash, silence and number of partitions.
+
+docs/semantics.md, "Chains".  No row of a stage is late for the operator after it.
+"""
+
+from typing import Any
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracles.chain import Result, Row, Stage, Windows, results
+from tests.oracles.clock import Table, heard
+from tidemark import (
+    Pipeline,
+    bounded,
+    calendar,
+    col,
+    count,
+    hopping,
+    last,
+    session,
+    sliding,
+    tumbling,
+)
+from tidemark import sum as total
+from tidemark.core.time.segment import is_operator_source
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.testing import InProcess
+
+SECOND, HOUR = 1000, 3_600_000
+LONG = "300d"
+
+WINDOWS = st.one_of(
+    st.builds(lambda n: Windows("hopping", n * SECOND, n * SECOND), st.integers(3, 12)),
+    st.builds(
+        lambda n, m: Windows("hopping", n * m * SECOND, n * SECOND),
+        st.integers(2, 5),
+        st.integers(2, 3),
+    ),
+    st.builds(lambda n: Windows("sliding", n * SECOND), st.integers(1, 6)),
+    st.builds(lambda n: Windows("session", n * SECOND), st.integers(2, 9)),
+)
+DAYS = st.one_of(
+    st.just(Windows("day", 0)),
+    st.builds(lambda n: Windows("hopping", n * HOUR, n * HOUR), st.sampled_from([5, 24, 48])),
+    st.builds(lambda n: Windows("session", n * HOUR), st.integers(5, 30)),
+)
+KEYS = st.sampled_from(["same", "value", "all"])
+
+
+def chains(windows, unit_ms) -> st.SearchStrategy[tuple[Stage, ...]]:
+    lateness = st.sampled_from([0, 0, 3 * unit_ms])
+    stage = st.builds(Stage, windows, lateness, st.integers(1, 2), KEYS)
+    return st.lists(stage, min_size=2, max_size=3).map(tuple)
+
+
+def window(spec: Windows) -> Any:
+    if spec.kind == "day":
+        return calendar("day", "UTC")
+    if spec.kind == "session":
+        return session(f"{spec.size_ms}ms")
+    if spec.kind == "sliding":
+        return sliding(f"{spec.size_ms}ms")
+    if spec.size_ms == spec.slide_ms:
+        return tumbling(f"{spec.size_ms}ms")
+    return hopping(f"{spec.size_ms}ms", f"{spec.slide_ms}ms")
+
+
+def build(stages: tuple[Stage, ...], partitions: int, unit_ms: int) -> Pipeline:
+    pipeline = Pipeline("chain", partitions)
+    schema = {"key": str, "value": int, "at": int}
+    stream: Any = pipeline.source(
+        "rows", schema=schema, event_time="at", watermark=bounded(f"{2 * unit_ms}ms")
+    )
+    keyed = stream.key_by("key")
+    for stage in stages:
+        windows = keyed.window(window(stage.windows), allowed_lateness=f"{stage.lateness_ms}ms")
+        found = windows.aggregate(n=count(), total=total("value"), last=last("value"))
+        kept = found.filter(col("n") >= stage.least)
+        if stage.key == "all":
+            keyed = kept.select(value=col("total")).key_by()
+            continue
+        by_value = (col("total") % 3).cast(pl.String)
+        same = stage.key == "same" and "key" in found.columns
+        key = col("key") if same else by_value if stage.key == "value" else pl.lit("none")
+        keyed = kept.select(key=key, value=col("total")).key_by("key")
+    found.to("out")
+    return pipeline
+
+
+def normal(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Return a chain in which no stage keeps the key of one without columns of keys."""
+    keys = [stages[0].key]
+    for stage in stages[1:]:
+        keys.append("value" if keys[-1] == "all" and stage.key == "same" else stage.key)
+    return tuple(stage._replace(key=key) for stage, key in zip(stages, keys, strict=True))
+
+
+ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))
+ACTIONS = st.one_of(
+    st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
+    st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
+    st.tuples(st.just("crash"), st.sampled_from(["windowing", "sessions"]), st.just(0)),
+)
+
+
+@settings(max_examples=30)
+@given(
+    st.one_of(
+        st.tuples(st.just(SECOND), chains(WINDOWS, SECOND)),
+        st.tuples(st.just(5 * HOUR), chains(DAYS, 5 * HOUR)),
+    ),
+    st.sampled_from([1, 2, 4]),
+    st.integers(1, 2),
+    st.lists(ACTIONS, min_size=1, max_size=12),
+)
+def test_a_chain_gives_what_the_oracle_does(chain, partitions, raw_partitions, actions):
+    unit_ms, stages = chain[0], normal(chain[1])
+    run = InProcess(build(stages, partitions, unit_ms), raw_partitions=raw_partitions)
+    services = {each.service for each in run.plan.operators}
+    now = 0
+    for action, at, what in actions:
+        if action == "send":
+            records = []
+            for key, step, value in what:
+                now += step
+                records.append({"key": key, "at": now * unit_ms, "value": value})
+            run.send("rows", *records, partition=at % raw_partitions)
+        elif action == "idle":
+            run.idle("rows", f"{max(what * unit_ms, 10_000)}ms", partition=at % raw_partitions)
+        elif at in services:
+            run.crash(at)
+            run.restart(at)
+    for partition in range(raw_partitions):
+        run.idle("rows", LONG, partition=partition)
+    first = run.plan.operators[0]
+    segments = [
+        [s for s in log if not any(is_operator_source(mark.source) for mark in s.sources)]
+        for (topic, _), log in run._log.items()
+        if topic == first.log
+    ]
+    rows = [
+        Row(row.at_ms, row.key, row.value, row.w_ms)
+        for log in segments
+        for step in heard(log, Table(["rows"]))
+        for row in step.rows
+    ]
+    published = run.published("out")
+    found = [Result(p.get("key"), p["start"], p["end"], p["n"], p["total"]) for p in published]
+    assert sorted(found, key=repr) == sorted(results(stages, rows), key=repr)
+    for name, values in run._topics.items():
+        assert not values or not name.endswith(".late") or name == f"chain.{first.name}.late"
+
+
+@settings(max_examples=15)
+@given(chains(WINDOWS, SECOND), st.lists(ROWS, min_size=1, max_size=60), st.integers(0, 99))
+def test_neither_cuts_nor_partitions_change_what_a_chain_gives(stages, rows, seed):
+    now, lines = 0, []
+    for key, step, value in rows:
+        now += step
+        lines.append(b'{"key":"%s","at":%d,"value":%d}' % (key.encode(), now * SECOND, value))
+    wanted = None
+    for partitions, cuts in ((1, None), (2, seed), (4, seed + 1)):
+        run = LocalRun(build(normal(stages), partitions, SECOND).plan(), Cuts(cuts))
+        list(run.run({"rows": lines}))
+        names = ("key", "start", "end", "n", "total", "last")
+        last_rows = run.published["out"].last("panes")
+        found = last_rows.select(name for name in names if name in last_rows.columns).rows()
+        wanted = found if wanted is None else wanted
+        assert found == wanted
+        for each in run.plan.operators[1:]:
+            assert run.published[each.name].tally.late == 0
