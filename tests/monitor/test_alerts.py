@@ -113,6 +113,7 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
         == "moves/1 holds it for 9 s: ingest has still to read 7 records of it"
     )
     assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process reads it"
+    assert why("op:counts") == "operator counts holds it for 9 s"
     assert why(None) == "all sources are silent"
 
 

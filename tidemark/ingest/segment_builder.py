@@ -17,6 +17,9 @@ from tidemark.core.state.blocks import in_one_chunk, lines_at
 from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, TIE, Segment, SourceMark
 from tidemark.plan.physical import LogPlan, StreamPlan
 
+EPOCH = 0
+"""The epoch of all logs so far."""
+
 MAX_BYTES = 4 * 2**20
 """Maximum size of a segment, uncompressed; topics of logs accept messages four times as large."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tidemark.core.time.segment import shown_source
 from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats
 
 LAG_WINDOW_MS = 30_000
@@ -112,8 +113,8 @@ def _stuck(stats: Stats, stuck_ms: int) -> list[Alert]:
             "clock stuck",
             process_of(stats),
             f"{operator.operator}/{clock.partition}",
-            f"{clock.held_by} holds the clock of {operator.operator}, log partition "
-            f"{clock.partition}: {clock.open_windows} windows wait",
+            f"{shown_source(clock.held_by or '')} holds the clock of {operator.operator}, log "
+            f"partition {clock.partition}: {clock.open_windows} windows wait",
             clock.unmoved_since_ms,
         )
         for operator in stats.operators

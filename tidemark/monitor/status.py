@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidemark.core.time.segment import is_operator_source, shown_source
 from tidemark.monitor.alerts import Alert, ProcessHistory, process_of
 from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
 
@@ -107,7 +108,7 @@ def _sources(stats: Stats) -> list[Json]:
 
 def _topic_and_number(source: Json) -> tuple[str, int]:
     topic, _, number = source["source"].rpartition("/")
-    return topic, int(number)
+    return topic, int(number) if topic else 0
 
 
 def _ingest(latest: Iterable[Stats]) -> Ingest:
@@ -140,7 +141,9 @@ def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
     if clock.held_by is None:
         return "all sources are silent"
     stands_s = max(0, now_ms - clock.unmoved_since_ms) // 1000
-    held = f"{clock.held_by} holds it for {stands_s} s"
+    held = f"{shown_source(clock.held_by)} holds it for {stands_s} s"
+    if is_operator_source(clock.held_by):
+        return held
     if clock.held_by not in ingest:
         return f"{held}: no ingest process reads it"
     source, lag = ingest[clock.held_by]

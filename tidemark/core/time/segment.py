@@ -57,6 +57,11 @@ def is_rows_of_operator(source: str) -> bool:
     return is_operator_source(source) and "/" in source
 
 
+def shown_source(source: str) -> str:
+    """Return a source as text for people."""
+    return f"operator {source.removeprefix(_OPERATOR)}" if is_operator_source(source) else source
+
+
 @dataclass(frozen=True, slots=True)
 class SourceMark:
     """The progress of one source in a segment: a raw partition, or an operator as a whole.

@@ -89,10 +89,25 @@ class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     behind: list[str] = msgspec.field(default_factory=list)
 
 
-AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress)
+class MarkProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
+    """How far the announcer of an operator has come in the operator's progress topic.
+
+    ``number``, ``watermark_ms`` and ``idle``: of the last mark (core/time/announcer.py); number 0
+    if there is none.
+    """
+
+    version: int
+    topic_id: str
+    number: int = 0
+    watermark_ms: int = NEVER_MS
+    idle: bool = False
 
 
-def encode(progress: SourceProgress | LogProgress) -> str:
+Progress = SourceProgress | LogProgress | MarkProgress
+AnyProgress = TypeVar("AnyProgress", SourceProgress, LogProgress, MarkProgress)
+
+
+def encode(progress: Progress) -> str:
     """Return the metadata text of an offset, at most MAX_BYTES long.
 
     If it would be longer, ``snapshots`` is left out, then the names in ``behind``, then the first
@@ -127,7 +142,7 @@ def decode(text: str, kind: type[AnyProgress], where: str) -> AnyProgress:
 
 
 def check_topic(
-    progress: SourceProgress | LogProgress,
+    progress: Progress,
     topic_id: str,
     where: str,
     remedy: str = "start the pipeline afresh with 'tidemark reset PIPELINE'",

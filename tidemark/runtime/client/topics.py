@@ -16,7 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tidemark.errors import ConfigurationError
+from tidemark.ingest.segment_builder import EPOCH, MAX_BYTES, SegmentBuilder
 from tidemark.plan.matched_topics import matched_topics
+from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES, when_known
 from tidemark.runtime.retry import poll
@@ -65,6 +67,8 @@ _RAW = {
 # Ingest splits segments to fit, so a log may have the broker's default.
 LEAST_LOG_BYTES = 2**20
 
+_ROOM = 4  # a message may be this many times larger than the columns of its segment
+
 _EXACT = ("message.timestamp.type", "cleanup.policy")
 
 
@@ -87,6 +91,8 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
         count = partitions[operator.log]
         topics += [Topic(name, count, _KEPT) for name in operator.topics]
         topics.append(Topic(operator.changelog, count, _CHANGELOG))
+    for derived in plan.derived:
+        topics.append(Topic(progress_topic(plan.pipeline, derived.operator), 1, _CHANGELOG))
     return (*topics, Topic(plan.dead_letters, 1, _KEPT), Topic(plan.generations, 1, _CHANGELOG))
 
 
@@ -196,6 +202,12 @@ def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:
     """Return the largest message size in bytes that all given topics accept."""
     found = when_known(lambda: _settings(admin, names))
     return min(int(each["max.message.bytes"]) for each in found.values())
+
+
+def segment_builder(admin: AdminClient, plan: Plan) -> SegmentBuilder:
+    """Return a builder of segments that fit into the messages of all logs."""
+    most = message_bytes(admin, [log.topic for log in plan.logs]) // _ROOM
+    return SegmentBuilder(EPOCH, min(MAX_BYTES, most))
 
 
 def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:

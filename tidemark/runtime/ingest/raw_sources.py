@@ -7,12 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from confluent_kafka.admin import AdminClient
-
 from tidemark.core.time.segment import SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Progress
-from tidemark.ingest.segment_builder import MAX_BYTES, SegmentBuilder
+from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.ingest.silence import Silence
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.client.commit import Outbox
@@ -25,16 +23,11 @@ from tidemark.runtime.client.progress import (
     decode,
     encode,
 )
-from tidemark.runtime.client.topics import message_bytes
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.service.stats import SourceStats, instant
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.segments import encode_segment
-
-EPOCH = 0
-
-_ROOM = 4  # a message may be this many times larger than the columns of its segment
 
 
 @dataclass
@@ -151,12 +144,6 @@ class OwnedSource:
                 shift=self.shift,
             )
         )
-
-
-def segment_builder(admin: AdminClient, plan: Plan) -> SegmentBuilder:
-    """Return a builder of segments that fit into the messages of all logs."""
-    most = message_bytes(admin, [log.topic for log in plan.logs]) // _ROOM
-    return SegmentBuilder(EPOCH, min(MAX_BYTES, most))
 
 
 def _require_free(committed: SourceProgress, where: str, *, by_spark: bool) -> None:

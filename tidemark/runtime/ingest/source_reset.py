@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.ingest.ingest import Progress
+from tidemark.ingest.segment_builder import EPOCH
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.plan.program import with_topic
@@ -41,7 +42,6 @@ from tidemark.runtime.client.recorded_program import (
 from tidemark.runtime.client.topics import partition_counts, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.past_marks import PastMarks, furthest
-from tidemark.runtime.ingest.raw_sources import EPOCH
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.segments import encode_segment
 

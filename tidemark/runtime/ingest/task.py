@@ -40,6 +40,7 @@ from tidemark.runtime.client.topics import (
     ensure,
     own_topics,
     require_raw,
+    segment_builder,
     topic_ids,
     warn_of_retention,
 )
@@ -50,7 +51,7 @@ from tidemark.runtime.ingest.backfill import Backfill
 from tidemark.runtime.ingest.departures import Departures
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
-from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
+from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
 from tidemark.runtime.ingest.raw_topics import RawTopics
 from tidemark.runtime.ingest.silent_sources import SilentSources
 from tidemark.runtime.ingest.troubles import Troubles

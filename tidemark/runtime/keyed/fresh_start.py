@@ -28,10 +28,11 @@ from tidemark.runtime.client.generations import (
 )
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.producer import Record
-from tidemark.runtime.client.progress import VERSION, LogProgress, decode, encode
+from tidemark.runtime.client.progress import VERSION, LogProgress, MarkProgress, decode, encode
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts, topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.announcements import progress_topics
 from tidemark.runtime.keyed.changelog import OPERATOR_KEY, record
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.changelog import SNAPSHOT, Commit, Piece, encode_operator
@@ -153,10 +154,19 @@ class FreshStart:
         )
         if self._scope.only:
             return list(self._of_operators(begun))
-        return [
+        moved = [
             TopicPartition(*at, start, metadata=encode(self._next(at, start)))
             for at, start in begun.items()
         ]
+        return [*moved, *self._of_progress_topics()]
+
+    def _of_progress_topics(self) -> Iterator[TopicPartition]:
+        """Yield the ends of progress topics: reports and marks of earlier states are void."""
+        topics = progress_topics(self._scope.plan, self._operators)
+        ids = topic_ids(self._admin, topics) if topics else {}
+        ends = offsets(self._admin, partitions_of(self._admin, topics), LATEST)
+        for at, end in ends.items():
+            yield TopicPartition(*at, end, metadata=encode(MarkProgress(VERSION, ids[at.topic])))
 
     def _generations(self, begun: Mapping[Partition, int]) -> list[Record]:
         """Return records that make all results so far void; ``begun``: where states begin."""

@@ -16,10 +16,11 @@ from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, RowLimit, byte
 from tidemark.core.operators.ports import PANES
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state.block_store import BlockStore
+from tidemark.core.time.announcer import TaskProgress
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.errors import StateError, UnreadableRowsError
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan
+from tidemark.plan.physical import OperatorPlan, PortPlan
 from tidemark.runtime.backends.mirror import Mirror, Record
 from tidemark.runtime.backends.mirrors import taken
 from tidemark.runtime.client.commit import Outbox
@@ -27,6 +28,7 @@ from tidemark.runtime.client.generations import Generation
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders, messages
+from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.lost_rows import FirstMarks, are_whole, without_lost_rows
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
@@ -68,6 +70,7 @@ class KeyedOperator:
         tally: KeyedTally,
         delays_ms: Mapping[str, int],
         portion_bytes: int = TARGET_BYTES,
+        handing_on: HandingOn | None = None,
     ) -> None:
         """Start before the first segment.
 
@@ -81,6 +84,7 @@ class KeyedOperator:
             tally: counts of the operator in this process.
             delays_ms: of the watermarks of the raw topics that it reads.
             portion_bytes: the approximate size of the results of a step.
+            handing_on: takes results for other operators; None if none reads them.
         """
         self.plan = plan
         self.tally = tally
@@ -96,6 +100,9 @@ class KeyedOperator:
         self._first_marks = FirstMarks(delays_ms)
         self._generation: Generation | None = None
         self._is_generation_new = False
+        self._handing_on = handing_on
+        self._handed_on = 0
+        self._reported: TaskProgress | None = None
         self.trouble: StateError | None = None
         """Why the operator takes no more segments; None if it works."""
         self.is_stopped = False
@@ -107,6 +114,11 @@ class KeyedOperator:
     def where(self) -> str:
         """The operator and its log partition, for messages."""
         return f"operator {self.plan.name} on {self.plan.log}/{self._partition}"
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether other operators read its results."""
+        return self._handing_on is not None
 
     @property
     def snapshot(self) -> int | None:
@@ -133,6 +145,7 @@ class KeyedOperator:
         """Continue after a restore, and mirror later commits; return the last commit restored."""
         self._mirror = mirror
         self.task.state.purge(self.task.clock_ms)
+        self._handed_on = reader.builder.handed_on
         reader.replay.resume(self._changelog)
         return self._changelog.last
 
@@ -227,11 +240,37 @@ class KeyedOperator:
                 continue
             if each.port.kind == PANES:
                 rows = self._whole(rows)
+                self._hand_on(each, rows, outbox)
+            if not each.topic:
+                continue
             for some in _portions(rows, self._portion_bytes):
                 made = messages(self._encoders, self.plan.name, each, self._partition, some)
                 self.tally.oversized += made.oversized
                 outbox.write(self.plan.dead_letters, 0, *made.dead)
                 outbox.write(each.topic, self._partition, *made.published)
+
+    def _hand_on(self, port: PortPlan, rows: pl.DataFrame, outbox: Outbox) -> None:
+        if self._handing_on is not None and port is self.plan.results and rows.height:
+            self._handed_on, dead = self._handing_on.take(
+                self.plan.name, rows, self._partition, self._handed_on, outbox
+            )
+            self.tally.failed += dead
+
+    def progress(self) -> TaskProgress | None:
+        """Return what the operator has reached, for those that read its results; else None.
+
+        None, too, if that was returned before.
+        """
+        if self._handing_on is None or self._generation is None or self.is_stopped:
+            return None
+        watermark_ms, is_idle = self.task.reached()
+        is_idle = is_idle and self.task.place == BEGIN  # else a restored segment is in progress
+        number = self._generation.number
+        found = TaskProgress(self._partition, number, watermark_ms, is_idle)
+        if found == self._reported:
+            return None
+        self._reported = found
+        return found
 
     def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
         """Return the clock, the source it waits for, and the size of the state."""
@@ -255,7 +294,7 @@ class KeyedOperator:
             task.next_offset = max(task.next_offset, position)
         task.state.purge(task.published_ms)
         clocks, next_offset, place = task.position()
-        records = self._changelog.commit(task.state, clocks, next_offset, place)
+        records = self._changelog.commit(task.state, clocks, next_offset, place, self._handed_on)
         keys, values = zip(*records, strict=True)
         outbox.write(self.plan.changelog, self._partition, keys, values)
         if self._mirror is not None:

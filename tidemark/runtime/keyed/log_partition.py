@@ -23,6 +23,7 @@ from tidemark.runtime.client.progress import ANY, VERSION, LogProgress, check_to
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoders
+from tidemark.runtime.keyed.handing_on import HandingOn, Report
 from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
 from tidemark.runtime.keyed.lost_rows import delays_ms
 from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest
@@ -36,7 +37,8 @@ class KeyedOperators:
     """The operators that a process runs, and the resources that each of them needs.
 
     ``plan``: of the pipeline.  ``writer``: name of this process in changelogs.  ``tallies``: counts
-    by operator; all log partitions add to them.
+    by operator; all log partitions add to them.  ``handing_on``: for operators that hand results
+    on; None if there are none.
     """
 
     config: Config
@@ -44,6 +46,7 @@ class KeyedOperators:
     plan: Plan
     backend: Backend
     encoders: Encoders
+    handing_on: HandingOn | None = None
     writer: str = field(default_factory=lambda: secrets.token_hex(6))
     tallies: Mapping[str, KeyedTally] = field(init=False)
 
@@ -64,10 +67,15 @@ class KeyedOperators:
                 self.tallies[plan.name],
                 delays_ms(self.plan, plan),
                 portion_bytes(self.config.memory_bytes),
+                self._handing_on(plan),
             )
             for plan in self.plans
             if plan.log == at.topic
         ]
+
+    def _handing_on(self, plan: OperatorPlan) -> HandingOn | None:
+        found = self.handing_on
+        return found if found is not None and found.hands_on(plan.name) else None
 
 
 @dataclass
@@ -110,6 +118,11 @@ class LogPartition:
     def lagging(self) -> list[KeyedOperator]:
         """The operators that work, and have not taken all segments below the offset."""
         return [each for each in self.operators if each.is_behind and each.trouble is None]
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether other operators read the results of some of these."""
+        return any(each.hands_on for each in self.operators)
 
     @property
     def troubles(self) -> list[KeyedOperator]:
@@ -204,6 +217,12 @@ class LogPartition:
                 each.is_stopped = True
                 self.apart[each.plan.name] = commit
         self.passed(commit, ahead=ahead, snapshots=self._snapshots(certain=certain))
+
+    def progress(self) -> Iterator[Report]:
+        """Yield what operators have reached that hand results on, unless it was reported."""
+        for each in self.operators:
+            if (found := each.progress()) is not None:
+                yield each.plan.name, found
 
     def _snapshots(self, *, certain: bool) -> Mapping[str, int]:
         """Return the newest snapshots, if the changelogs hold committed records only."""

@@ -39,7 +39,11 @@ from tidemark.runtime.client.recorded_program import (
 from tidemark.runtime.client.topics import ensure, own_topics, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
-from tidemark.runtime.keyed.reset_checks import oldest_ms, require_resettable
+from tidemark.runtime.keyed.reset_checks import (
+    oldest_ms,
+    require_no_readers,
+    require_resettable,
+)
 from tidemark.runtime.service.stats import instant_text
 from tidemark.runtime.wall_clock import now_ms
 
@@ -70,6 +74,7 @@ class Reset:
             if self._accepted:
                 self._await_empty(["ingest"])
                 self._place(compiled)  # ingest may have recorded another program meanwhile
+            require_no_readers(self.scope.plan, self.scope.operators)
         if self.scope.is_whole:
             self._raw = require_raw(self.admin, self.scope.plan)
         ensure(self.admin, own_topics(self.scope.plan), self.config.replication_factor)

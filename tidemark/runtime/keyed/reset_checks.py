@@ -58,6 +58,25 @@ def require_resettable(
                     _require_whole(plan, each, at, firsts[at])
 
 
+def require_no_readers(plan: Plan, operators: Iterable[OperatorPlan]) -> None:
+    """Require that no other operator reads the results of operators that start afresh.
+
+    The logs hold their earlier results, which those readers have taken.
+
+    Raises:
+        ConfigurationError: some operators read them.
+    """
+    for each in operators:
+        derived = plan.derived_of(each.name)
+        if derived is not None:
+            readers = [it.name for it in plan.operators if derived.source in it.operator.sources]
+            raise ConfigurationError(
+                f"operator {each.name!r} feeds {', '.join(map(repr, readers))}, whose log holds "
+                "its earlier results: it cannot start afresh alone. 'tidemark reset PIPELINE "
+                "--delete-results' computes everything from the raw topics"
+            )
+
+
 def oldest_ms(config: Config, admin: AdminClient, logs: Iterable[Partition]) -> dict[str, int]:
     """Return the broker's time of the first record of topics, in ms UTC, for those with records.
 

@@ -4,7 +4,9 @@ One commit, in this order and, by default, in one transaction (docs/operations.m
 
 1. panes and late rows, while segments are processed, to the same partition number as the log's;
 2. the changelog of every operator of every log partition that moved, with the clock table;
-3. the offsets of those log partitions, with the commit's name and the topic id as metadata.
+3. last of all records, what operators hand on to others: rows, reports and marks (handing_on.py,
+   announcements.py);
+4. the offsets of those log partitions, with the commit's name and the topic id as metadata.
 
 With at-most-once, the offsets come first (client/commit.py).
 
@@ -21,10 +23,9 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message, TopicPartition
 
-from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.plan.physical import Plan
 from tidemark.runtime.backends.backend import opened_backend
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.client.batches import by_partition
@@ -32,26 +33,23 @@ from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.generations import Generation, Key, newest_generations
 from tidemark.runtime.client.progress import encode
 from tidemark.runtime.client.silence import EndOffsets
-from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.client.topics import ensure, own_topics, segment_builder, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import as_typed
+from tidemark.runtime.keyed.announcements import Announcements, topics_of
 from tidemark.runtime.keyed.catch_up import CatchUp
 from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition, segments_of
 from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
-from tidemark.runtime.keyed.troubles import trouble_lines
+from tidemark.runtime.keyed.shown import operator_figures, operator_stats, trouble_lines
+from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.idle import idle
 from tidemark.runtime.service.process import Process
-from tidemark.runtime.service.stats import (
-    Account,
-    OperatorStats,
-    RestoreStats,
-    clock_sources,
-    instant_text,
-)
+from tidemark.runtime.service.stats import Account, RestoreStats
 from tidemark.runtime.service.trouble_log import TroubleLog
 from tidemark.runtime.wall_clock import now_ms
 
@@ -76,6 +74,7 @@ class KeyedTask:
     _next: dict[Partition, int] = field(default_factory=dict)  # while segments are in progress
     _catch_ups: dict[Partition, CatchUp] = field(default_factory=dict)
     _generations: Mapping[Key, Generation] = field(default_factory=dict)
+    _stepped_over_reports: bool = False
 
     def __post_init__(self) -> None:
         self._ends = EndOffsets(self.process.admin)
@@ -83,6 +82,11 @@ class KeyedTask:
         self._trouble_log = TroubleLog()
         self._ahead = self.config.guarantee == "at-most-once"
         self._certain = self.config.guarantee == "exactly-once"
+        self._announcements = Announcements(self.operators.plan, self.operators.plans)
+
+    def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
+        """Return where partitions start."""
+        return self._announcements.starting(self.process.admin, starts)
 
     def assigned(self, starts: Sequence[Start]) -> None:
         """Begin to restore new log partitions; they are paused until that is done."""
@@ -92,13 +96,17 @@ class KeyedTask:
                 start, ids[start.partition.topic], self.operators
             )
             for start in starts
+            if not self._announcements.covers(start.partition)
         }
         self._logs |= logs
         self.process.member.pause(list(logs))
         self._generations = newest_generations(
             self.config, self.process.admin, self.operators.plan.generations
         )
-        self._restore(list(logs.values()))
+        others = [start for start in starts if start.partition not in logs]
+        self._announcements.assigned(others, ids, self._generations)
+        if logs:
+            self._restore(list(logs.values()))
 
     def _restore(self, logs: Sequence[LogPartition]) -> None:
         stop_without_results(self.process.admin, logs, self._generations)
@@ -109,6 +117,8 @@ class KeyedTask:
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget log partitions that other processes own now."""
         self._mirror()
+        self._announcements.dropped(partitions)
+        self._stepped.difference_update(partitions)
         for partition in partitions:
             log = self._logs.pop(partition, None)
             if log is not None:
@@ -125,18 +135,24 @@ class KeyedTask:
 
     def take(self, messages: Sequence[Message]) -> None:
         """Process segments with the operators of their log; commit in between where it is due."""
-        topics = {plan.log for plan in self.operators.plans}
-        found = by_partition(messages, topics)
+        found = by_partition(messages, self.process.topics)
+        for at in [*filter(self._announcements.covers, found)]:
+            self._announcements.read(at, found.pop(at))
         self._next = {at: each[0].offset() or 0 for at, each in found.items()}
         for at, each in found.items():
             for segments in segments_of(at, each):
                 for position in self._logs[at].take(segments, self.process.outbox):
                     self._next[at] = position
                     self._moved.add(at)
-                    if self.process.outbox.is_full and not self._ahead:
-                        self.process.settle_within_take()
+                    self._settle_if_full()
             self._moved.add(at)
             del self._next[at]
+
+    def _settle_if_full(self) -> None:
+        handing_on = self.operators.handing_on
+        is_full = self.process.outbox.is_full or (handing_on is not None and handing_on.is_full)
+        if is_full and not self._ahead:
+            self.process.settle_within_take()
 
     def _position(self, at: Partition) -> int:
         """Return the position to commit: the one of the member, but for segments in progress."""
@@ -152,9 +168,10 @@ class KeyedTask:
                 self._finish(restore)
         self._catch_up()
         self._report_troubles()
-        if self._logs and self._ends.poll(self._logs, now_ms()) is not None:
+        positions = self.process.member.positions
+        if positions and self._ends.poll(positions, now_ms()) is not None:
             self.process.member.refresh_positions()
-            positions = self.process.member.positions
+            self._stepped_over_reports = self._announcements.stepped(positions)
             self._stepped |= {
                 at for at, log in self._logs.items() if positions[at] > log.offset >= 0
             }
@@ -183,7 +200,7 @@ class KeyedTask:
             log.restored(restore, request, certain=self._certain)
         begin_operators(self.process.admin, logs, self._generations)
         for log in logs:
-            if log.offset < 0 or log.past.apart != known[log.at]:
+            if log.offset < 0 or log.past.apart != known[log.at] or log.hands_on:
                 self._stepped.add(log.at)
         self.process.settle()
         self.process.member.resume([log.at for log in logs if not log.is_stopped])
@@ -199,8 +216,7 @@ class KeyedTask:
                 self._catch_ups[at] = CatchUp(self.config, log, positions[at], self.batch)
             for _ in self._catch_ups[at].step(positions[at], self.process.outbox, _CATCH_UP_S):
                 self._moved.add(at)
-                if self.process.outbox.is_full and not self._ahead:
-                    self.process.settle_within_take()
+                self._settle_if_full()
             if not log.lagging:
                 self._catch_ups.pop(at).close()
 
@@ -235,46 +251,39 @@ class KeyedTask:
             if self._logs[at].is_stopped:
                 self.process.member.pause([at])
         offsets = []
-        for at in sorted(self._moved | self._stepped):
+        moved = sorted(self._moved | self._stepped)
+        for at in moved:
             log = self._logs[at]
             log.offset = self._position(at)
             offsets.append(TopicPartition(*at, log.offset, metadata=encode(log.past)))
         self._moved.clear()
         self._stepped.clear()
-        return offsets
+        return [*offsets, *self._hand_on(moved)]
+
+    def _hand_on(self, moved: Sequence[Partition]) -> Sequence[TopicPartition]:
+        """Write what operators hand on; return the offsets of progress topics."""
+        handing_on = self.operators.handing_on
+        if handing_on is not None:
+            reports = [report for at in moved for report in self._logs[at].progress()]
+            handing_on.write(self.process.outbox, reports)
+            if handing_on.holds_reports:
+                self._stepped.update(moved)
+        commits = bool(moved) or self._stepped_over_reports
+        self._stepped_over_reports = False
+        positions = self.process.member.positions
+        return self._announcements.write(self.process.outbox, positions, commits=commits)
 
     def waits(self) -> Sequence[str]:
         """Return a text for each changelog that is not restored yet, with its progress."""
-        open_at = {at for restore in self._restores for at in restore.waits_for}
-        restoring = [
-            f"restoring {each}" + (", waiting for an open transaction" * (each.at in open_at))
-            for each in self.restoring
-        ]
+        waiting = {at for restore in self._restores for at in restore.waits_for}
+        why = ", waiting for an open transaction"
+        restoring = [f"restoring {each}{why * (each.at in waiting)}" for each in self.restoring]
         return [*restoring, *self._trouble_lines()]
 
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start and the lowest clock per operator, and the lag."""
-        shown: dict[str, object] = {}
-        tallies = self.operators.tallies
-        for name, tally in tallies.items():
-            prefix = f"{name}." if len(tallies) > 1 else ""
-            shown[f"{prefix}rows"] = tally.rows
-            shown[f"{prefix}accepted"] = tally.accepted
-            shown[f"{prefix}late"] = tally.late
-            if tally.dead or tally.failed:
-                shown[f"{prefix}dead"] = tally.dead
-                shown[f"{prefix}failed"] = tally.failed
-            shown[f"{prefix}panes"] = tally.results
-            if tally.incomplete:
-                shown[f"{prefix}incomplete"] = tally.incomplete
-            clocks = [
-                each.task.clock_ms
-                for log in self._logs.values()
-                for each in log.operators
-                if each.plan.name == name
-            ]
-            shown[f"{prefix}clock"] = instant_text(min(clocks, default=NEVER_MS))
         positions = {**self.process.member.positions, **self._behind()}
+        shown = operator_figures(self.operators.tallies, self._logs.values())
         return {**shown, "lag": self._ends.lag(positions)}
 
     def _behind(self) -> dict[Partition, int]:
@@ -287,37 +296,24 @@ class KeyedTask:
 
     def account(self, now_ms: int) -> Account:
         """Return counts since the start, clocks and state of each operator, and restores."""
-        tallies = self.operators.tallies.values()
+        tallies = self.operators.tallies
+        restoring = {request.log for restore in self._restores for request in restore.requests}
+        ready = [log for at, log in sorted(self._logs.items()) if at not in restoring]
         return Account(
-            rows_in=sum(tally.rows for tally in tallies),
-            rows_out=sum(tally.results for tally in tallies),
+            rows_in=sum(tally.rows for tally in tallies.values()),
+            rows_out=sum(tally.results for tally in tallies.values()),
             ends=self._ends.known,
             behind=self._behind(),
-            late=sum(tally.late for tally in tallies),
-            dead_letters=sum(tally.dead + tally.failed + tally.oversized for tally in tallies),
-            operators=[self._operator_stats(plan, now_ms) for plan in self.operators.plans],
+            late=sum(tally.late for tally in tallies.values()),
+            dead_letters=sum(t.dead + t.failed + t.oversized for t in tallies.values()),
+            operators=[
+                operator_stats(plan, tallies[plan.name], ready, self._last_moved, now_ms)
+                for plan in self.operators.plans
+            ],
             restores=[
                 RestoreStats(each.at.topic, each.at.number, each.done, each.total, each.eta_s)
                 for each in self.restoring
             ],
-        )
-
-    def _operator_stats(self, plan: OperatorPlan, now_ms: int) -> OperatorStats:
-        tally = self.operators.tallies[plan.name]
-        restoring = {request.log for restore in self._restores for request in restore.requests}
-        ready = {at: log for at, log in self._logs.items() if at not in restoring}
-        found = [each for _, log in sorted(ready.items()) for each in log.operators]
-        found = [each for each in found if each.plan is plan]
-        clocks = [each.task.clocks for each in found]
-        lowest = min(clocks, key=lambda clock: clock.clock_ms, default=None)
-        return OperatorStats(
-            plan.name,
-            plan.log,
-            tally.rows,
-            tally.late,
-            tally.results,
-            [each.clock_stats(self._last_moved, now_ms) for each in found],
-            [] if lowest is None else clock_sources(lowest),
         )
 
 
@@ -339,13 +335,17 @@ def run(config: Config, plan: Plan, service: str) -> None:
         return
     with closing(opened_backend(config)) as backend:
         process = Process(
-            _following(config),
-            plan,
-            service,
-            lambda _, plan: sorted({operator.log for operator in plan.of_service(service)}),
+            _following(config), plan, service, lambda _, plan: topics_of(plan, service)
         )
         ensure(process.admin, own_topics(process.plan), config.replication_factor)
         operators = process.plan.of_service(service)
         encoding = encoders(config, operators)
-        keyed = KeyedOperators(config, operators, process.plan, backend, encoding)
+        handing_on = HandingOn(
+            process.plan,
+            operators,
+            segment_builder(process.admin, process.plan),
+            held_bytes(config.memory_bytes),
+            certain=config.guarantee == "exactly-once",
+        )
+        keyed = KeyedOperators(config, operators, process.plan, backend, encoding, handing_on)
         process.run(KeyedTask(config, keyed, process))

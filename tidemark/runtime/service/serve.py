@@ -11,7 +11,6 @@ from confluent_kafka import KafkaException
 from tidemark.errors import ConfigurationError, InfrastructureError, TidemarkError
 from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import Plan
-from tidemark.plan.stages import require_no_chain
 from tidemark.runtime.client.broker_probe import BrokersAwayError
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FAILED, STOPPED_BY_SETTINGS, as_typed, debugs, explained
@@ -48,9 +47,7 @@ def _run(name: str, config: Config, run: Callable[[Config, Plan], None]) -> None
     try:
         if not config.pipeline:
             raise ConfigurationError("PIPELINE is not set: set it to the module of the pipeline")
-        plan = load_pipeline(config.pipeline).plan()
-        require_no_chain(plan, "the services")
-        run(config, plan)
+        run(config, load_pipeline(config.pipeline).plan())
     except (KafkaException, InfrastructureError) as error:
         away = isinstance(error, BrokersAwayError)
         cause = error.__cause__ if away else error

@@ -20,8 +20,8 @@ VERSION = 1
 _YEAR_10000_MS = 253_402_300_800_000
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-PartitionName = Annotated[str, msgspec.Meta(pattern=r"/[0-9]{1,9}$")]
-"""``topic/number``"""
+SourceName = Annotated[str, msgspec.Meta(pattern=r"^op:[^/]+$|/[0-9]{1,9}$")]
+"""``topic/number``, or an operator as ``operator_source`` names it"""
 
 
 class PartitionStats(msgspec.Struct, frozen=True):
@@ -39,12 +39,12 @@ class PartitionStats(msgspec.Struct, frozen=True):
 
 
 class SourceStats(msgspec.Struct, frozen=True):
-    """A raw partition, as ingest reads it or as an operator's clock knows it.
+    """A raw partition, as ingest reads it, or a source as an operator's clock knows it.
 
     ``silent_since_ms``: the time of the last record; only ingest knows it.
     """
 
-    source: PartitionName
+    source: SourceName
     watermark_ms: Number | None
     idle: bool
     silence_ms: Number

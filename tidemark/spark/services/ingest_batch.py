@@ -16,11 +16,11 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.schema_registry import writer_schemas
-from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.client.topics import segment_builder, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
-from tidemark.runtime.ingest.raw_sources import OwnedSource, segment_builder, write_segments
+from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts

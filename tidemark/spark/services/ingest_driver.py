@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tidemark.errors import StateError
-from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.ingest.segment_builder import EPOCH, SegmentBuilder
 from tidemark.ingest.silence import to_mark
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -29,7 +29,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
-from tidemark.runtime.ingest.raw_sources import EPOCH, OwnedSource, write_segments
+from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.spark.progress import event_time
 from tidemark.spark.read.live_position import committed_positions

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidemark.errors import StateError
-from tidemark.runtime.keyed.troubles import trouble_lines
+from tidemark.runtime.keyed.shown import trouble_lines
 from tidemark.runtime.service.trouble_log import TroubleLog
 
 

@@ -1,0 +1,45 @@
+"""Chains: counts of windows feed sums and sessions, and these feed totals over all keys.
+
+The sums read the log that their own service writes.  The sessions are another service's, and the
+totals come back to the first one.
+"""
+
+import json
+import os
+
+from tidemark import Pipeline, bounded, col, count, session, tumbling
+from tidemark import sum as total
+
+
+def build(
+    name: str, partitions: int = 3, stages: int = 3, idle_after: str = "1h", delay: str = "2s"
+) -> Pipeline:
+    """Return the pipeline; ``stages``: 2 leaves out the totals."""
+    pipeline = Pipeline(name, partitions=partitions)
+    moves = pipeline.source(
+        f"{name}-moves",
+        schema={"player": str, "at": int, "score": int},
+        event_time="at",
+        watermark=bounded(delay),
+        idle_after=idle_after,
+    )
+    counts = moves.key_by("player").window(tumbling("10s")).aggregate(n=count(), s=total("score"))
+    counts.to("counts")
+    by_player = counts.key_by("player")
+    by_player.window(tumbling("30s")).aggregate(n=total("n"), windows=count()).to("sums")
+    runs = (
+        counts.filter(col("n") > 1)
+        .key_by("player")
+        .window(session("15s"))
+        .aggregate(n=total("n"), windows=count())
+    )
+    runs.to("runs")
+    if stages > 2:
+        totals = runs.key_by().window(tumbling("1m"))
+        totals.aggregate(n=total("n"), runs=count()).to("totals")
+    return pipeline
+
+
+pipeline = build(
+    os.environ.get("TEST_PIPELINE", "chained"), **json.loads(os.environ.get("TEST_OPTIONS", "{}"))
+)

@@ -1,0 +1,165 @@
+"""What a stage writes in a commit, and what the owner of its progress topic makes of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.kafka.pipelines import chained
+from tidemark.core.time.announcer import TaskProgress
+from tidemark.errors import ConfigurationError, StateError
+from tidemark.ingest.segment_builder import EPOCH, SegmentBuilder
+from tidemark.partition import Partition
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.keyed.announcements import Announcements, topics_of
+from tidemark.runtime.keyed.handing_on import HandingOn
+from tidemark.runtime.keyed.reset_checks import require_no_readers
+from tidemark.serde.operator_progress import decode_progress, encode_progress
+from tidemark.serde.segments import decode_segment
+
+PLAN = chained.build("p", partitions=2).plan()
+STAGE = PLAN.derived[0]
+OPERATORS = PLAN.of_service("windowing")
+PROGRESS = Partition(f"p.{STAGE.operator}.progress", 0)
+LOG = "p.by-player.log"
+
+
+@dataclass
+class Written:
+    """An outbox that keeps what was written, in order."""
+
+    records: list[tuple[str, int, bytes | None]] = field(default_factory=list)
+
+    def write(self, topic: str, partition: int, keys: Any, values: Any) -> None:
+        self.records += [(topic, partition, value) for value in values]
+
+    def take(self) -> list[tuple[str, int, bytes | None]]:
+        records, self.records = self.records, []
+        return records
+
+
+def written() -> Any:
+    return Written()
+
+
+@dataclass
+class Message:
+    at: int
+    body: bytes
+
+    def offset(self) -> int:
+        return self.at
+
+    def value(self) -> bytes:
+        return self.body
+
+
+def handing_on(*, certain: bool = True, most_bytes: int = 10**9) -> HandingOn:
+    return HandingOn(PLAN, OPERATORS, SegmentBuilder(EPOCH), most_bytes, certain=certain)
+
+
+def results(*players: str) -> pl.DataFrame:
+    rows = {"player": list(players), "start": 0, "end": 10_000, "n": 2, "s": 5}
+    return pl.DataFrame(rows, schema={name: STAGE.port.columns[name] for name in rows})
+
+
+def report(partition: int, watermark_ms: int, *, generation: int = 0) -> TaskProgress:
+    return TaskProgress(partition, generation, watermark_ms, False)
+
+
+def test_rows_come_before_reports_and_only_where_their_keys_belong():
+    handing, outbox = handing_on(), written()
+    after, dead = handing.take(STAGE.operator, results("a", "b", "c"), 1, 40, outbox)
+    assert (after, dead) == (43, 0)
+    handing.write(outbox, [(STAGE.operator, report(1, 7))])
+    *rows, (topic, partition, value) = outbox.take()
+    assert {each[0] for each in rows} == {LOG}
+    segments = [decode_segment(value or b"") for _, _, value in rows]
+    assert all(each.height for each in segments)
+    marks = {mark for each in segments for mark in each.sources}
+    assert {(mark.source, mark.first_offset, mark.next_offset) for mark in marks} == {
+        (f"op:{STAGE.operator}/1", 40, 43)
+    }
+    assert (topic, partition) == PROGRESS
+    assert decode_progress(value or b"") == report(1, 7)
+    handing.write(outbox, [])
+    assert outbox.take() == []
+
+
+def test_without_transactions_a_report_comes_with_the_next_commit():
+    handing, outbox = handing_on(certain=False), written()
+    handing.write(outbox, [(STAGE.operator, report(0, 7))])
+    assert outbox.take() == []
+    assert handing.holds_reports
+    handing.write(outbox, [])
+    assert [topic for topic, _, _ in outbox.take()] == [PROGRESS.topic]
+    assert not handing.holds_reports
+
+
+def test_many_rows_make_a_commit_due():
+    handing, outbox = handing_on(most_bytes=10), written()
+    assert not handing.is_full
+    handing.take(STAGE.operator, results("a"), 0, 0, outbox)
+    assert handing.is_full
+
+
+def announcements(metadata: str | None = None, topic_id: str = "id") -> Announcements:
+    found = Announcements(PLAN, OPERATORS)
+    found.assigned([Start(PROGRESS, 0, metadata)], {PROGRESS.topic: topic_id}, {})
+    return found
+
+
+def read(found: Announcements, *reports: TaskProgress) -> dict[Partition, int]:
+    """Let reports be read from offset 0 on; return the position after them."""
+    messages: Any = [Message(at, encode_progress(each)[1]) for at, each in enumerate(reports)]
+    found.read(PROGRESS, messages)
+    return {PROGRESS: len(reports)}
+
+
+def test_a_mark_goes_to_all_partitions_and_is_not_written_again_after_a_restart():
+    reports = [report(0, 10), report(1, 30), report(0, 20)]
+    found, outbox = announcements(), written()
+    positions = read(found, *reports)
+    (offset,) = found.write(outbox, positions, commits=False)
+    records = outbox.take()
+    assert [(topic, number) for topic, number, _ in records] == [(LOG, 0), (LOG, 1)]
+    (mark,) = decode_segment(records[0][2] or b"").sources
+    assert (mark.source, mark.watermark_ms, mark.next_offset) == (STAGE.source, 20, 3)
+    assert found.write(outbox, positions, commits=False) == []
+
+    later = announcements(offset.metadata)
+    positions = read(later, *reports)
+    assert later.write(outbox, positions, commits=False) == []
+    positions = read(later, *reports, report(0, 30))
+    (offset,) = later.write(outbox, positions, commits=False)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_before_ms, mark.watermark_ms) == (20, 30)
+
+    with pytest.raises(StateError, match="deleted and created again"):
+        announcements(offset.metadata, "other")
+
+
+def test_positions_are_committed_with_other_offsets_and_never_alone():
+    found, outbox = announcements(), written()
+    positions = read(found, report(0, 10))
+    assert found.write(outbox, positions, commits=False) == []
+    assert found.stepped(positions)
+    (offset,) = found.write(outbox, positions, commits=True)
+    assert (offset.topic, offset.offset) == (PROGRESS.topic, 1)
+    assert found.write(outbox, positions, commits=True) == []
+    assert outbox.take() == []
+
+
+def test_a_service_reads_logs_and_the_progress_topics_of_its_stages():
+    second = PLAN.derived[1].operator
+    assert topics_of(PLAN, "windowing") == sorted(["p.by-all.log", LOG, PROGRESS.topic])
+    assert topics_of(PLAN, "sessions") == sorted([LOG, f"p.{second}.progress"])
+
+
+def test_a_stage_does_not_start_afresh_without_its_readers():
+    with pytest.raises(ConfigurationError) as caught:
+        require_no_readers(PLAN, OPERATORS)
+    assert f"operator {STAGE.operator!r} feeds 'sums', 'runs'" in str(caught.value)
+    assert "'tidemark reset PIPELINE --delete-results'" in str(caught.value)
+    require_no_readers(PLAN, [each for each in OPERATORS if each.name in ("counts", "sums")])

@@ -1,0 +1,178 @@
+"""Marks of operators that feed others, by the owner of an operator's progress topic.
+
+See docs/operations.md, "Chains".  The topic has one partition, which the group assigns like that
+of a log: so exactly one process announces.  Its commit writes a mark to all partitions of the logs
+that the operator feeds, and the offset of the progress topic, with the mark as metadata.
+
+The topic is compacted.  An owner reads it from its beginning, and continues after the last mark.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
+
+from tidemark.core.time.announcer import Announced, Announcer
+from tidemark.core.time.segment import SourceMark
+from tidemark.ingest.derived import mark_segment
+from tidemark.ingest.segment_builder import EPOCH
+from tidemark.partition import Partition
+from tidemark.plan.names import progress_topic
+from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
+from tidemark.runtime.client.commit import Outbox
+from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
+from tidemark.runtime.client.generations import Generation, Key
+from tidemark.runtime.client.progress import (
+    VERSION,
+    MarkProgress,
+    check_topic,
+    decode,
+    encode,
+)
+from tidemark.runtime.wall_clock import now_ms
+from tidemark.serde.operator_progress import decode_progress
+from tidemark.serde.segments import encode_segment
+
+_PAUSE_S = 0.004
+"""Least time between two marks, for each log partition that gets them: each costs the broker."""
+
+
+@dataclass
+class _Owned:
+    """The announcer of an operator, and what is committed: the offset, and the last mark."""
+
+    derived: DerivedPlan
+    announcer: Announcer
+    past: MarkProgress
+    committed: int
+    logs: Sequence[LogPlan]
+    announced_s: float = 0.0
+
+    @property
+    def pause_s(self) -> float:
+        """The least time between two marks."""
+        return _PAUSE_S * sum(log.partitions for log in self.logs)
+
+
+class Announcements:
+    """The announcers whose progress partitions this process owns."""
+
+    def __init__(self, plan: Plan, operators: Iterable[OperatorPlan]) -> None:
+        """``operators``: those of the service."""
+        self._plan = plan
+        self._logs = {each.name: each.log for each in operators}
+        self._derived = progress_topics(plan, operators)
+        self._owned: dict[Partition, _Owned] = {}
+
+    def covers(self, at: Partition) -> bool:
+        """Whether a partition is that of a progress topic."""
+        return at.topic in self._derived
+
+    def starting(self, admin: AdminClient, starts: Sequence[Start]) -> Sequence[Start]:
+        """Return where partitions start: progress topics at their beginning, others as they do."""
+        mine = [start.partition for start in starts if self.covers(start.partition)]
+        firsts = offsets(admin, mine, EARLIEST) if mine else {}
+        return [
+            Start(start.partition, firsts.get(start.partition, start.offset), start.metadata)
+            for start in starts
+        ]
+
+    def assigned(
+        self,
+        starts: Iterable[Start],
+        ids: Mapping[str, str],
+        generations: Mapping[Key, Generation],
+    ) -> None:
+        """Take new partitions; ``ids``: of their topics.
+
+        Raises:
+            StateError: a topic was deleted and created again.
+        """
+        for start in starts:
+            at, text = start.partition, start.metadata
+            derived = self._derived[at.topic]
+            name, topic_id = derived.operator, ids[at.topic]
+            past = MarkProgress(VERSION, topic_id)
+            if text:
+                past = decode(text, MarkProgress, str(at))
+                check_topic(past, topic_id, str(at))
+            numbers = {
+                number: generations[name, number].number if (name, number) in generations else 0
+                for number in range(self._partitions(name))
+            }
+            last = Announced(past.number, past.watermark_ms, past.idle) if past.number else None
+            announcer = Announcer(name, numbers, last)
+            logs = self._plan.fed_by(derived)
+            self._owned[at] = _Owned(derived, announcer, past, start.offset, logs)
+
+    def _partitions(self, operator: str) -> int:
+        log = self._logs[operator]
+        return next(each.partitions for each in self._plan.logs if each.topic == log)
+
+    def dropped(self, partitions: Iterable[Partition]) -> None:
+        """Forget partitions that other processes own now."""
+        for at in partitions:
+            self._owned.pop(at, None)
+
+    def read(self, at: Partition, messages: Iterable[Message]) -> None:
+        """Take reports.
+
+        Raises:
+            StateError: a message is no report that this version reads.
+        """
+        announcer = self._owned[at].announcer
+        for message in messages:
+            announcer.take(message.offset() or 0, decode_progress(message.value() or b""))
+
+    def write(
+        self, outbox: Outbox, positions: Mapping[Partition, int], *, commits: bool
+    ) -> list[TopicPartition]:
+        """Write the marks that are due; return offsets to commit.
+
+        ``positions``: next offsets to read.  ``commits``: whether there is a commit without marks.
+        """
+        found = []
+        for at, owned in self._owned.items():
+            mark = owned.announcer.mark()
+            now_s = time.monotonic()
+            is_due = mark is not None and now_s >= owned.announced_s + owned.pause_s
+            if mark is not None and is_due:
+                self._announce(owned, mark, outbox)
+                owned.announced_s = now_s
+            if is_due or (commits and positions[at] > owned.committed):
+                owned.committed = positions[at]
+                found.append(TopicPartition(*at, owned.committed, metadata=encode(owned.past)))
+        return found
+
+    def _announce(self, owned: _Owned, mark: SourceMark, outbox: Outbox) -> None:
+        value = encode_segment(mark_segment(mark, now_ms(), EPOCH))
+        for log in owned.logs:
+            for number in range(log.partitions):
+                outbox.write(log.topic, number, [None], [value])
+        owned.announcer.announced(mark)
+        owned.past = replace(
+            owned.past, number=mark.next_offset, watermark_ms=mark.watermark_ms, idle=mark.idle
+        )
+
+    def stepped(self, positions: Mapping[Partition, int]) -> bool:
+        """Whether positions have moved since the last commit, over reports or markers."""
+        return any(positions[at] > owned.committed for at, owned in self._owned.items())
+
+
+def topics_of(plan: Plan, service: str) -> list[str]:
+    """Return the topics that a keyed service reads: logs, and progress topics of its stages."""
+    operators = plan.of_service(service)
+    return sorted({*(each.log for each in operators), *progress_topics(plan, operators)})
+
+
+def progress_topics(plan: Plan, operators: Iterable[OperatorPlan]) -> dict[str, DerivedPlan]:
+    """Return the progress topics of operators, each with what the operator hands on."""
+    names = {each.name for each in operators}
+    return {
+        progress_topic(plan.pipeline, each.operator): each
+        for each in plan.derived
+        if each.operator in names
+    }
