@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from tidemark.core.time.segment import operator_source
 from tidemark.plan.program import (
     VERSION,
     LogProgram,
@@ -60,11 +61,45 @@ def changes(before: Program, after: Program) -> list[Change]:
         plural = "s" * (len(outputs) > 1)
         where = f"output{plural} {', '.join(outputs)}"
         old_stream, new_stream = stream_of(before, old_name), stream_of(after, new_name)
-        differences = stream_changes(where, old_stream, new_stream, tuple(outputs))
+        alone = () if _is_in_chain(after, new_stream, outputs) else tuple(outputs)
+        differences = stream_changes(where, old_stream, new_stream, alone)
         found += _comparable(before, after, differences)
         for output in outputs:
             found += _lacking(output, after, new_stream, old_stream)
-    return sorted(found, key=lambda change: change.what)
+    return sorted([*found, *chain_changes(before, after)], key=lambda change: change.what)
+
+
+def chain_changes(before: Program, after: Program) -> list[Change]:
+    """Return a change for each stage of ``before`` that shall hand on another stream as well.
+
+    The logs lack the rows of that stream up to now, so its readers would begin in mid-stream.  A
+    stage that was not there hands on all its results once it has caught up.
+    """
+    logs = (log for log in before.logs.values() if log.is_written)
+    known = {name for log in logs for name in log.streams}
+    return [
+        Change(
+            f"what {', '.join(_readers(after, name))} reads of operator {stage}",
+            "not handed on",
+            listed(stream.rows[operator_source(stage)]),
+        )
+        for log in after.logs.values()
+        for name, stream in log.streams.items()
+        if name not in known
+        for stage in stream.stages
+        if stage in before.outputs and known.issuperset(before.outputs[stage])
+    ]
+
+
+def _readers(program: Program, stream: str) -> list[str]:
+    return [output for output, names in program.outputs.items() if stream in names]
+
+
+def _is_in_chain(program: Program, stream: StreamProgram, outputs: Collection[str]) -> bool:
+    """Whether a stream has results of stages, or one of the outputs on it is a stage."""
+    streams = (each for log in program.logs.values() for each in log.streams.values())
+    stages = {stage for each in streams for stage in each.stages}
+    return bool(stream.stages) or not stages.isdisjoint(outputs)
 
 
 def columns_lacking(recorded: Program, program: Program) -> list[Change]:

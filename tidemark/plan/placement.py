@@ -17,6 +17,7 @@ from itertools import count
 from typing import NamedTuple
 
 from tidemark.core.operators.operator import Operator
+from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.plan.changes import WITH_OUTPUTS, key_of, source_changes, stream_changes
 from tidemark.plan.names import log_topic, next_log_topic
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan
@@ -78,6 +79,9 @@ def placed(plan: Plan, recorded: Program | None, *, replays: bool = False) -> Pl
         sources=tuple(_placed_source(each, places) for each in plan.sources),
         logs=_placed_logs(plan, places, list(recorded.logs)),
         operators=tuple(_placed_operator(each, places) for each in plan.operators),
+        derived=tuple(
+            replace(each, graph=_placed_graph(each.graph, places)) for each in plan.derived
+        ),
     )
 
 
@@ -245,13 +249,16 @@ def _places_of(places: Placement, stream: str) -> dict[Place, None]:
 
 
 def _placed_source(source: SourcePlan, places: Placement) -> SourcePlan:
-    graph = source.graph
+    return replace(source, graph=_placed_graph(source.graph, places))
+
+
+def _placed_graph(graph: StatelessGraph, places: Placement) -> StatelessGraph:
     streams = {
         place.stream: keyed
         for name, keyed in graph.streams.items()
         for place in _places_of(places, name)
     }
-    return replace(source, graph=replace(graph, streams=streams))
+    return replace(graph, streams=streams)
 
 
 def _placed_logs(plan: Plan, places: Placement, known: Sequence[str]) -> tuple[LogPlan, ...]:

@@ -18,6 +18,7 @@ from tidemark.core.rows.row_operators import Apply, Select, WithColumns
 from tidemark.core.rows.stateless import StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
+from tidemark.core.time.segment import is_operator_source, operator_of
 from tidemark.plan.explain import event_time_text, watermark_text
 from tidemark.plan.physical import LogPlan, Plan, SourcePlan
 from tidemark.serde.versioned import decode_versioned
@@ -45,8 +46,8 @@ class StreamProgram(msgspec.Struct, frozen=True):
     """How the rows of a stream are made.
 
     ``columns``: types.  ``rows``: by source, the operators that decide which rows there are.
-    ``made``: by source and column, the expression of a column.  ``gained``: the columns that
-    earlier rows of the log lack.
+    ``made``: by source and column, the expression of a column.  A source may be a stage, as
+    ``operator_source`` names it.  ``gained``: the columns that earlier rows of the log lack.
     """
 
     columns: dict[str, str]
@@ -58,6 +59,11 @@ class StreamProgram(msgspec.Struct, frozen=True):
     def whole(self) -> frozenset[str]:
         """The columns that all rows of the log have."""
         return frozenset(self.columns).difference(self.gained)
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages whose results the rows are."""
+        return [operator_of(source) for source in self.rows if is_operator_source(source)]
 
 
 class LogProgram(msgspec.Struct, frozen=True):
@@ -92,10 +98,14 @@ class Program(msgspec.Struct, frozen=True):
 
 def program_of(plan: Plan, matched: Iterable[str] = ()) -> Program:
     """Return the program of a plan; ``matched``: raw topics that belong to its patterns now."""
-    traces = {source.name: _traces(source.graph) for source in plan.sources}
+    graphs = {
+        **{source.name: source.graph for source in plan.sources},
+        **{derived.source: derived.graph for derived in plan.derived},
+    }
+    traces = {name: _traces(graph) for name, graph in graphs.items()}
     topics = dict.fromkeys([*plan.named_topics, *matched])
     sources = {topic: source_program(plan.source_of(topic)) for topic in topics}
-    logs = {log.topic: _log(log, plan, traces) for log in plan.logs}
+    logs = {log.topic: _log(log, graphs, traces) for log in plan.logs}
     outputs = {each.name: sorted(each.operator.streams) for each in plan.operators}
     reads = {each.name: sorted(each.reads) for each in plan.operators if each.reads is not None}
     return Program(VERSION, pl.__version__, sources, logs, outputs, reads)
@@ -146,13 +156,15 @@ def source_program(plan: SourcePlan) -> SourceProgram:
     return SourceProgram(plan.schema.texts(), time, format=str(plan.format))
 
 
-def _log(log: LogPlan, plan: Plan, traces: Mapping[str, "Sequence[_Trace]"]) -> LogProgram:
+def _log(
+    log: LogPlan, graphs: Mapping[str, StatelessGraph], traces: Mapping[str, "Sequence[_Trace]"]
+) -> LogProgram:
     streams = {}
     for stream in log.streams:
         ends = {
-            source.name: traces[source.name][source.graph.streams[stream.name].step]
-            for source in plan.sources
-            if stream.name in source.graph.streams
+            source: traces[source][graph.streams[stream.name].step]
+            for source, graph in graphs.items()
+            if stream.name in graph.streams
         }
         streams[stream.name] = StreamProgram(
             _types(stream.columns),

@@ -57,9 +57,14 @@ def is_rows_of_operator(source: str) -> bool:
     return is_operator_source(source) and "/" in source
 
 
+def operator_of(source: str) -> str:
+    """Return the name of the operator that a source is."""
+    return source.removeprefix(_OPERATOR)
+
+
 def shown_source(source: str) -> str:
     """Return a source as text for people."""
-    return f"operator {source.removeprefix(_OPERATOR)}" if is_operator_source(source) else source
+    return f"operator {operator_of(source)}" if is_operator_source(source) else source
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tidemark.partition import Partition
 from tidemark.plan.changes import (
     Change,
     begun_again,
+    chain_changes,
     changes,
     columns_lacking,
     gaining_outputs,
@@ -88,6 +89,19 @@ def checked_program(admin: AdminClient, plan: Plan, recorded: Program | None) ->
         _log.warning(line)
     whole = recorded_after(recorded, program)
     return None if whole == recorded else record_of_program(whole)
+
+
+def require_same_chains(plan: Plan, recorded: Program | None) -> None:
+    """Require that stages hand on no more streams than before.
+
+    ``plan``: the placed plan.
+
+    Raises:
+        StateError: the logs lack earlier rows of a stream, which only a reset adds.
+    """
+    found = [] if recorded is None else chain_changes(recorded, comparable_program(plan, recorded))
+    if found:
+        raise StateError(refusal(found))
 
 
 def replayed_program(config: Config, admin: AdminClient, plan: Plan) -> Record:

@@ -32,6 +32,7 @@ from tidemark.runtime.client.batches import by_partition
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.generations import Generation, Key, newest_generations
 from tidemark.runtime.client.progress import encode
+from tidemark.runtime.client.recorded_program import require_same_chains
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, segment_builder, topic_ids
 from tidemark.runtime.config import Config
@@ -337,6 +338,7 @@ def run(config: Config, plan: Plan, service: str) -> None:
         process = Process(
             _following(config), plan, service, lambda _, plan: topics_of(plan, service)
         )
+        require_same_chains(process.plan, process.recorded)
         ensure(process.admin, own_topics(process.plan), config.replication_factor)
         operators = process.plan.of_service(service)
         encoding = encoders(config, operators)
