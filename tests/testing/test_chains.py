@@ -141,7 +141,7 @@ def test_a_chain_gives_what_the_oracle_does(chain, partitions, raw_partitions, a
         if topic == first.log
     ]
     rows = [
-        Row(row.at_ms, row.key, row.value, row.w_ms)
+        Row(row.at_ms, row.key, row.value or 0, row.w_ms)
         for log in segments
         for step in heard(log, Table(["rows"]))
         for row in step.rows

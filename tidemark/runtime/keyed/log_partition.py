@@ -73,6 +73,11 @@ class KeyedOperators:
             if plan.log == at.topic
         ]
 
+    @property
+    def hold_many_rows(self) -> bool:
+        """Whether so many rows for other operators are held that a commit is due."""
+        return self.handing_on is not None and self.handing_on.is_full
+
     def _handing_on(self, plan: OperatorPlan) -> HandingOn | None:
         found = self.handing_on
         return found if found is not None and found.hands_on(plan.name) else None

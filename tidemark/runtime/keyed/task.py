@@ -93,11 +93,9 @@ class KeyedTask:
         """Begin to restore new log partitions; they are paused until that is done."""
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         logs = {
-            start.partition: LogPartition.from_commit(
-                start, ids[start.partition.topic], self.operators
-            )
+            at: LogPartition.from_commit(start, ids[at.topic], self.operators)
             for start in starts
-            if not self._announcements.covers(start.partition)
+            if not self._announcements.covers(at := start.partition)
         }
         self._logs |= logs
         self.process.member.pause(list(logs))
@@ -150,8 +148,7 @@ class KeyedTask:
             del self._next[at]
 
     def _settle_if_full(self) -> None:
-        handing_on = self.operators.handing_on
-        is_full = self.process.outbox.is_full or (handing_on is not None and handing_on.is_full)
+        is_full = self.process.outbox.is_full or self.operators.hold_many_rows
         if is_full and not self._ahead:
             self.process.settle_within_take()
 
@@ -271,8 +268,8 @@ class KeyedTask:
                 self._stepped.update(moved)
         commits = bool(moved) or self._stepped_over_reports
         self._stepped_over_reports = False
-        positions = self.process.member.positions
-        return self._announcements.write(self.process.outbox, positions, commits=commits)
+        outbox, positions = self.process.outbox, self.process.member.positions
+        return self._announcements.write(outbox, positions, commits=commits)
 
     def waits(self) -> Sequence[str]:
         """Return a text for each changelog that is not restored yet, with its progress."""
