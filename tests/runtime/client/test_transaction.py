@@ -89,6 +89,7 @@ def test_a_member_that_was_removed_commits_nothing(now):
     with pytest.raises(MembershipLostError):
         transaction.commit(OFFSETS, now)
     assert broker.committed == []
+    assert broker.aborts == 1, "before it waits for the group, so that readers go on"
 
 
 def test_offsets_without_a_membership_are_not_sent():

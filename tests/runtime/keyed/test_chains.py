@@ -12,6 +12,7 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.ingest.segment_builder import EPOCH, SegmentBuilder
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.progress import VERSION, MarkProgress, encode
 from tidemark.runtime.keyed.announcements import Announcements, topics_of
 from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.reset_checks import require_no_readers
@@ -138,6 +139,16 @@ def test_a_mark_goes_to_all_partitions_and_is_not_written_again_after_a_restart(
 
     with pytest.raises(StateError, match="deleted and created again"):
         announcements(offset.metadata, "other")
+
+
+def test_an_owner_writes_the_last_mark_again_where_a_crash_may_have_lost_it():
+    found = Announcements(PLAN, OPERATORS, may_lack_marks=True)
+    past = encode(MarkProgress(VERSION, "id", 2, 10, False))
+    found.assigned([Start(PROGRESS, 0, past)], {PROGRESS.topic: "id"}, {})
+    outbox = written()
+    found.write(outbox, read(found, report(0, 10), report(1, 10)), commits=False)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.next_offset, mark.watermark_ms) == (2, 10)
 
 
 def test_positions_are_committed_with_other_offsets_and_never_alone():

@@ -118,8 +118,9 @@ class Transaction:
             membership.require_held()
         deadline_s = time.monotonic() + _REBALANCE_S
         while not self._was_committed(offsets, membership, deadline_s):
+            self._drop_refused()  # before the wait: readers of these partitions wait, too
             membership = later_membership(consumer, membership, self._on_wait)
-            self._repeat()
+            self._write_again()
         self._open = False
         self._written.clear()
 
@@ -142,11 +143,15 @@ class Transaction:
             self._persist(lambda: self._producer.commit_transaction(STEP_S))
         return True
 
-    def _repeat(self) -> None:
-        """Write the output of a refused commit again, in a new transaction."""
+    def _drop_refused(self) -> None:
+        """End the transaction of a refused commit."""
         with self._explained():
             self._persist(lambda: self._producer.abort_transaction(STEP_S))
             self._open = False
+
+    def _write_again(self) -> None:
+        """Write the output of a refused commit in a new transaction."""
+        with self._explained():
             self.begin()
             self._written.send(self._producer)
 

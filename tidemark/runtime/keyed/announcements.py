@@ -60,9 +60,16 @@ class _Owned:
 class Announcements:
     """The announcers whose progress partitions this process owns."""
 
-    def __init__(self, plan: Plan, operators: Iterable[OperatorPlan]) -> None:
-        """``operators``: those of the service."""
+    def __init__(
+        self, plan: Plan, operators: Iterable[OperatorPlan], *, may_lack_marks: bool = False
+    ) -> None:
+        """Own no partition.
+
+        ``operators``: those of the service.  ``may_lack_marks``: whether a crash may have lost the
+        last mark, so that a new owner writes it again.
+        """
         self._plan = plan
+        self._may_lack_marks = may_lack_marks
         self._logs = {each.name: each.log for each in operators}
         self._derived = progress_topics(plan, operators)
         self._owned: dict[Partition, _Owned] = {}
@@ -103,8 +110,9 @@ class Announcements:
                 number: generations[name, number].number if (name, number) in generations else 0
                 for number in range(self._partitions(name))
             }
-            last = Announced(past.number, past.watermark_ms, past.idle) if past.number else None
-            announcer = Announcer(name, numbers, last)
+            last = Announced(past.number, past.watermark_ms, past.idle)
+            is_known = past.number > 0 and not self._may_lack_marks
+            announcer = Announcer(name, numbers, last if is_known else None)
             logs = self._plan.fed_by(derived)
             self._owned[at] = _Owned(derived, announcer, past, start.offset, logs)
 

@@ -83,7 +83,8 @@ class KeyedTask:
         self._trouble_log = TroubleLog()
         self._ahead = self.config.guarantee == "at-most-once"
         self._certain = self.config.guarantee == "exactly-once"
-        self._announcements = Announcements(self.operators.plan, self.operators.plans)
+        plan, plans = self.operators.plan, self.operators.plans
+        self._announcements = Announcements(plan, plans, may_lack_marks=self._ahead)
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Return where partitions start."""
@@ -266,8 +267,7 @@ class KeyedTask:
             handing_on.write(self.process.outbox, reports)
             if handing_on.holds_reports:
                 self._stepped.update(moved)
-        commits = bool(moved) or self._stepped_over_reports
-        self._stepped_over_reports = False
+        commits, self._stepped_over_reports = bool(moved) or self._stepped_over_reports, False
         outbox, positions = self.process.outbox, self.process.member.positions
         return self._announcements.write(outbox, positions, commits=commits)
 
