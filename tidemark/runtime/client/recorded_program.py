@@ -235,9 +235,12 @@ def news(recorded: Program, program: Program) -> Iterator[str]:
                 for output, streams in program.outputs.items()
                 if not log.streams.keys().isdisjoint(streams)
             ]
+            stages = {stage for stream in log.streams.values() for stage in stream.stages}
+            rows = f"operator {', '.join(sorted(stages))}" if stages else "the raw topics"
+            who = "its service" if stages else "ingest"
             yield (
-                f"log {topic} is new: ingest builds it from the raw topics for "
-                f"{', '.join(outputs)}, the others go on"
+                f"log {topic} is new: {who} builds it from {rows} for {', '.join(outputs)}, the "
+                "others go on"
             )
     if recorded.polars != program.polars:
         yield (
