@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.pipelines import chained
+from tests.kafka.pipelines.chains import chained
 from tests.kafka.support.chains import (
     await_equal,
     ends_of,

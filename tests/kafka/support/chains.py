@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.kafka.pipelines import chained
+from tests.kafka.pipelines.chains import chained
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.core.operators.ports import PANES
 from tidemark.core.windows.pane import END_OF_INPUT

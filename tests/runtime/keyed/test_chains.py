@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.kafka.pipelines import chained
+from tests.kafka.pipelines.chains import chained
 from tidemark.core.time.announcer import TaskProgress
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.ingest.segment_builder import EPOCH, SegmentBuilder
