@@ -4,8 +4,9 @@ BENCH_BOMB names the bomb whose pipeline this module has for services.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -36,12 +37,14 @@ class Bomb:
 
     ``operators``: adds the operators to the stream of records.  ``records``: the input.  ``share``:
     the part of the input that is sent, between 0 and 1.  ``codec``: of the raw topic's batches.
+    ``members``: of the schema, beside those of ``_record``.
     """
 
     says: str
     operators: Callable[[Stream], object]
     records: Callable[[float], Iterator[Record]]
     codec: str = "lz4"
+    members: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def service(self) -> str:
@@ -89,6 +92,29 @@ def _jump(share: float) -> Iterator[Record]:
     yield _record("last", START_MS + 7_200_000, 0)
 
 
+def _arrays(share: float) -> Iterator[Record]:
+    for n in range(int(30 * share)):
+        rows = [{"k": f"k{n}", "ts": START_MS + n, "v": row} for row in range(100_000)]
+        yield b"k", msgspec.json.encode(rows)
+
+
+def _objects(share: float) -> Iterator[Record]:
+    items = b",".join([b"{}"] * 1_000_000)
+    for n in range(int(100 * share)):
+        yield b"k", b'{"k":"k","ts":%d,"items":[%s]}' % (START_MS + n, items)
+    yield _record("k", START_MS + 200, 0)
+
+
+def _missing(share: float) -> Iterator[Record]:
+    return ((b"k", b'{"k":"k","ts":%d}' % (START_MS + n)) for n in range(int(100_000 * share)))
+
+
+def _deep(share: float) -> Iterator[Record]:
+    tree = b'{"xs":[' + b",".join([b'{"ys":[[]]}'] * 100_000) + b"]}"
+    for n in range(int(100 * share)):
+        yield b"k", b'{"k":"k","ts":%d,"tree":%s}' % (START_MS + n, tree)
+
+
 def _counted(records: KeyedStream, size: str = "1s", *, empty: bool = False) -> None:
     records.window(tumbling(size), empty=empty).aggregate(rows=count()).to("out")
 
@@ -104,6 +130,33 @@ BOMBS = {
         "300 records of 3 MB JSON",
         lambda records: _counted(records.key_by("k")),
         _wide,
+    ),
+    "arrays": Bomb(
+        "3,000,000 rows from 30 arrays that compress to 3 MB",
+        lambda records: _counted(records.key_by("k")),
+        _arrays,
+        "zstd",
+    ),
+    "objects": Bomb(
+        "100 records of 1,000,000 empty objects of 100 members each",
+        lambda records: _counted(records.key_by("k")),
+        _objects,
+        "zstd",
+        {"items": [{f"c{n}": int for n in range(100)}]},
+    ),
+    "missing": Bomb(
+        "100,000 records of a few bytes without 300 of their columns",
+        lambda records: _counted(records.select("k", "v").key_by("k")),
+        _missing,
+        "zstd",
+        {f"c{n}": int for n in range(300)},
+    ),
+    "deep": Bomb(
+        "100 records of 100,000 lists of lists",
+        lambda records: _counted(records.key_by("k")),
+        _deep,
+        "zstd",
+        {"tree": {"xs": [{"ys": [[int]]}]}},
     ),
     "gaps": Bomb(
         "5,000,000 empty panes of one key from 5,000 records",
@@ -145,7 +198,7 @@ def build(name: str, bomb: str) -> Pipeline:
     pipeline = Pipeline(name, partitions=1)
     records = pipeline.source(
         f"{name}-in",
-        schema={"k": str, "ts": int, "v": int, "pad": str},
+        schema={"k": str, "ts": int, "v": int, "pad": str, **BOMBS[bomb].members},
         event_time="ts",
         watermark=monotonic() if bomb not in ("night",) else bounded("100ms"),
     )

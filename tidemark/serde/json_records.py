@@ -27,9 +27,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from tidemark.core.rows.row_size import too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.text_encoding import utf_16_hint
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
+from tidemark.serde.object_count import ObjectCount
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
 from tidemark.serde.record_columns import RecordColumns, record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
@@ -47,6 +49,10 @@ _NOT_A_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)(?=\s*(?:[,\]}]|
 _FAULTS = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
 
+class _TooLargeError(ValueError):
+    """The rows of a record would be too large; the text is the reason."""
+
+
 class JsonRecords:
     """The decoder of one source."""
 
@@ -54,6 +60,7 @@ class JsonRecords:
         """Decode the columns of ``schema``; ``time_columns`` of dead records too, if possible."""
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
+        self._count = ObjectCount(schema)
         self._no_times = pl.DataFrame(schema=self._times.schema)
         self._decode = self._type.json_decoder().decode
         self._decode_document = self._type.json_document_decoder().decode
@@ -64,7 +71,7 @@ class JsonRecords:
     def parse(self, batch: RecordBatch) -> ParsedBatch:
         """Decode the values of a batch."""
         converted = self._type.converted
-        texts = _checked(batch.values)
+        texts = self._checked(batch.values)
         if texts is not None:
             for parse in (self._objects, self._documents):
                 with suppress(*_FAULTS):
@@ -72,6 +79,24 @@ class JsonRecords:
                         return parsed
                 self._type.converted = converted
         return self._one_by_one(batch.values)
+
+    def _checked(self, values: Sequence[bytes | None]) -> Sequence[bytes] | None:
+        """Return the values if all are UTF-8, and none is nested too deep or may be too large.
+
+        Otherwise return None.
+        """
+        try:
+            present = cast(Sequence[bytes], values)  # where one is None, isascii raises TypeError
+            if not all(map(bytes.isascii, present)):
+                b"\n".join(present).decode()
+        except (TypeError, UnicodeDecodeError):
+            return None
+        longest = max(map(len, present), default=0)
+        if longest > self._count.short_bytes and any(map(self._count.may_be_large, present)):
+            return None
+        if longest > 2 * MAX_NESTING and any(map(nested_too_deep, present)):
+            return None
+        return present
 
     def _objects(self, texts: Sequence[bytes], converted: int) -> ParsedBatch:
         """Return a batch of objects; raise if any record is not one that fits."""
@@ -113,6 +138,8 @@ class JsonRecords:
                     parsed.add(index, rows, self._raw(text))
                 else:
                     parsed.add_dead(index, _EMPTY_ARRAY)
+            except _TooLargeError as error:
+                parsed.add_dead(index, str(error))
             except _FAULTS as error:
                 self._type.converted = converted
                 parsed.add_dead(index, json_reason(error, text), self._time_rows(error, text))
@@ -123,6 +150,8 @@ class JsonRecords:
         text.decode()
         if nested_too_deep(text):
             raise RecursionError
+        if least_bytes := self._count.least_bytes(text):
+            raise _TooLargeError(too_large(least_bytes))
         if _is_array(text):
             return self._decode_array(text)
         return [self._decode(text)]
@@ -158,20 +187,6 @@ def with_texts(text: bytes) -> bytes:
 
 
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-def _checked(values: Sequence[bytes | None]) -> Sequence[bytes] | None:
-    """Return the values if all are UTF-8 and none is nested too deep, else None."""
-    try:
-        present = cast(Sequence[bytes], values)  # where one is None, isascii raises TypeError
-        if not all(map(bytes.isascii, present)):
-            b"\n".join(present).decode()
-    except (TypeError, UnicodeDecodeError):
-        return None
-    longest = max(map(len, present), default=0)
-    if longest > 2 * MAX_NESTING and any(map(nested_too_deep, present)):
-        return None
-    return present
 
 
 def _is_array(text: bytes) -> bool:

@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
+from tidemark.core.rows.row_size import MAX_RECORD_BYTES, VALUE_BYTES, too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.record_columns import Fault, RecordColumns, record_columns
 from tidemark.serde.record_type import RecordType
 from tidemark.serde.records import RecordBatch
 
 Indices = npt.NDArray[np.intp]
-
-_VALUE_BYTES = 8  # the least that a value takes, by row_size.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def has_repeats(records: Indices) -> bool:
 
 def most_rows(schema: Schema) -> int:
     """Return the largest number of rows of a record: rows of nulls up to MAX_RECORD_BYTES."""
-    return MAX_RECORD_BYTES // (len(schema) * _VALUE_BYTES)
+    return MAX_RECORD_BYTES // (len(schema) * VALUE_BYTES)
 
 
 @dataclass
@@ -97,7 +95,7 @@ class ParsedRecords:
             self.blank.append(index)
             return
         if len(rows) > most_rows(self.type_.schema):
-            least_bytes = len(rows) * len(self.type_.schema) * _VALUE_BYTES
+            least_bytes = len(rows) * len(self.type_.schema) * VALUE_BYTES
             self.dead.append(DeadRecord(index, too_large(least_bytes)))
             return
         self.records.extend([index] * len(rows))

@@ -1,7 +1,7 @@
 """Decoded records as polars columns: whole columns at a time, nested values too."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import chain
 from typing import Any
@@ -84,29 +84,36 @@ class _Found:
 class _Place:
     """Where values are: in which column, at which path, and in which row each.
 
-    ``rows``: the row of each value; None: one value in each row.
+    ``path``: the parts of the text; None is the position in a list.  ``rows``: the row of each
+    value; None: one value in each row.  ``positions``: of each value, in the lists of the path.
     """
 
     found: _Found
     column: str
-    path: str = ""
+    path: tuple[str | None, ...] = ()
     rows: Indices | None = None
+    positions: tuple[Indices, ...] = ()
 
     def member(self, name: str) -> "_Place":
         """Return the place of a member of the objects here."""
-        path = f"{self.path}.{name}" if self.path else name
-        return _Place(self.found, self.column, path, self.rows)
+        return replace(self, path=(*self.path, f".{name}" if self.path else name))
 
     def items(self, lists: Sequence[Any]) -> "_Place":
-        """Return the place of the items of the lists here."""
+        """Return the place of the items of the lists here, or of the values of the maps."""
         counts = np.fromiter(map(len, lists), np.intp, len(lists))
-        rows = np.arange(len(lists)) if self.rows is None else self.rows
-        return _Place(self.found, self.column, f"{self.path}[...]", np.repeat(rows, counts))
+        rows = np.repeat(np.arange(len(lists)) if self.rows is None else self.rows, counts)
+        positions = tuple(np.repeat(each, counts) for each in self.positions)
+        if any(isinstance(each, dict) for each in lists):
+            return _Place(self.found, self.column, (*self.path, "[...]"), rows, positions)
+        own = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
+        return _Place(self.found, self.column, (*self.path, None), rows, (*positions, own))
 
     def report(self, index: int, reason: str) -> None:
         """Report the value at an index as one that does not fit."""
         row = index if self.rows is None else int(self.rows[index])
-        self.found.faults.append(Fault(row, self.column, f"column {self.path}: {reason}"))
+        at = (f"[{positions[index]}]" for positions in self.positions)
+        path = "".join(next(at) if part is None else part for part in self.path)
+        self.found.faults.append(Fault(row, self.column, f"column {path}: {reason}"))
 
 
 def _texts(values: Sequence[bytes]) -> list[Any]:

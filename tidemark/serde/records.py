@@ -1,6 +1,6 @@
 """Raw records of a partition, dead letters, and counts of records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -72,17 +72,19 @@ class RecordBatch:
         """The offset in the log where reading continues."""
         return self.next_offset + self.shift
 
-    def pieces(self, most_bytes: int) -> "Iterator[RecordBatch]":
-        """Yield the batch in parts with at most ``most_bytes`` of values, or one record.
+    def pieces(
+        self, most_bytes: int, size_of: Callable[[bytes], int] = len
+    ) -> "Iterator[RecordBatch]":
+        """Yield the batch in parts with values of at most ``most_bytes``, or one record.
 
-        A record may have many rows, which take far more memory than its bytes.
+        ``size_of``: of a value: a record may take far more memory than its bytes.
         """
-        if sum(map(len, filter(None, self.values))) <= most_bytes:
+        if sum(map(size_of, filter(None, self.values))) <= most_bytes:
             yield self
             return
         begin, held = 0, 0
         for index, value in enumerate(self.values):
-            size = len(value or b"")
+            size = size_of(value or b"")
             if index > begin and held + size > most_bytes:
                 yield self._part(begin, index)
                 begin, held = index, 0

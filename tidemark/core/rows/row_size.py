@@ -1,9 +1,9 @@
 """The size of rows in bytes, a function of their values alone.
 
 A text counts its UTF-8 bytes, a list or struct the sum of its items, any other value and null eight
-bytes.  The size of the rows of one record is bounded by MAX_RECORD_BYTES.  So a segment of one
-record fits a message of the log, and a record that is multiplied cannot fill the memory.  See
-docs/semantics.md, "Raw records".
+bytes.  A struct that is null counts its members, because its columns have them.  The size of the
+rows of one record is bounded by MAX_RECORD_BYTES.  So a segment of one record fits a message of the
+log, and a record that is multiplied cannot fill the memory.  See docs/semantics.md, "Raw records".
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,8 @@ from tidemark.core.columns import without_nulls
 MAX_RECORD_BYTES = 4 * 2**20
 """Maximum size of all rows of a record, in all streams together."""
 
-_VALUE_BYTES = 8
+VALUE_BYTES = 8
+"""The size of a value that is not a text, list or struct."""
 
 Sizes = npt.NDArray[np.int64]
 
@@ -32,8 +33,8 @@ def row_bytes(columns: Iterable[pl.Series], height: int) -> Sizes:
     sizes = np.zeros(height, np.int64)
     for column in columns:
         column_sizes = _value_bytes(column)
-        if column.null_count():
-            column_sizes = np.where(column.is_null().to_numpy(), _VALUE_BYTES, column_sizes)
+        if column.null_count() and not isinstance(column.dtype, pl.Struct):
+            column_sizes = np.where(column.is_null().to_numpy(), VALUE_BYTES, column_sizes)
         sizes += column_sizes
     return sizes
 
@@ -52,7 +53,7 @@ def _value_bytes(column: pl.Series) -> Sizes | int:
         return totals[1:] - totals[:-1]
     if isinstance(dtype, pl.Struct):
         return row_bytes((column.struct.field(field.name) for field in dtype.fields), len(column))
-    return _VALUE_BYTES
+    return VALUE_BYTES
 
 
 def item_counts(column: pl.Series) -> Sizes:

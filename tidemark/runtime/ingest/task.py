@@ -60,6 +60,7 @@ from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.object_count import memory_size
 from tidemark.serde.records import Counts, DeadLetter
 
 _log = logging.getLogger("tidemark")
@@ -178,7 +179,9 @@ class IngestTask:
         at_ms = now_ms()
         source = self._sources[partition]
         whole = record_batch(partition, records, at_ms, source.shift)
-        for batch in whole.pieces(parsed_bytes(self.config.memory_bytes)):
+        schema = self.plan.source_of(partition.topic).schema
+        most_bytes = parsed_bytes(self.config.memory_bytes)
+        for batch in whole.pieces(most_bytes, memory_size(schema)):
             taken = self._ingest.take(batch, source.progress)
             if (warning := self._units.warning(batch, taken)) is not None:
                 _log.warning("%s", warning)

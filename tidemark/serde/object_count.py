@@ -1,0 +1,160 @@
+"""The size of a record's objects, found before they are made.
+
+A member that is missing takes no byte in a record and eight bytes in a row.  So a record of three
+megabytes may have objects of gigabytes.  The objects of a record that may be too large are counted
+first, in the record decoded without its values (docs/semantics.md, "Raw records").
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidemark.core.rows.row_size import MAX_RECORD_BYTES, VALUE_BYTES
+from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, MapOf, Schema, StructOf
+from tidemark.serde.record_type import Member, Object, RecordType
+
+_FEW_VALUES = 16  # so many that an object takes at most a hundred times its text
+
+
+def most_values(schema: Schema) -> int:
+    """Return the number of values of the widest object of a schema, the record among them."""
+    return _widest(StructOf(schema.fields))
+
+
+def objects_at_most(text: bytes) -> int:
+    """Return a number that the objects in a JSON text do not exceed; a null may be one."""
+    return text.count(b"{") + text.count(b"null")
+
+
+def memory_size(schema: Schema) -> Callable[[bytes], int]:
+    """Return a function that estimates what the objects of a value take in memory."""
+    values = most_values(schema)
+    if values <= _FEW_VALUES:
+        return len
+    return lambda value: max(len(value), VALUE_BYTES * values * objects_at_most(value))
+
+
+class ObjectCount:
+    """Finds the least size of the rows of JSON records of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Make the type of the records without their values."""
+        self._fields = schema.fields
+        self._values = _values(StructOf(schema.fields))
+        self._widest_bytes = VALUE_BYTES * most_values(schema)
+        self._type = RecordType(Schema(_without_values(schema.fields)))
+        self._decode = self._type.json_document_decoder().decode
+        # The shortest object is "{}", with a comma.
+        self.short_bytes = MAX_RECORD_BYTES // self._widest_bytes * len("{},")
+        """The size up to which a record's objects do not exceed MAX_RECORD_BYTES."""
+
+    def may_be_large(self, text: bytes) -> bool:
+        """Return whether the objects of a record may exceed MAX_RECORD_BYTES; cheap."""
+        if len(text) <= self.short_bytes:
+            return False
+        return self._widest_bytes * objects_at_most(text) > MAX_RECORD_BYTES
+
+    def least_bytes(self, text: bytes) -> int:
+        """Return the least size of the rows of a record, or 0 if it is within MAX_RECORD_BYTES.
+
+        Counting ends where the size exceeds it, so the objects in a list are looked at only if
+        they are few.
+
+        Raises:
+            msgspec.DecodeError: the record does not fit the schema.
+        """
+        if not self.may_be_large(text):
+            return 0
+        document = self._decode(text)
+        rows = document if isinstance(document, list) else [document]
+        size = len(rows) * self._values * VALUE_BYTES
+        for row in rows:
+            if size > MAX_RECORD_BYTES:
+                return size
+            size += _of_fields(self._fields, self._type.object, row)
+        return size if size > MAX_RECORD_BYTES else 0
+
+
+def _of_fields(fields: Sequence[Field], inside: Object, row: Any) -> int:
+    """Return the least size of the objects in the lists and maps of an object."""
+    size = 0
+    for each in fields:
+        if row is None or not _has_lists_of_objects(each.kind):
+            continue
+        value, at = row, inside
+        for name in each.place:
+            member = at.members[name]
+            value = None if value is None else getattr(value, member.slot)
+            if member.entries:  # the map counts them
+                value = None
+                break
+            at = member.object or at
+        size += _of_value(each.kind, member, value)
+    return size
+
+
+def _of_value(kind: Kind, member: Member, value: Any) -> int:
+    if value is None:
+        return 0
+    match kind:
+        case JsonText(content):
+            return _of_value(content, member, value)
+        case StructOf(fields):
+            assert member.object is not None
+            return _of_fields(fields, member.object, value)
+        case ListOf(item) | MapOf(item):
+            items = value.values() if isinstance(value, dict) else value
+            size = len(items) * _values(item) * VALUE_BYTES
+            if size <= MAX_RECORD_BYTES and _has_lists_of_objects(item):
+                size += sum(_of_value(item, member, each) for each in items)
+            return size
+    raise AssertionError(kind)
+
+
+def _values(kind: Kind) -> int:
+    """Return the number of values that an object of a kind has, if its lists are empty."""
+    if isinstance(kind, StructOf):
+        return sum(_values(each.kind) for each in kind.fields)
+    return 1
+
+
+def _widest(kind: Kind) -> int:
+    match kind:
+        case StructOf(fields):
+            return max(_values(kind), *(_widest(each.kind) for each in fields), 1)
+        case ListOf(inner) | MapOf(inner) | JsonText(inner):
+            return _widest(inner)
+    return 1
+
+
+def _has_lists_of_objects(kind: Kind) -> bool:
+    match kind:
+        case ListOf(item) | MapOf(item):
+            return isinstance(item, StructOf) or _has_lists_of_objects(item)
+        case StructOf(fields):
+            return any(_has_lists_of_objects(each.kind) for each in fields)
+        case JsonText(content):
+            return _has_lists_of_objects(content)
+    return False
+
+
+def _without_values(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Return the fields with objects in lists or maps, without all other members."""
+    return tuple(
+        replace(each, kind=_bare(each.kind), required=False, default=None)
+        for each in fields
+        if _has_lists_of_objects(each.kind)
+    )
+
+
+def _bare(kind: Kind) -> Kind:
+    match kind:
+        case ListOf(item):
+            return ListOf(_bare(item))
+        case MapOf(value):
+            return MapOf(_bare(value))
+        case JsonText(content):
+            return JsonText(_bare(content))
+        case StructOf(fields):
+            return StructOf(_without_values(fields))
+    return kind
