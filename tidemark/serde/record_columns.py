@@ -21,7 +21,6 @@ from tidemark.core.rows.schema import (
     ListOf,
     MapOf,
     Raw,
-    Scalar,
     StructOf,
     TimeValue,
     has_times,
@@ -233,7 +232,7 @@ def _series(name: str, values: list[Any], kind: Kind, member: Member, place: _Pl
         inside = place.items(maps) if has_times(kind.value) else place
         entries = pl.DataFrame([keys, _series(VALUE, items, kind.value, member, inside)])
         return _lists(name, values, maps, entries.to_struct(name))
-    if isinstance(kind, ListOf) and not isinstance(kind.item, Scalar):
+    if isinstance(kind, ListOf):
         lists = _filled(values, [])
         items = list(chain.from_iterable(lists))
         inside = place.items(lists) if has_times(kind.item) else place
