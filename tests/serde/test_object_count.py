@@ -10,8 +10,11 @@ from tests.support.hostile import GOOD
 from tidemark import field
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes
 from tidemark.language.schema import schema_of
+from tidemark.serde.decoders import record_decoder
+from tidemark.serde.formats.source_format import DebeziumFormat
 from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.object_count import ObjectCount, memory_size, most_values
+from tidemark.serde.records import RecordBatch
 
 WIDE = {f"c{n}": int for n in range(100)}
 SCHEMA = schema_of(
@@ -87,3 +90,18 @@ def test_a_null_object_has_the_size_of_its_members():
         [None, {"a": 1, "b": "xyz"}], dtype=pl.Struct({"a": pl.Int64, "b": pl.String})
     )
     assert row_bytes([column], 2).tolist() == [16, 11]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_objects_of_other_formats_are_counted_too(place):
+    decoder = record_decoder(DebeziumFormat("json"), SCHEMA)
+
+    def change(count):
+        return json.dumps({"op": "c", "after": PLACES[place](count)}).encode()
+
+    parsed = decoder.parse(
+        RecordBatch.of_values("t", 0, 0, [change(MANY), change(FEW), change(1)], 0)
+    )
+    found = outcomes(parsed)
+    assert found[0].startswith("rows of 4,2")
+    assert (found[1], found[2]) == (GOOD, GOOD)

@@ -66,7 +66,20 @@ class ObjectCount:
         if not self.may_be_large(text):
             return 0
         document = self._decode(text)
-        rows = document if isinstance(document, list) else [document]
+        return self._least_bytes(document if isinstance(document, list) else [document])
+
+    def least_bytes_of(self, values: Sequence[Any], size_bytes: int) -> int:
+        """Return the same of decoded values of a record; ``size_bytes``: of the record.
+
+        Raises:
+            msgspec.ValidationError: the values do not fit the schema.
+        """
+        if size_bytes <= self.short_bytes // len("{},"):  # an object takes a byte at least
+            return 0
+        rows = [self._type.row(values[0])] if len(values) == 1 else self._type.all_rows(values)
+        return self._least_bytes(rows)
+
+    def _least_bytes(self, rows: Sequence[Any]) -> int:
         size = len(rows) * self._values * VALUE_BYTES
         for row in rows:
             if size > MAX_RECORD_BYTES:

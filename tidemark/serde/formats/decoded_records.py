@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from tidemark.core.rows.row_size import too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
+from tidemark.serde.object_count import ObjectCount
 from tidemark.serde.parsed_batch import ParsedBatch, ParsedRecords
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
@@ -43,6 +45,7 @@ class DecodedRecords:
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
         self._has_times = bool(time_columns)
+        self._count = ObjectCount(schema)
         self._reads_null = reads_null
         self._number_hint = number_hint
 
@@ -71,7 +74,12 @@ class DecodedRecords:
             decoded = self._values.decode(value, key, headers)
         except UnreadableValueError as error:
             return str(error)
-        return decoded if isinstance(decoded, list) else (decoded,)
+        values = decoded if isinstance(decoded, list) else (decoded,)
+        try:
+            least_bytes = self._count.least_bytes_of(values, len(value or b""))
+        except msgspec.ValidationError as error:
+            return validation_reason(error)
+        return too_large(least_bytes) if least_bytes else values
 
     def _all_rows(self, decoded: Sequence[Sequence[Any] | str]) -> Iterator[Any] | None:
         """Return an iterator of all rows as the schema's type, or None if any does not fit."""
