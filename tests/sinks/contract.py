@@ -10,7 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import SLOW
-from tests.sinks.feeds import PANES, TOPIC_ID, batch, batches, held, pane, row, withdrawal
+from tests.sinks.feeds import (
+    PANES,
+    ROWS,
+    TOPIC_ID,
+    batch,
+    batches,
+    held,
+    order,
+    order_row,
+    pane,
+    row,
+    withdrawal,
+)
 from tidemark.partition import Partition
 from tidemark.sinks.sink import OvertakenError, Position, Reload
 
@@ -71,6 +83,11 @@ class SinkContract:
         records = [pane("ann", 0, 1, 1), pane("ann", 0, 3, 2), pane("ann", 0, 3, 2)]
         found = filled(place, batch(records, table=table), table=table)
         assert [(each["revision"], each["pops"]) for each in found] == [(1, 1), (3, 2)]
+
+    def test_rows_of_a_stream_are_found_by_their_place(self, place):
+        records = [order(7, 0), order(7, 1, item=None, hour=None, size=0), order(8, 0)]
+        first, second = batch(records[:2], table=ROWS), batch(records[1:], 2, 2, table=ROWS)
+        assert filled(place, first, second, table=ROWS) == [order_row(each) for each in records]
 
     def test_a_withdrawal_takes_all_discarded_panes_of_its_window(self, place):
         table = replace(PANES, key=(*PANES.window, "revision"))

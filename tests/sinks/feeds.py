@@ -39,6 +39,24 @@ PANES = Table(
     members={"window_start": "start", "window_end": "end"},
     instants=frozenset({"window_start", "window_end"}),
 )
+ROWS = Table(
+    topic="game.orders",
+    name="orders",
+    columns={
+        "item": pl.String(),
+        "hour": pl.Int8(),
+        "size": pl.UInt16(),
+        "_topic": pl.String(),
+        "_partition": pl.Int32(),
+        "_offset": pl.Int64(),
+        "_sub_row": pl.Int32(),
+        "_event_time": INSTANT,
+    },
+    key=("_topic", "_partition", "_offset", "_sub_row"),
+    comment="Rows of game.orders",
+    members={"_event_time": "_event_time_ms"},
+    instants=frozenset({"_event_time"}),
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOPIC_ID = "AAAA"
 
@@ -63,6 +81,19 @@ def pane(player: str, start: int, revision: int, pops: int | None = 1, **more: A
         "top": [{"value": "x", "count": 2}],
         **more,
     }
+
+
+def order(offset: int, sub_row: int, **more: Any) -> Record:
+    """Return a row of a stream as its topic holds it."""
+    own = {"item": "a", "hour": -128, "size": 2**16 - 1, **more}
+    place = {"_topic": "orders", "_partition": 3, "_offset": offset, "_sub_row": sub_row}
+    return {**own, **place, "_event_time_ms": -1_500}
+
+
+def order_row(record: Record) -> Record:
+    """Return the row that a sink should hold for a row of a stream."""
+    kept = {name: value for name, value in record.items() if name != "_event_time_ms"}
+    return {**kept, "_event_time": EPOCH + timedelta(milliseconds=record["_event_time_ms"])}
 
 
 def withdrawal(player: str, start: int, revision: int) -> Record:

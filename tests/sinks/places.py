@@ -125,7 +125,7 @@ def _held(rows: pl.DataFrame, table: Table) -> list[Row]:
     """Return what counts of all panes ever written: the last of each key, but those withdrawn."""
     held: dict[tuple[Any, ...], Row] = {}
     for row in rows.iter_rows(named=True):
-        if row.pop("retracted"):
+        if row.pop("retracted", False):  # rows that are no panes are never withdrawn
             window = tuple(row[name] for name in table.window)
             held = {k: r for k, r in held.items() if tuple(r[n] for n in table.window) != window}
         else:
