@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.time.watermark import delay_ms, largest_of
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.partition import Partition
@@ -38,6 +39,8 @@ from tidemark.serde.records import DeadLetter, RecordBatch
 _log = logging.getLogger("tidemark")
 
 _PORTION_RECORDS = 2_000
+_FIRST_RECORDS = 10
+"""Records after lost ones of which one, at least, is taken not to be late."""
 _SHARE = 4  # a portion and what is held take this part of the memory that other records may take
 
 Sources = Mapping[Partition, OwnedSource]
@@ -145,6 +148,7 @@ class Backfill:
                 at,
                 datetime.fromtimestamp(records[0].timestamp()[1] / 1000, UTC).isoformat(),
             )
+            before = self._behind_the_lost(at, source, records[: min(end, _FIRST_RECORDS)], before)
         batch = record_batch(at, records[:end], now_ms(), source.shift)
         output = self._ingest.take(batch, before)
         self._builder.add(output)
@@ -154,6 +158,20 @@ class Backfill:
             reached.next_offset, reached.watermark_ms, done.new_at
         )
         return letters
+
+    def _behind_the_lost(
+        self, at: Partition, source: OwnedSource, records: Sequence[Message], before: Progress
+    ) -> Progress:
+        """Return progress with a watermark, so that operators see which rows the log lacks.
+
+        The first records that are left are at most the delay behind those that are gone.  So those
+        that are gone have event times up to the largest of the first ones plus the delay.
+        Operators add the delay to the watermark (core/time/watermark.py, ``largest_of``).
+        """
+        first = record_batch(at, records, now_ms(), source.shift)
+        watermark_ms = self._ingest.take(first, before).progress.watermark_ms
+        delay = delay_ms(self._plan.source_of(at.topic).watermark)
+        return replace(before, watermark_ms=largest_of(watermark_ms, delay))
 
     def _new_letters(
         self,
