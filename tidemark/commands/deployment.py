@@ -58,7 +58,7 @@ def _fate(
     reset = f"'tidemark reset PIPELINE --operator {plan.name}'"
     if any(plan.name in change.outputs for change in found):
         return f"is refused by ingest: {reset} accepts its change"
-    if state is None:
+    if state is None or state.unused:
         new = "" if plan.log in recorded.logs else ", which is new"
         return f"is built from log {plan.log}{new}"
     if state.signature and state.signature != plan.state_signature:

@@ -169,6 +169,29 @@ def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
         assert_went_on(before, stack, "a")
 
 
+def test_an_accepted_change_that_is_undone_needs_no_second_reset(broker, monkeypatch):
+    name = "undone"
+    first: Outputs = {"a": A, "b": B}
+    changed: Outputs = {"a": A, "b": {**B, "least": 20}}
+    with deployed(broker, name, first, first=True) as stack:
+        play(stack, 0, 100, first)
+        before = begun(stack)
+    with deployed(broker, name, changed) as stack:
+        Reset(stack.config, stack.admin, Scope(stack.compiled, only=("b",))).run()
+    with deployed(broker, name, first) as stack:
+        assert fates(stack)["b"] == "is built from log undone.by-player.log"
+        play(stack, 100, 200, first)
+        assert_went_on(before, stack, "a")
+        assert {each.log for each in stack.plan.operators} == {"undone.by-player.log"}
+        before = begun(stack)
+        stack.start("windowing")  # what it wrote can be restored
+        stack.await_partitions()
+        assert stack.stop() == {"windowing": 0}
+    with deployed(broker, name, first) as stack:
+        play(stack, 200, 300, first)
+        assert_went_on(before, stack, "a", "b")
+
+
 def test_outputs_on_a_column_that_their_stream_gained_are_built_from_raw(broker, monkeypatch):
     name, columns = "gaining", {"weight": "int"}
     with deployed(broker, name, {"a": A}, first=True) as stack:

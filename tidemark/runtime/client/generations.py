@@ -48,6 +48,8 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
             if an earlier version of Tidemark wrote the record.
         signature: the signature of the state (``OperatorPlan.state_signature``).  Empty if an
             earlier version wrote the record.
+        unused: whether the operator has taken nothing since the reset, so that it may begin in any
+            log.
     """
 
     operator: str
@@ -62,6 +64,7 @@ class Generation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     key: list[str] = msgspec.field(default_factory=list)
     columns: dict[str, str] = msgspec.field(default_factory=dict)
     signature: dict[str, str] = msgspec.field(default_factory=dict)
+    unused: bool = False
 
     @property
     def at(self) -> Key:

@@ -8,7 +8,7 @@ replaces all state and contains the offset of the log from which the operator co
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -149,11 +149,13 @@ class FreshStart:
     def offsets(self) -> list[TopicPartition]:
         """Return the offsets to commit; fill ``records`` with the records to write with them."""
         begun = self._ends if self._scope.to == "latest" else self._begins
+        pasts = self._pasts() if self._scope.only else {}
+        unused = {at for at, (_, past) in pasts.items() if past is None}
         self.records[Partition(self._scope.plan.generations, 0)] = self._generations(
-            {at: self._begun.get(at, offset) for at, offset in begun.items()}
+            {at: self._begun.get(at, offset) for at, offset in begun.items()}, unused
         )
         if self._scope.only:
-            return list(self._of_operators(begun))
+            return list(self._of_operators(begun, pasts))
         moved = [
             TopicPartition(*at, start, metadata=encode(self._next(at, start)))
             for at, start in begun.items()
@@ -168,8 +170,13 @@ class FreshStart:
         for at, end in ends.items():
             yield TopicPartition(*at, end, metadata=encode(MarkProgress(VERSION, ids[at.topic])))
 
-    def _generations(self, begun: Mapping[Partition, int]) -> list[Record]:
-        """Return records that make all results so far void; ``begun``: where states begin."""
+    def _generations(
+        self, begun: Mapping[Partition, int], unused: Collection[Partition]
+    ) -> list[Record]:
+        """Return records that make all results so far void.
+
+        ``begun``: where states begin.  ``unused``: log partitions of which nothing was taken yet.
+        """
         before = newest_generations(self._config, self._admin, self._scope.plan.generations)
         plans = [each for each in self._operators if self._scope.resets(each)]
         numbers = {
@@ -178,7 +185,10 @@ class FreshStart:
             for at in begun
         }
         made = begun_generations(self._admin, plans, begun, numbers)
-        return [record_of(each) for each in made.values()]
+        return [
+            record_of(replace(each, unused=(each.log, each.partition) in unused))
+            for each in made.values()
+        ]
 
     def _next(self, at: Partition, start: int) -> LogProgress:
         """Add the records of a log partition's next commit; return the progress after it."""
@@ -191,21 +201,31 @@ class FreshStart:
         snapshots = dict.fromkeys((each.name for each in plans), commit.sequence)
         return LogProgress(VERSION, self._ids[at.topic], *commit, start, snapshots=snapshots)
 
-    def _of_operators(self, begun: Mapping[Partition, int]) -> Iterator[TopicPartition]:
+    def _pasts(self) -> dict[Partition, tuple[TopicPartition, LogProgress | None]]:
+        """Return the committed offset of each log partition, and its progress if it has some."""
+        found = committed_offsets(self._config, self._group, self._begins, _WAIT_S)
+        pasts = {Partition(each.topic, each.partition): (each, self._past(each)) for each in found}
+        return {
+            at: (each, past if past and past.sequence else None)
+            for at, (each, past) in pasts.items()
+        }
+
+    def _of_operators(
+        self,
+        begun: Mapping[Partition, int],
+        pasts: Mapping[Partition, tuple[TopicPartition, LogProgress | None]],
+    ) -> Iterator[TopicPartition]:
         """Yield the committed offsets, which stay, and add the records of the operators.
 
         Each operator gets a commit of its own, apart from that of its log partition.
         """
-        found = committed_offsets(self._config, self._group, self._begins, _WAIT_S)
-        for committed in found:
-            at = Partition(committed.topic, committed.partition)
+        for at, (committed, past) in pasts.items():
             plans = [
                 each
                 for each in self._operators
                 if each.log == at.topic and self._scope.resets(each)
             ]
-            past = self._past(committed)
-            if past is None or not past.sequence:
+            if past is None:
                 for plan in plans:
                     changelog = Partition(plan.changelog, at.number)
                     self.records[changelog] = self._emptied(changelog, plan)

@@ -152,7 +152,8 @@ class LogPartition:
         self, operator: KeyedOperator, generations: Mapping[Key, Generation]
     ) -> ChangelogReader:
         name = operator.plan.name
-        has_state = (name, self.at.number) in generations
+        known = generations.get((name, self.at.number))
+        has_state = known is not None and not known.unused
         if name in self.past.apart:
             return operator.reader(None, Commit(*self.past.apart[name]), has_state=has_state)
         snapshot = 0 if self.offset < 0 else self.past.snapshots.get(name)

@@ -67,12 +67,16 @@ def begin_operators(
         for each in log.operators:
             if not each.is_stopped:
                 known = generations.get((each.plan.name, log.at.number))
-                if known is not None and known.log not in ("", log.at.topic):
-                    each.stop(_of_another_log(each, log, known.log))
+                if known is not None and not known.unused:
+                    if known.log not in ("", log.at.topic):
+                        each.stop(_of_another_log(each, log, known.log))
+                        continue
+                    each.begin(known, is_new=False)
                     continue
-                first = known is None
-                generation = known or _first_generation(admin, log, each, begun)
-                each.begin(generation, is_new=first)
+                first = _first_generation(admin, log, each, begun)
+                if known is not None:  # the results of the first state after the reset
+                    first = replace(first, number=known.number, begins=known.begins)
+                each.begin(first, is_new=True)
 
 
 def _begin(operator: KeyedOperator, log: LogPartition, first: int) -> int:
@@ -116,7 +120,10 @@ def _note_absent(log: LogPartition, generations: Mapping[Key, Generation]) -> No
     absent = {
         name: log.commit
         for (name, number), each in generations.items()
-        if (each.log, number) == log.at and each.service in services and name not in present
+        if (each.log, number) == log.at
+        and each.service in services
+        and name not in present
+        and not each.unused
     }
     if log.past.sequence:
         log.apart = {
