@@ -7,7 +7,7 @@
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -169,8 +169,16 @@ def require(admin: AdminClient, names: Iterable[str], user: str = "this client")
     return {name: there[name] for name in names}
 
 
-def require_raw(admin: AdminClient, plan: Plan, user: str = "this client") -> dict[str, int]:
+def require_raw(
+    admin: AdminClient,
+    plan: Plan,
+    user: str = "this client",
+    on_dispute: Callable[[str], None] | None = None,
+) -> dict[str, int]:
     """Return the partition counts of the raw topics of a plan, by name in the order of the plan.
+
+    ``on_dispute``: takes what is wrong with a topic that the patterns of two sources match, in
+    place of an error; the topic is left out.
 
     Raises:
         ConfigurationError: a topic that the plan names does not exist, ``user`` has no right to
@@ -181,7 +189,9 @@ def require_raw(admin: AdminClient, plan: Plan, user: str = "this client") -> di
     for topic in matched.missing:
         raise _missing(topic, user)
     for dispute in matched.disputes():
-        raise ConfigurationError(dispute)
+        if on_dispute is None:
+            raise ConfigurationError(dispute)
+        on_dispute(dispute)
     return {topic: there[topic] for topic in matched.sources}
 
 
