@@ -174,7 +174,8 @@ class ChangelogReplay:
     def resume(self, changelog: Changelog) -> None:
         """Let a writer continue after the records that were read."""
         live = sorted(self._live.values(), key=lambda each: each.sequence)
-        changelog.resume(self.last, self.snapshot, live, has_signature=self._found is not None)
+        has_signature = self._found == self.signature
+        changelog.resume(self.last, self.snapshot, live, has_signature=has_signature)
 
     def require_state(self, commit: Commit) -> None:
         """Require that the changelog has state, and that it is this operator's.
