@@ -13,7 +13,7 @@ from tidemark.runtime.keyed import changelog as changelog_module
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.restore import StateBuilder
-from tidemark.serde.changelog import NO_COMMIT, Commit, Piece
+from tidemark.serde.changelog import NO_COMMIT, Commit, Piece, encode_operator
 
 
 class Clocks:
@@ -284,3 +284,13 @@ def test_a_writer_that_resumes_replaces_what_its_predecessor_wrote():
     expected = [("snapshot", 4, [0, 1, 2, 9]), ("delta", 5, [10])]
     assert read(records, committed=5, writer="v") == expected
     assert set(compacted(records)) == {b"operator", b"snapshot/4/v/0", b"delta/5/v/0"}
+
+
+def test_an_operator_that_begins_again_writes_its_signature_over_another():
+    changed = {**PARTS, "stream": "raw#2"}
+    records: list[Record] = [(b"operator", encode_operator(changed))]  # as a reset leaves it
+    log = resumed(records, "w", NO_COMMIT)
+    records += commit(log, State().add(1))
+    assert read(records, committed=1) == [("delta", 1, [1])]
+    log = resumed(records, "v")
+    assert b"operator" not in dict(commit(log, State().add(2)))
