@@ -27,7 +27,8 @@ _ASK_HEALTH = (
 class Compose:
     """A stack of containers; a context that leaves neither container nor volume behind."""
 
-    def __init__(self, project: str, image: str, replay_image: str) -> None:
+    def __init__(self, project: str, image: str, replay_image: str, **settings: str) -> None:
+        """``settings``: further variables of docker-compose and of docker-compose.yml."""
         self.project = project
         self.kafka_port, self.postgres_port = free_port(), free_port()
         self._env = {
@@ -38,6 +39,7 @@ class Compose:
             "POSTGRES_PASSWORD": _PASSWORD,
             "TIDEMARK_IMAGE": image,
             "TIDEMARK_REPLAY_IMAGE": replay_image,
+            **settings,
         }
 
     def __enter__(self) -> "Compose":
@@ -121,11 +123,19 @@ def inspect(container: str) -> Any:
     return json.loads(run("docker", "inspect", container))[0]
 
 
-def run(*words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Run a command; return what it printed, raise with all it said where it fails."""
+def run(
+    *words: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    errors: bool = False,
+) -> str:
+    """Run a command; return what it printed, raise with all it said where it fails.
+
+    ``errors``: return what it printed to stderr, too.
+    """
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
-    return done.stdout
+    return done.stdout + (done.stderr if errors else "")
 
 
 def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 180.0) -> None:
