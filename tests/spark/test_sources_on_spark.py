@@ -1,20 +1,25 @@
 """Sources that wait for each other, and new ones, where ingest is Spark's."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
+import tidemark as td
 from tests.kafka.pipelines import regions
 from tests.kafka.support.stack import Stack, wait_until
 from tests.kafka.support.ticks import T0, panes, segments, tick, ticks
 from tests.kafka.support.topics import counted, created, send
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
+from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
+from tidemark.runtime.client import topics
 from tidemark.spark.read.live_position import committed_offsets
 from tidemark.spark.replay.jobs import diff
 from tidemark.spark.services.driver import MicroBatchDriver, release
+from tidemark.spark.services.ingest_driver import IngestDriver
 
 
 def claimed(stack: Stack) -> MicroBatchDriver:
@@ -121,3 +126,37 @@ def test_topics_of_a_pattern_join_on_spark_too(broker, sessions, spark):
         for from_raw in (False, True):
             result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
             assert result.equal, "\n".join(diff_lines(result))
+
+
+COUNTS = {"in.eu": 2, "in.eu.test": 1, "x.test": 1}
+
+
+def disputed_plan() -> Any:
+    pipeline = td.Pipeline("p")
+    schema = {"at": int, "k": str}
+    for name, pattern in ("all", r"in\..*"), ("tests", r".*\.test"):
+        rows = pipeline.source(
+            topics=pattern, schema=schema, event_time="at", watermark=td.monotonic()
+        )
+        rows.key_by("k").window(td.tumbling("1m")).aggregate(n=td.count()).to(name)
+    return pipeline.plan()
+
+
+def test_a_topic_of_two_sources_ends_the_start_and_is_left_out_later(monkeypatch, caplog):
+    counts = dict(COUNTS)
+    monkeypatch.setattr(topics, "partition_counts", lambda _admin: counts)
+    admin: Any = None
+    with pytest.raises(ConfigurationError, match=r"topic in\.eu\.test belongs to sources"):
+        topics.require_raw(admin, disputed_plan())
+    config: Any = None
+    monkeypatch.setattr("tidemark.spark.services.ingest_driver.PastMarks", lambda *_: None)
+    driver = IngestDriver(config, admin, disputed_plan(), "p.ingest.0")
+    with pytest.raises(ConfigurationError, match="belongs to sources"):
+        driver.partitions()
+    del counts["in.eu.test"]
+    known = driver.partitions()
+    counts["in.eu.test"] = 1
+    for _ in range(2):
+        assert driver.partitions() == known
+    assert caplog.text.count("topic in.eu.test belongs to sources") == 1
+    assert "The topic is not read, and the others go on" in caplog.text
