@@ -38,6 +38,7 @@ from tidemark.runtime.keyed.encoders import encoder_of
         (lambda: count_window("10s"), "count_window(size): '10s' is not a positive number of rows"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: count_window(5, 0), "count_window(slide): 0 is not a positive number of rows"),
         (lambda: count_window(5, 6), "count_window(slide): 6 is more than the size 5"),
+        (lambda: count_window(5, order="time"), "count_window(order): 'time' is not one of ("),  # type: ignore[arg-type]  # the mistake under test
         (lambda: delta("score", -1), "delta(threshold): -1 is not a number from 0"),
         (lambda: delta("score", float("nan")), "delta(threshold): nan is not a number from 0"),
         (lambda: delta(col("score"), 1), "is not a column name"),  # type: ignore[arg-type]  # the mistake under test
@@ -67,11 +68,17 @@ def test_a_window_that_means_nothing_is_refused(build, message):
         ),
         (
             lambda k: k.window(count_window(2), allowed_lateness="1s"),
-            "no row is late for a window in order of arrival",
+            "windows by rows or by processing time do not wait for late rows",
         ),
         (
             lambda k: k.window(count_window(2), lateness="strict"),
-            "no row is late for a window in order of arrival",
+            "windows by rows or by processing time do not wait for late rows",
+        ),
+        (
+            lambda k: k.window(
+                count_window(2, order="event_time"), trigger=every(processing_time="1s")
+            ),
+            'count_window(2, order="event_time") has panes by rows and event time only',
         ),
         (lambda k: k.window(count_window(2), trigger=on_update), "is not a trigger"),
         (lambda k: k.window(count_window(2)).aggregate(window=count()), "'window' clashes with"),

@@ -5,11 +5,11 @@ See docs/semantics.md, "Windows in order of arrival".
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.oracles.aligned import Run, values_of
+from tests.oracles.aligned import LateRow, Run, values_of
 from tests.oracles.clock import Judged, Table, heard
-from tidemark.core.time.segment import Segment
+from tidemark.core.time.segment import FOREVER_MS, Segment
 
 Key = str | None
 
@@ -146,4 +146,29 @@ def arriving(segments: Sequence[Segment], topics: Sequence[str], spec: Arriving)
             panes += windows.add(row, step.now)
         run.note(step, panes)
     run.steps.append([])
+    return run
+
+
+def in_event_time(segments: Sequence[Segment], topics: Sequence[str], spec: Arriving) -> Run:
+    """Run a log through count windows in order of event time; the end of input passes all rows."""
+    run, table, windows, held = Run(), Table(topics), _Windows(spec), list[Judged]()
+
+    def released(clock_ms: int) -> list[NumberedPane]:
+        due = sorted(
+            (row for row in held if row.at_ms < clock_ms),
+            key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),
+        )
+        held[:] = [row for row in held if row.at_ms >= clock_ms]
+        return [pane for row in due for pane in windows.add(row, 0)]
+
+    for step in heard(segments, table):
+        for row in step.rows:
+            if row.at_ms < row.w_ms:
+                late = LateRow(row, row.at_ms, row.at_ms + 1, row.w_ms - row.at_ms - 1)
+                run.late.append(late)
+            else:
+                held.append(row)
+        run.note(step, released(step.clock))
+    last: list[Any] = released(FOREVER_MS)
+    run.steps.append(last)
     return run

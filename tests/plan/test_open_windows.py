@@ -35,6 +35,11 @@ TIMES_MS = (1_000, 11_000, 25_000)
         (session("5s"), {"allowed_lateness": "10s"}, 4),
         (session("5s"), {"trigger": every(rows=1)}, 2),
         (count_window(2), {}, 2),  # the third row of each key
+        (
+            count_window(4, order="event_time"),
+            {},
+            4,
+        ),  # a window and a row that waits
     ],
 )
 def test_windows_that_rows_can_reach_are_open(window, options, windows):

@@ -5,9 +5,11 @@ See docs/semantics.md, "Windows in order of arrival".
 
 from dataclasses import dataclass
 from math import floor, isfinite
+from typing import get_args
 
 import polars as pl
 
+from tidemark.core.aggregates.basic import RowOrder
 from tidemark.core.rows.expression import (
     expression_text,
     output_types,
@@ -27,6 +29,7 @@ from tidemark.core.windows.arrival import (
 )
 from tidemark.core.windows.trigger import (
     EveryEventTime,
+    EveryProcessingTime,
     EveryRows,
     OnClose,
     OnFinal,
@@ -96,18 +99,27 @@ class PunctuationSpec:
 ArrivalWindowSpec = CountWindow | GlobalWindow | DeltaSpec | PunctuationSpec
 
 
-def count_window(size: int, slide: int | None = None) -> CountWindow:
-    """Make windows of ``size`` rows of a key; a new window begins every ``slide`` rows."""
+def count_window(
+    size: int, slide: int | None = None, *, order: RowOrder = "arrival"
+) -> CountWindow:
+    """Make windows of ``size`` rows of a key; a new window begins every ``slide`` rows.
+
+    ``order``: rows are counted as they arrive, or with ``"event_time"`` in order of event time,
+    once time has passed them.
+    """
+    if order not in get_args(RowOrder):
+        raise PipelineError(f"count_window(order): {order!r} is not one of {get_args(RowOrder)}")
+    by_event_time = order == "event_time"
     _require_rows(size, "count_window(size)")
     if slide is None:
-        return CountWindow(size, size)
+        return CountWindow(size, size, by_event_time)
     _require_rows(slide, "count_window(slide)")
     if slide > size:
         raise PipelineError(
             f"count_window(slide): {slide} is more than the size {size}; rows between two windows "
             "would be in no window"
         )
-    return CountWindow(size, slide)
+    return CountWindow(size, slide, by_event_time)
 
 
 def delta(column: str, threshold: float) -> DeltaSpec:
@@ -144,11 +156,17 @@ def resolve_windows(node: Node, window: ArrivalWindowSpec) -> tuple[Node, Arriva
 
 
 def require_publishing_trigger(windows: ArrivalWindow, trigger: Trigger) -> None:
-    """Raise PipelineError if the trigger would never publish the windows."""
+    """Raise PipelineError if the trigger would never publish the windows, or does not fit them."""
     early = trigger.early if isinstance(trigger, OnClose) else trigger
     if isinstance(windows, GlobalWindow) and (early is None or isinstance(early, OnFinal)):
         raise PipelineError(
             "window: global_window() never closes; pass a trigger: every(...) or on_update()"
+        )
+    by_event_time = isinstance(windows, CountWindow) and windows.by_event_time
+    if by_event_time and isinstance(early, EveryProcessingTime):
+        raise PipelineError(
+            f"window: {windows!r} has panes by rows and event time only; use every(rows=...) or "
+            "every(event_time=...)"
         )
 
 

@@ -159,8 +159,8 @@ def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
     """Raise PipelineError for options of lateness on windows without late rows."""
     if allowed_lateness != 0 or lateness is not None:
         raise PipelineError(
-            "window(allowed_lateness, lateness): no row is late for a window in order of arrival "
-            "or of processing time; leave them out"
+            "window(allowed_lateness, lateness): windows by rows or by processing time do not wait "
+            "for late rows; leave them out"
         )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from tidemark.core.operators.aligned.gap_filled import GapFilled
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
+from tidemark.core.operators.arrival.in_event_time import InEventTime
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.operators.early import EarlyAggregate
 from tidemark.core.operators.guard import Guard
@@ -25,7 +26,7 @@ from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.segment import TIE, operator_source
-from tidemark.core.windows.arrival import ArrivalWindow
+from tidemark.core.windows.arrival import ArrivalWindow, CountWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
@@ -289,8 +290,10 @@ def _arrival_body(output: Output, windows: ArrivalWindow) -> WindowBody:
     if isinstance(every, OnFinal):
         every = None  # on_final is on_close: a closed window is final
     discards = windowed.accumulation == "discarding" and every is not None
-    body = DiscardingArrival if discards else ArrivalAggregate
-    return body(windows, output.aggregation, windowed.key, windowed.node.columns, every)
+    kind = DiscardingArrival if discards else ArrivalAggregate
+    body = kind(windows, output.aggregation, windowed.key, windowed.node.columns, every)
+    by_event_time = isinstance(windows, CountWindow) and windows.by_event_time
+    return InEventTime(body) if by_event_time else body
 
 
 def _described(output: Output) -> str:

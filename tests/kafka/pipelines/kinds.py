@@ -110,6 +110,7 @@ def _sessions(people: KeyedStream) -> None:
 
 def _by_arrival(people: KeyedStream) -> None:
     people.window(td.count_window(10, 4)).aggregate(**VISITS).to("counted")
+    people.window(td.count_window(5, order="event_time")).aggregate(**VISITS).to("counted-in-time")
     people.window(td.count_window(7), trigger=EARLY).aggregate(n=count()).to("counted-early")
     people.window(td.delta("x", 40.5), trigger=EARLY, accumulation="discarding").aggregate(
         n=count(), v=td.sum("v")

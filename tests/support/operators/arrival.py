@@ -6,6 +6,7 @@ from tests.oracles.arrival import Arriving
 from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
+from tidemark.core.operators.arrival.in_event_time import InEventTime
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
 from tidemark.core.windows.arrival import (
     CLOSES,
@@ -40,6 +41,19 @@ def operator(spec, every, topics):
     kind = DiscardingArrival if spec.discarding else ArrivalAggregate
     body = kind(windows[spec.kind], AGGREGATION, ("key",), COLUMNS, every)
     return over(topics, body)
+
+
+def in_event_time(spec, every, topics):
+    windows = CountWindow(spec.size, spec.slide, by_event_time=True)
+    kind = DiscardingArrival if spec.discarding else ArrivalAggregate
+    return over(topics, InEventTime(kind(windows, AGGREGATION, ("key",), COLUMNS, every)))
+
+
+def in_event_time_specs():
+    by_rows = st.builds(EveryRows, st.integers(1, 3)) | st.builds(
+        EveryEventTime, st.sampled_from((1, 5, 20))
+    )
+    return specs(("count",), st.none() | by_rows) | specs(("count",), by_rows, discarding=True)
 
 
 def early(every):

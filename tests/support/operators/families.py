@@ -77,9 +77,9 @@ def _family(
     return case
 
 
-def _arrival(specs: st.SearchStrategy[Any]) -> Family:
+def _arrival(specs: st.SearchStrategy[Any], made: Callable[..., Any] = arrival.operator) -> Family:
     def operator(spec: tuple[Any, Any], topics: tuple[str, ...]) -> Any:
-        return arrival.operator(*spec, topics)
+        return made(*spec, topics)
 
     return _family(operator, specs, closes=False)
 
@@ -205,6 +205,7 @@ FAMILIES: Mapping[str, Family] = {
         arrival.specs(("count", "delta", "punctuation", "global"), st.none() | arrival.EVERY)
     ),
     "discarding_arrival": _arrival(arrival.discarding_specs()),
+    "in_event_time": _arrival(arrival.in_event_time_specs(), arrival.in_event_time),
     "rolling": _arrival(arrival.specs(("steps",), st.none() | arrival.EVERY)),
     "processing_time": _processing_time,
     "rows": _rows,

@@ -110,13 +110,16 @@ class _OneRunWindow:
 
 @dataclass(frozen=True, slots=True)
 class CountWindow:
-    """Windows of ``size`` rows; a new window begins every ``slide`` rows of the key."""
+    """Windows of ``size`` rows; a new window begins every ``slide`` rows of the key.
+
+    ``by_event_time``: rows are in order of event time, and wait until the clock has passed them.
+    """
 
     size: int
     slide: int
+    by_event_time: bool = False
 
     closed_by_next: ClassVar[bool] = False
-    longest_ms: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         """Raise PipelineError if size or slide is out of range."""
@@ -127,6 +130,11 @@ class CountWindow:
                 f"count window slide must be positive and at most the size of {self.size} rows, "
                 f"got {self.slide} rows"
             )
+
+    @property
+    def longest_ms(self) -> int:
+        """How long after its event time, in ms, a row may become due."""
+        return int(self.by_event_time)
 
     @property
     def run_rows(self) -> int:
@@ -155,7 +163,8 @@ class CountWindow:
     def label(self) -> str:
         """The windows in plans, as a user writes them."""
         slide = "" if self.slide == self.size else f", {self.slide}"
-        return f"count_window({self.size}{slide})"
+        order = ', order="event_time"' if self.by_event_time else ""
+        return f"count_window({self.size}{slide}{order})"
 
     def assign_runs(self, by_key: RowsByKey) -> RunAssignment:
         """End a run after every ``run_rows`` rows of a key."""
