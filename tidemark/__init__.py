@@ -36,7 +36,15 @@ from tidemark.language.field import RAW, field
 from tidemark.language.formats import avro, csv, protobuf
 from tidemark.language.load import load_pipeline
 from tidemark.language.pipeline import Pipeline
-from tidemark.language.windows import calendar, hopping, processing_time, session, sliding, tumbling
+from tidemark.language.windows import (
+    calendar,
+    hopping,
+    processing_time,
+    same,
+    session,
+    sliding,
+    tumbling,
+)
 
 __all__ = [
     "INGEST_TIME",
@@ -85,6 +93,7 @@ __all__ = [
     "punctuated",
     "punctuation",
     "quantile",
+    "same",
     "session",
     "sliding",
     "stddev",

@@ -3,6 +3,7 @@
 import io
 import json
 
+import polars as pl
 import pytest
 
 from tests.support.mistakes import refused
@@ -12,8 +13,10 @@ from tidemark import (
     col,
     count,
     count_window,
+    hopping,
     on_close,
     processing_time,
+    same,
     session,
     top_k,
     tumbling,
@@ -110,10 +113,12 @@ def test_the_columns_of_a_stage_are_key_bounds_and_values():
     pipeline = Pipeline("game", 1)
     counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
     assert list(counts.columns) == ["user", "start", "end", "n"]
+    assert counts.columns["start"] == pl.Datetime("ms", "UTC")
     minutes = counts.select("n", minute=col("start")).key_by("minute").window(tumbling("1m"))
     minutes.aggregate(users=count(), n=total("n")).to("minutes")
     first, *_ = results(pipeline, LINES)["game.minutes"]
-    assert (first["minute"], first["users"], first["n"]) == (0, 3, 6)
+    assert (first["users"], first["n"]) == (3, 6)
+    assert first["minute"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_a_row_of_a_stage_that_an_operator_refuses_is_a_dead_letter():
@@ -226,3 +231,57 @@ def test_rows_of_a_stage_are_published_as_they_are():
     }
     with refused("to('all'): key_by() has no column; leave it out"):
         counts.key_by().to("all")
+
+
+def test_the_results_of_one_hopping_window_are_together_again():
+    pipeline = Pipeline("game", 2)
+    hops = clicks(pipeline).key_by("user").window(hopping("1m", "20s")).aggregate(n=count())
+    best = hops.key_by().window(same()).aggregate(top=top_k("user", 1, by="n"), users=count())
+    best.to("best")
+    found = results(pipeline, LINES)["game.best"]
+    assert {each["end"] - each["start"] for each in found} == {60_000}
+    assert [(each["end"], each["users"]) for each in found[:4]] == [
+        (20_000, 1),  # the others were late for it
+        (40_000, 1),
+        (60_000, 3),
+        (80_000, 1),
+    ]
+    assert found[3]["top"] == [{"value": "ann", "by": 3}]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s: s, "rows of a source have no window; use it on a stream of aggregate()"),
+        (
+            lambda s: s.key_by("user").window(session("1m")).aggregate(n=count()),
+            "session(1m) has other windows for each key",
+        ),
+        (
+            lambda s: (
+                s.key_by("user")
+                .window(MINUTE)
+                .aggregate(n=count())
+                .union(s.key_by("user").window(tumbling("1h")).aggregate(n=count()))
+            ),
+            "the rows are results of different windows: tumbling(1h), tumbling(1m)",
+        ),
+    ],
+)
+def test_windows_that_are_not_shared_cannot_be_kept(build, message):
+    with refused(f"window(same()): {message}"):
+        build(clicks(Pipeline("game"))).key_by("user").window(same())
+
+
+def test_time_waits_and_horizons_add_up_along_the_path():
+    pipeline = Pipeline("game", 1)
+    schema = {"user": str, "at": int}
+    rows = pipeline.source(
+        "clicks", schema=schema, event_time="at", watermark=bounded("5s"), when_silent="wait"
+    )
+    counts = rows.key_by("user").window(MINUTE, allowed_lateness="10s").aggregate(n=count())
+    counts.key_by().window(tumbling("1h")).aggregate(n=total("n")).to("hours")
+    plan = pipeline.plan()
+    assert [each.operator.advances for each in plan.operators] == [False, False]
+    assert [each.holds_ms for each in plan.derived] == [10_000]
+    assert plan.horizon_ms == 5_000 + 60_000 + 10_000 + 3_600_000

@@ -17,7 +17,10 @@ class Row(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """``kind``: hopping, day, sliding or session; ``size_ms``: also the reach or the gap."""
+    """``kind``: hopping, day, sliding, session, or same, which has the sizes of the stage before.
+
+    ``size_ms``: also the reach or the gap.
+    """
 
     kind: str
     size_ms: int
@@ -82,8 +85,9 @@ def _windows(stage: Stage, rows: list[Row]) -> Iterator[tuple[int, int, list[Row
         return
     bounds = {each for row in rows for each in _bounds(windows, row, stage.lateness_ms)}
     for start, end in bounds:
+        first = end - windows.slide_ms if windows.kind == "same" else start
         inside = [
-            row for row in rows if start <= row.at_ms < end and end + stage.lateness_ms > row.w_ms
+            row for row in rows if first <= row.at_ms < end and end + stage.lateness_ms > row.w_ms
         ]
         if inside:
             yield start, end, inside
@@ -96,6 +100,9 @@ def _bounds(windows: Windows, row: Row, lateness_ms: int) -> Iterator[tuple[int,
         ends = (day, day + timedelta(days=1))
         start, end = (int(each.timestamp()) * 1000 for each in ends)
         yield start, end
+    elif windows.kind == "same":
+        end = (at - windows.size_ms) // windows.slide_ms * windows.slide_ms + windows.size_ms
+        yield end + windows.slide_ms - windows.size_ms, end + windows.slide_ms
     elif windows.kind == "hopping":
         start = at // windows.slide_ms * windows.slide_ms
         while start + windows.size_ms > at:

@@ -19,6 +19,7 @@ from tidemark import (
     count,
     hopping,
     last,
+    same,
     session,
     sliding,
     tumbling,
@@ -40,6 +41,7 @@ WINDOWS = st.one_of(
     ),
     st.builds(lambda n: Windows("sliding", n * SECOND), st.integers(1, 6)),
     st.builds(lambda n: Windows("session", n * SECOND), st.integers(2, 9)),
+    st.just(Windows("same", 0)),
 )
 DAYS = st.one_of(
     st.just(Windows("day", 0)),
@@ -49,6 +51,9 @@ DAYS = st.one_of(
 KEYS = st.sampled_from(["same", "value", "all"])
 
 
+HOPPING = Windows("hopping", 6 * SECOND, 2 * SECOND)
+
+
 def chains(windows, unit_ms) -> st.SearchStrategy[tuple[Stage, ...]]:
     lateness = st.sampled_from([0, 0, 3 * unit_ms])
     stage = st.builds(Stage, windows, lateness, st.integers(1, 2), KEYS)
@@ -56,6 +61,8 @@ def chains(windows, unit_ms) -> st.SearchStrategy[tuple[Stage, ...]]:
 
 
 def window(spec: Windows) -> Any:
+    if spec.kind == "same":
+        return same()
     if spec.kind == "day":
         return calendar("day", "UTC")
     if spec.kind == "session":
@@ -90,11 +97,18 @@ def build(stages: tuple[Stage, ...], partitions: int, unit_ms: int) -> Pipeline:
 
 
 def normal(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return a chain in which no stage keeps the key of one without columns of keys."""
-    keys = [stages[0].key]
-    for stage in stages[1:]:
-        keys.append("value" if keys[-1] == "all" and stage.key == "same" else stage.key)
-    return tuple(stage._replace(key=key) for stage, key in zip(stages, keys, strict=True))
+    """Return a chain without stages that keep a key or windows which are not there."""
+    before = Stage(Windows("", 0), key="all")
+    chain: list[Stage] = []
+    for stage in stages:
+        key = "value" if before.key == "all" and stage.key == "same" and chain else stage.key
+        windows = stage.windows
+        if windows.kind == "same":
+            shared = before.windows.kind in ("hopping", "same")
+            windows = before.windows._replace(kind="same") if shared else HOPPING
+        before = stage._replace(windows=windows, key=key)
+        chain.append(before)
+    return tuple(chain)
 
 
 ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))

@@ -57,7 +57,9 @@ def hand_on(
         WATERMARK: np.full(results.height, NEVER_MS),
         TIE: _ties(results.select(plan.port.identity)),
     }
-    rows = pl.DataFrame(columns).hstack(results.select(plan.columns))
+    # Bounds of windows are numbers in ports, and instants for users.
+    own = results.select(pl.col(name).cast(dtype) for name, dtype in plan.columns.items())
+    rows = pl.DataFrame(columns).hstack(own)
     evaluated = plan.graph.evaluate(rows)
     source = operator_source(plan.operator, partition)
     letters = evaluated.dead

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import polars as pl
-
 from tidemark.core.operators.ports import late_port, pane_port, shown_key
+from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.pane import END, START
 from tidemark.core.windows.window import Session
@@ -26,7 +25,7 @@ from tidemark.serde.avro_results import record_schema
 class AggregatedStream(Stream):
     """The results of windows: a stream with one row for each key and window, once it is final.
 
-    The columns are those of the key, ``start`` and ``end`` of the window (ms since 1970), and the
+    The columns are those of the key, ``start`` and ``end`` of the window (datetimes), and the
     values.  The event time is the last millisecond of the window.  ``to`` publishes panes as the
     trigger says.
     """
@@ -69,7 +68,7 @@ def aggregated(dataflow: Dataflow, stage: Stage) -> AggregatedStream:
     """Return the stream of a stage's results."""
     windowed, values = stage.windowed, stage.aggregation.types
     key = {name: windowed.node.columns[name] for name in shown_key(windowed.key)}
-    columns = {**key, START: pl.Int64(), END: pl.Int64(), **values}
+    columns = {**key, START: INSTANT, END: INSTANT, **values}
     return AggregatedStream(dataflow, Node(columns, stage=stage), stage)
 
 

@@ -21,8 +21,9 @@ from tidemark.language.arrival_windows import (
     resolve_windows,
 )
 from tidemark.language.output import publish_rows
+from tidemark.language.same_windows import windows_of_results
 from tidemark.language.session_gap import with_gap
-from tidemark.language.windows import DynamicGapSession, ProcessingTime
+from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWindows
 from tidemark.plan.logical import (
     Accumulation,
     Dataflow,
@@ -52,7 +53,7 @@ class KeyedStream:
 
     def window(
         self,
-        window: Window | DynamicGapSession | ProcessingTime | ArrivalWindowSpec,
+        window: Window | SameWindows | DynamicGapSession | ProcessingTime | ArrivalWindowSpec,
         *,
         allowed_lateness: Duration = 0,
         trigger: Trigger | None = None,
@@ -110,15 +111,17 @@ class KeyedStream:
             ),
         )
 
-    def _windows_on(self, window: Window | DynamicGapSession) -> tuple[Node, Window]:
+    def _windows_on(self, window: Window | SameWindows | DynamicGapSession) -> tuple[Node, Window]:
         """Return the windows, and the stream with the columns that they need."""
         if isinstance(window, DynamicGapSession):
             return with_gap(self.node, window)
+        if isinstance(window, SameWindows):
+            return self.node, windows_of_results(self.node)
         if not isinstance(window, Window):
             raise PipelineError(
                 f"window: {as_written(window)} is not a window; use tumbling(), hopping(), "
                 "calendar(), sliding(), session(), processing_time(), count_window(), delta(), "
-                "punctuation() or global_window()"
+                "punctuation(), global_window() or same()"
             )
         return self.node, window
 

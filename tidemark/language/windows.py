@@ -46,6 +46,22 @@ def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
 
 
 @dataclass(frozen=True)
+class SameWindows:
+    """The windows of the results that the rows of a stream are."""
+
+    def __repr__(self) -> str:
+        return "same()"
+
+
+def same() -> SameWindows:
+    """Keep the windows of results: all results of one window are in one window again.
+
+    The stream must be results of ``tumbling``, ``hopping`` or ``calendar`` windows.
+    """
+    return SameWindows()
+
+
+@dataclass(frozen=True)
 class DynamicGapSession:
     """Sessions with a dynamic gap: a column or expression of each row, at most ``longest_ms``."""
 

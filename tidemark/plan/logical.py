@@ -14,7 +14,7 @@ from tidemark.core.time.watermark import Watermark
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
-from tidemark.core.windows.window import Hopping, Session, Sliding
+from tidemark.core.windows.window import Hopping, Same, Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.names import generations_topic, retried_topic, source_text, stats_topic
 from tidemark.serde.formats.source_format import JSON, SourceFormat
@@ -23,7 +23,7 @@ Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
 Accumulation = Literal["accumulating", "discarding"]
 Paths = tuple[tuple[str, tuple[str, ...]], ...]
-Window = Hopping | Calendar | Sliding | Session
+Window = Hopping | Calendar | Same | Sliding | Session
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,9 @@ class DerivedPlan:
         return operator_source(self.operator)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a result that row operators see."""
-        return tuple(self.graph.steps[0].columns)
+    def columns(self) -> Mapping[str, pl.DataType]:
+        """The columns of a result that row operators see, with their types."""
+        return self.graph.steps[0].columns
 
     @property
     def holds_ms(self) -> int:

@@ -92,6 +92,10 @@ class Calendar:
         """Return the starts of windows by their ends."""
         return self.slice_start(end_ms - 1)
 
+    def first_slice(self, end_ms: Times) -> Times:
+        """Return the starts of the first time slices of windows: their starts."""
+        return self.start_of(end_ms)
+
     def _bounds(self, at_ms: Times) -> tuple[Times, Times]:
         """Return the start and end of the window that contains each time.
 

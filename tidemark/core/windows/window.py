@@ -57,6 +57,9 @@ class AlignedWindows(Protocol):
     def start_of(self, end_ms: Times, /) -> Times:
         """Return the starts of windows, given their ends."""
 
+    def first_slice(self, end_ms: Times, /) -> Times:
+        """Return the starts of the first time slices of windows, given their ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
@@ -138,6 +141,57 @@ class Hopping:
     def start_of(self, end_ms: Times) -> Times:
         """Return the starts of windows, given their ends."""
         return end_ms - self.size_ms
+
+    def first_slice(self, end_ms: Times) -> Times:
+        """Return the starts of the first time slices of windows: their starts."""
+        return self.start_of(end_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The windows ``of`` whose results the rows are: each row is in its own window only.
+
+    Event time of such a row is the end of its window - 1.
+    """
+
+    of: Hopping
+
+    def __repr__(self) -> str:
+        return "same()"
+
+    @property
+    def label(self) -> str:
+        """The windows in plans, without quotes."""
+        return f"same({self.of.label})"
+
+    @property
+    def longest_ms(self) -> int:
+        """The length of all windows."""
+        return self.of.size_ms
+
+    def slice_start(self, at_ms: Times) -> Times:
+        """Return the window end before each time: a slice holds the rows of one window."""
+        return self.of.end_until(at_ms)
+
+    def end_until(self, at_ms: Times) -> Times:
+        """Return the last window end at or before each time."""
+        return self.of.end_until(at_ms)
+
+    def last_end(self, at_ms: Times) -> Times:
+        """Return the end of the window of each row."""
+        return self.of.first_end(at_ms)
+
+    def ends_of(self, slice_start_ms: Times) -> Times:
+        """Return the end of each slice's window: one column."""
+        return self.last_end(slice_start_ms)[:, None]
+
+    def start_of(self, end_ms: Times) -> Times:
+        """Return the starts of windows, given their ends."""
+        return self.of.start_of(end_ms)
+
+    def first_slice(self, end_ms: Times) -> Times:
+        """Return the starts of the slices of windows: the window ends before theirs."""
+        return end_ms - self.of.slide_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class WindowState:
 
     def _sizes_bytes(self, end_of: Numbers) -> Numbers:
         """Return the approximate size of the blocks of windows, by their sorted ends, bytes."""
-        start_of = self.windows.start_of(end_of)
+        start_of = self.windows.first_slice(end_of)
         low = bisect_left(self._starts, int(start_of.min()))
         starts = self._starts[low : bisect_left(self._starts, int(end_of[-1]))]
         slices = [self._slices[start] for start in starts]
@@ -176,7 +176,7 @@ class WindowState:
         blocks: list[pl.DataFrame] = []
         counts = []
         end_of = np.array(ends, np.int64)
-        starts = self.windows.start_of(end_of)
+        starts = self.windows.first_slice(end_of)
         buffered = buffer.within(starts, end_of)
         for start_ms, end_ms in zip(starts.tolist(), ends, strict=True):
             low = bisect_left(self._starts, start_ms)

@@ -1,0 +1,33 @@
+"""``same()``: the windows of the results that the rows of a stream are."""
+
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.window import Hopping, Same
+from tidemark.errors import PipelineError
+from tidemark.plan.logical import Node
+
+_WHAT = "window(same())"
+
+
+def windows_of_results(node: Node) -> Hopping | Calendar | Same:
+    """Return windows that hold the results of one window each.
+
+    Raises:
+        PipelineError: the rows are not results, or not results of the same aligned windows.
+    """
+    found = {stage.windowed.window for _, stage in node.stages()}
+    if node.topics() or not found:
+        raise PipelineError(
+            f"{_WHAT}: rows of a source have no window; use it on a stream of aggregate()"
+        )
+    if len(found) > 1:
+        texts = ", ".join(sorted(str(each.label) for each in found))
+        raise PipelineError(f"{_WHAT}: the rows are results of different windows: {texts}")
+    (windows,) = found
+    if not isinstance(windows, Hopping | Calendar | Same):
+        raise PipelineError(
+            f"{_WHAT}: {windows.label} has other windows for each key; only tumbling(), hopping() "
+            "and calendar() have windows that keys share"
+        )
+    if isinstance(windows, Hopping) and windows.slide_ms < windows.size_ms:
+        return Same(windows)
+    return windows
