@@ -13,6 +13,7 @@ from typing import Literal
 
 from confluent_kafka.admin import AdminClient
 
+from tidemark.core.time.segment import is_operator_source
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.topics import message_bytes, raw_counts
@@ -192,6 +193,8 @@ def obstacle(letter: Letter, pipeline: str) -> str:
         return "a pane that fits no message: let it hold less"
     if letter.kind == "pane":
         return f"a pane has many records: correct the function, then {_reset(letter, pipeline)}"
+    if is_operator_source(letter.topic):
+        return "a result of many records: correct the operator after it that refuses it"
     if letter.stage == "sink":
         return "a sink refused it: correct its table, drop it, and the sink loads it again"
     return ""
