@@ -208,6 +208,7 @@ def test_a_plan_shows_the_chain():
         in text
     )
     assert "ingest     clicks                             game.by-user.log, game.dead" in text
+    assert "game.user.tumbling-1m.n.progress   1           what each partition has reached" in text
     assert 'n1["results of user.tumbling-1m.n"]' in render_mermaid(plan)
 
 

@@ -12,6 +12,7 @@ from tidemark.core.time.duration import duration_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.segment import is_operator_source
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
+from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan
 from tidemark.serde.formats.source_format import JSON
 
@@ -212,6 +213,9 @@ def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
         count = partitions[operator.log]
         rows += [(each.topic, count, _content(each)) for each in operator.published]
         rows.append((operator.changelog, count, "state"))
+        if plan.derived_of(operator.name) is not None:
+            progress = progress_topic(plan.pipeline, operator.name)
+            rows.append((progress, "1", "what each partition has reached"))
     return [
         *rows,
         (plan.dead_letters, "1", "dead letters"),
