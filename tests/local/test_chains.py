@@ -6,6 +6,7 @@ import json
 import polars as pl
 import pytest
 
+from tests.support.clicks import LINES, MINUTE, click, clicks
 from tests.support.mistakes import refused
 from tidemark import (
     Pipeline,
@@ -29,17 +30,6 @@ from tidemark.local.view import write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.stages import require_no_chain
 
-MINUTE = tumbling("1m")
-
-
-def clicks(pipeline):
-    schema = {"user": str, "at": int, "group": str}
-    return pipeline.source("clicks", schema=schema, event_time="at", watermark=bounded("5s"))
-
-
-def click(user, second, group="g"):
-    return json.dumps({"user": user, "at": second * 1000, "group": group}).encode()
-
 
 def top_pipeline(partitions=2):
     pipeline = Pipeline("game", partitions)
@@ -61,15 +51,6 @@ def results(pipeline, lines, seed=None):
         topic: [each["value"] for each in written if each["topic"] == topic]
         for topic in dict.fromkeys(each["topic"] for each in written)
     }
-
-
-LINES = [
-    *(click("ann", second) for second in (1, 2, 59)),
-    *(click("bob", second) for second in (3, 4)),
-    click("eve", 5),
-    *(click("ann", second) for second in (61, 62)),
-    click("ann", 3700),
-]
 
 
 def test_the_top_of_an_hour_is_made_of_counts_a_minute():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.local.test_chains import LINES, MINUTE, clicks
+from tests.support.clicks import LINES, MINUTE, clicks
 from tidemark import (
     Pipeline,
     count,
