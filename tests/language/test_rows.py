@@ -150,3 +150,15 @@ def test_the_record_of_a_generation_has_all_columns_of_rows():
     (items, *_) = build().plan().operators
     assert result_columns(items).keys() == items.results.port.columns.keys()
     assert result_columns(items)["note"] == "String"
+
+
+def test_results_of_windows_that_are_filtered_are_rows_of_their_stage():
+    pipeline = Pipeline("shop", partitions=2)
+    moved = moves(pipeline).key_by("player").window(tumbling("1m")).aggregate(n=count())
+    moved.filter(col("n") > 1).to("busy")
+    with InProcess(pipeline) as run:
+        run.send("moves", *({"player": p, "at": at} for p, at in (("a", 1), ("b", 2), ("a", 3))))
+        run.send("moves", {"player": "a", "at": 90_000})
+        (row,) = run.published("busy")
+    assert (row["player"], row["n"], row["_topic"]) == ("a", 2, "op:player.tumbling-1m.n")
+    assert (row["_partition"], row["_sub_row"], row["_event_time_ms"]) == (-1, 0, 59_999)
