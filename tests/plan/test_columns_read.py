@@ -53,6 +53,10 @@ AGGREGATES: list[tuple[Any, set[str]]] = [
     (td.count_distinct("city"), set()),
     (td.count(where=td.col("gap") > 3), {"gap"}),
     (td.sum("v", where=td.col("w") > td.col("gap")), {"v", "w", "gap"}),
+    (td.latest("v", "w"), {"v", "w"}),
+    (td.latest(), {"at", "v", "w", "gap", "tags"}),
+    (td.value_counts("v", where=td.col("gap") > 3), {"v", "gap"}),
+    (td.top_k("v", 3, by="w", ties=True, ranks=True), {"v", "w"}),
     (td.custom(Sums(), "v", int), {"v"}),
     (td.apply_frame(total, "w", float), {"w"}),
 ]
@@ -72,6 +76,7 @@ WINDOWS: list[tuple[Any, set[str]]] = [
     (td.delta("w", 2.5), {"w"}),
     (td.punctuation(when=td.col("v") > 3), {"@closes"}),
     (td.count_window(3), set()),
+    (td.count_window(3, order="event_time"), set()),
 ]
 
 
