@@ -14,6 +14,7 @@ from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.runtime.client import topics
 from tidemark.runtime.client.consumer import EARLIEST, Start
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest import backfill, new_logs, past_marks, raw_sources, raw_topics, task
@@ -35,7 +36,7 @@ class Cluster:
         """Let ingest use this cluster instead of a broker."""
         for module in (raw_sources, backfill, task):
             monkeypatch.setattr(module, "now_ms", lambda: self.now_ms)
-        monkeypatch.setattr(raw_sources, "message_bytes", lambda *_: 2**20)
+        monkeypatch.setattr(topics, "message_bytes", lambda *_: 2**20)
         monkeypatch.setattr(task, "EndOffsets", lambda *_: _Ends(self))
         monkeypatch.setattr(task, "require_raw", lambda *_: self._counts())
         monkeypatch.setattr(raw_topics, "require", lambda *_: self._counts())
