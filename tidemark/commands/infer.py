@@ -1,18 +1,23 @@
 """``tidemark infer``: prints a pipeline module for the records of a file or topic."""
 
-import sys
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, cast
 
 import typer
 
 from tidemark.commands.options import Bootstrap, broker_config
 from tidemark.errors import ConfigurationError
+from tidemark.files.avro_container import MAGIC, block_records, container_schema
+from tidemark.files.content import STDIN, open_content
+from tidemark.files.records import text_records
 from tidemark.infer.fit import fit_comments, plan_of
-from tidemark.infer.module import Sample, infer, module_text
+from tidemark.infer.formats import envelope_format, format_of_lines, format_of_records
+from tidemark.infer.inference import infer
+from tidemark.infer.module import module_text, window_size_ms
+from tidemark.infer.sample import Sample, SampleRecord
 from tidemark.partition import Partition
 from tidemark.plan.names import topic_part
 from tidemark.runtime.client.broker_probe import require_broker
@@ -20,13 +25,17 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
+from tidemark.serde.formats.source_format import JSON, AvroFormat, needs_registry
+from tidemark.serde.records import Headers
 
-_STDIN = "records"
+_TOPIC_OF_STDIN = "records"
+_HEAD_LINES = 1_000
+_HEAD_BYTES = 1 << 22
 
 
 def infer_(
     source: Annotated[
-        str, typer.Argument(metavar="FILE|TOPIC", help="JSON lines, - for stdin; or a raw topic.")
+        str, typer.Argument(metavar="FILE|TOPIC", help="A file, - for stdin; or a raw topic.")
     ],
     records: Annotated[
         int,
@@ -36,43 +45,83 @@ def infer_(
 ) -> None:
     """Print a pipeline module for the records of a file or topic: it runs as it is.
 
-    The schema, the event time with its unit, the watermark and the key are guesses from the first
+    Reads JSON, CSV, text, Debezium's changes, CloudEvents and Avro (docs/formats.md).  The format,
+    the schema, the event time with its unit, the watermark and the key are guesses from the first
     and last records.  Comments say what else there is, and which records do not fit.
     """
-    is_file = source == "-" or Path(source).exists() or source.endswith((".jsonl", ".json"))
-    if is_file:
-        topic = _STDIN if source == "-" else topic_part(Path(source).stem)
+    if _is_file(source):
+        topic = _topic_of(source)
         sample = _of_file(source, records)
     else:
         topic = source
         sample = _of_topic(source, records, broker_config(bootstrap_server))
-    if not sample.values:
+    if not any(each.value for each in sample.records):
         raise ConfigurationError(f"infer {source}: there are no records")
-    inferred = infer(sample, has_timestamps=not is_file)
-    origin = f"{topic}, from {len(sample.values):,} records"
+    inferred = infer(sample)
+    origin = f"{topic}, from {len(sample.records):,} records"
     plan = plan_of(module_text(inferred, topic, origin, ()))
-    text = module_text(inferred, topic, origin, tuple(fit_comments(plan, sample)))
-    typer.echo(text, nl=False)
+    comments = tuple(fit_comments(plan, sample, window_size_ms(inferred)))
+    typer.echo(module_text(inferred, topic, origin, comments), nl=False)
+
+
+def _is_file(source: str) -> bool:
+    path = Path(source)
+    looks_like_one = path.suffix[1:] in (
+        "json",
+        "jsonl",
+        "ndjson",
+        "csv",
+        "tsv",
+        "txt",
+        "log",
+        "gz",
+    )
+    return source == STDIN or path.exists() or "/" in source or looks_like_one
+
+
+def _topic_of(path: str) -> str:
+    """Return a name for the topic of a file's records."""
+    stem = Path(path).name.split(".")[0]
+    return topic_part(stem) if path != STDIN and stem else _TOPIC_OF_STDIN
 
 
 def _of_file(path: str, count: int) -> Sample:
     """Return the first and last records of a file or of stdin."""
-    if path == "-":
-        return _ends(sys.stdin.buffer, count)
-    try:
-        with open(path, "rb") as file:
-            return _ends(file, count)
-    except OSError as error:
-        raise ConfigurationError(f"infer {path}: {error.strerror}") from None
-
-
-def _ends(lines: Iterable[bytes] | BinaryIO, count: int) -> Sample:
-    sample, rest = Sample(), iter(lines)
-    for line in islice(rest, count):
-        sample.add(line.removesuffix(b"\n"))
-    for line in deque(rest, count):
-        sample.add(line.removesuffix(b"\n"))
+    what = f"infer {path}"
+    with open_content(path, what) as content:
+        head = content.peek(len(MAGIC))  # type: ignore[attr-defined]
+        if head.startswith(MAGIC):
+            return _of_container(content, count, what)
+        lines = _head(content)
+        format_ = format_of_lines(lines, what)
+        values = _ends(text_records(chain(lines, content), format_), count)
+    sample = Sample(envelope_format(values) if format_ == JSON else format_)
+    sample.records += map(SampleRecord, values)
     return sample
+
+
+def _of_container(content: BinaryIO, count: int, what: str) -> Sample:
+    schema, blocks = container_schema(content, what)
+    sample = Sample(AvroFormat(schema, framed=False))
+    sample.records += map(SampleRecord, _ends(block_records(schema, blocks, what), count))
+    return sample
+
+
+def _head(content: BinaryIO) -> list[bytes]:
+    """Return the first lines."""
+    lines: list[bytes] = []
+    held = 0
+    for line in islice(content, _HEAD_LINES):
+        lines.append(line)
+        held += len(line)
+        if held > _HEAD_BYTES:
+            break
+    return lines
+
+
+def _ends(values: Iterable[bytes], count: int) -> list[bytes]:
+    rest = iter(values)
+    return [*islice(rest, count), *deque(rest, count)]
 
 
 def _of_topic(topic: str, count: int, config: Config) -> Sample:
@@ -82,10 +131,24 @@ def _of_topic(topic: str, count: int, config: Config) -> Sample:
     begins = offsets(admin, partitions, EARLIEST)
     ends = offsets(admin, partitions, LATEST)
     each = max(1, count // len(partitions))
-    sample = Sample()
+    found: list[SampleRecord] = []
     firsts = {at: (begins[at], min(begins[at] + each, ends[at])) for at in partitions}
     lasts = {at: (max(firsts[at][1], ends[at] - each), ends[at]) for at in partitions}
     for ranges in (firsts, lasts):
         for message in read(config, ranges):
-            sample.add(message.value(), message.partition() or 0)
-    return sample
+            found.append(
+                SampleRecord(
+                    message.value(),
+                    message.partition() or 0,
+                    message.key(),
+                    cast(Headers, message.headers()),
+                    message.timestamp()[1],
+                )
+            )
+    format_ = format_of_records(found, f"infer {topic}")
+    if needs_registry(format_):
+        raise ConfigurationError(
+            f"infer {topic}: the records are Avro with the id of a schema in a registry; write the "
+            'source with format="avro" and the columns of that schema (docs/formats.md)'
+        )
+    return Sample(format_, found, has_timestamps=True)

@@ -1,12 +1,17 @@
 """What the source of a module refuses of the sample that it was inferred from."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from tidemark.infer.module import Sample
+import polars as pl
+
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.infer.sample import Sample, SampleRecord
 from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
 from tidemark.language.pipeline import Pipeline
 from tidemark.plan.physical import Plan
+from tidemark.serde.formats.avro_values import WriterSchemas
 
 _REASONS = 10
 
@@ -24,27 +29,48 @@ def plan_of(text: str) -> Plan:
     return pipeline.plan()
 
 
-def fit_comments(plan: Plan, sample: Sample) -> Iterator[str]:
-    """Yield what ingest makes of the sample: how many records pass, and why others are dead."""
+def fit_comments(
+    plan: Plan, sample: Sample, size_ms: int, writers: WriterSchemas | None = None
+) -> Iterator[str]:
+    """Yield what a pipeline makes of the sample: how many records pass, are dead or late, and why.
+
+    ``size_ms``: of its windows.  ``writers``: for Avro with a registry.
+    """
     reasons: Counter[str] = Counter()
-    total = blank = 0
-    topic = plan.sources[0].topics[0]
-    ingest = Ingest(plan)
-    for partition in sorted({*sample.partitions}):
-        values = [
-            value
-            for value, at in zip(sample.values, sample.partitions, strict=True)
-            if at == partition
-        ]
-        batch = RecordBatch.of_values(topic, partition, 0, values, 0)
+    total = blank = rows = late = 0
+    ingest = Ingest(plan, writers)
+    for partition in sorted({each.partition for each in sample.records}):
+        batch = _batch(plan, [each for each in sample.records if each.partition == partition])
         taken = ingest.take(batch, Progress())
-        total += len(values)
+        total += len(batch)
         blank += taken.counts.blank
         reasons.update(letter.reason for letter in taken.dead_letters)
+        for stream in taken.streams.values():
+            rows += stream.height
+            late += _late(stream, size_ms)
     dead = reasons.total()
     yield f"{total:,} records = {total - dead - blank:,} that fit + {dead:,} dead + {blank:,} blank"
+    yield f"{rows:,} rows = {rows - late:,} on time + {late:,} late"
     for reason, count in reasons.most_common(_REASONS):
         yield f"  {count:,} dead: {' '.join(reason.split())!r}"
     if len(reasons) > _REASONS:
         others = dead - sum(count for _, count in reasons.most_common(_REASONS))
         yield f"  {others:,} dead for other reasons"
+
+
+def _batch(plan: Plan, records: Sequence[SampleRecord]) -> RecordBatch:
+    values = [each.value for each in records]
+    batch = RecordBatch.of_values(plan.sources[0].topics[0], 0, 0, values, 0)
+    return replace(
+        batch,
+        timestamps=[each.timestamp_ms for each in records],
+        keys=[each.key for each in records],
+        headers=[each.headers for each in records],
+    )
+
+
+def _late(rows: pl.DataFrame, size_ms: int) -> int:
+    """Return the number of rows whose tumbling window was closed before them."""
+    end_ms = (pl.col(EVENT_TIME) // size_ms + 1) * size_ms
+    is_late = (pl.col(WATERMARK) != NEVER_MS) & (end_ms <= pl.col(WATERMARK))
+    return int(rows.select(is_late.sum()).item())

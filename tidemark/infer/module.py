@@ -1,95 +1,39 @@
 """The module of a pipeline that reads observed records: source text that runs as it is."""
 
+import json
 import keyword
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
+from collections.abc import Iterator, Sequence
+from pprint import pformat
 
 from tidemark.core.time.duration import duration_text
-from tidemark.errors import ConfigurationError
-from tidemark.infer.envelopes import envelope_comments
-from tidemark.infer.event_time import Disorder, TimePlace, disorder, time_places, window_ms
-from tidemark.infer.key import key_place
-from tidemark.infer.observed import Observed, Path
-from tidemark.infer.schema import Column, column_path, columns_of, lines_of, quoted
+from tidemark.infer.disorder import window_ms
+from tidemark.infer.event_time import TimePlace
+from tidemark.infer.inference import PRESENT, Inferred
+from tidemark.infer.schema import column_path, quoted
+from tidemark.infer.schema_text import lines_of
 from tidemark.plan.names import PANE_FIELDS, topic_part
+from tidemark.serde.formats.source_format import (
+    AvroFormat,
+    CsvFormat,
+    JsonFormat,
+    SourceFormat,
+    TextFormat,
+)
 
 _ALTERNATIVES = 5
-_PRESENT = 0.8
+_WIDTH = 90
+_NAMES = ("INGEST_TIME", "RECORD_TIME", "avro", "col", "csv", "field", "lit")
+_TEXT_ADVICE = (
+    "The lines are text without a known structure. Columns come from patterns, such as:",
+    '    .with_columns(status=col("line").str.extract(r" ([0-9]{3}) "))',
+)
+_DEFAULT_MS = 60_000
 
 
-@dataclass
-class Sample:
-    """Records of one topic, as bytes, with their partitions."""
-
-    values: list[bytes | None] = field(default_factory=list)
-    partitions: list[int] = field(default_factory=list)
-
-    def add(self, value: bytes | None, partition: int = 0) -> None:
-        """Add the next record of a partition."""
-        self.values.append(value)
-        self.partitions.append(partition)
-
-
-@dataclass(frozen=True)
-class Inferred:
-    """What a sample says about its source.
-
-    ``columns``: of the schema; ``without``: members that have no column, with the reason.
-    ``time``: the place of the event time; ``other_times``: places that may be it too.
-    """
-
-    columns: tuple[Column, ...]
-    without: Sequence[str]
-    time: TimePlace | None
-    other_times: Sequence[TimePlace]
-    disorder: Disorder | None
-    key: Path | None
-    has_timestamps: bool
-
-
-def infer(sample: Sample, *, has_timestamps: bool) -> Inferred:
-    """Return what a sample says; ``has_timestamps``: whether the records have timestamps of Kafka.
-
-    Raises:
-        ConfigurationError: no record is a JSON object with a member.
-    """
-    observed, records, partitions = Observed(), [], []
-    for value, partition in zip(sample.values, sample.partitions, strict=True):
-        for record in _objects(value):
-            observed.add(record)
-            records.append(record)
-            partitions.append(partition)
-    columns, without = columns_of(observed)
-    if not columns:
-        raise ConfigurationError(
-            f"infer: none of {len(sample.values):,} records is a JSON object with a value; "
-            "infer reads JSON and no other format (docs/formats.md), and each line of a file is "
-            "one record"
-        )
-    places = [each for each in observed.scalars() if column_path(columns, each[0]) is not None]
-    times = time_places(records, places)
-    time = next((place for place in times if place.share >= _PRESENT), None)
-    late = None if time is None else disorder(time, partitions)
-    others = [place for place in times if place is not time]
-    key = key_place([each for each in places if time is None or each[0] != time.path], len(records))
-    return Inferred(columns, without, time, others, late, key, has_timestamps)
-
-
-def _objects(value: bytes | None) -> list[Any]:
-    """Return the objects of a record: itself, or the elements of an array."""
-    try:
-        decoded = msgspec.json.decode(value or b"null")
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return []
-    return [
-        each
-        for each in (decoded if isinstance(decoded, list) else [decoded])
-        if isinstance(each, dict)
-    ]
+def window_size_ms(inferred: Inferred) -> int:
+    """Return the size of the module's windows."""
+    return _DEFAULT_MS if inferred.time is None else window_ms(inferred.time)
 
 
 def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[str]) -> str:
@@ -99,14 +43,29 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
     """
     name, keyed = _key(inferred)
     number = "records" if name == "n" else "n"
-    time = inferred.time
-    size_ms = window_ms(time) if time else 60_000
-    used = {"Pipeline", "bounded", "count", "tumbling"}
-    schema = list(lines_of(inferred.columns, " " * 8))
-    used |= {"field"} if any("field(" in line for line in schema) else set()
-    if time is None:
-        used |= {"RECORD_TIME" if inferred.has_timestamps else "INGEST_TIME"}
-    used |= {"lit"} if inferred.key is None else set()
+    size = duration_text(window_size_ms(inferred))
+    body = [
+        f"pipeline = Pipeline({quoted(topic_part(topic))})",
+        "",
+        *(f"# {line}" for line in comments),
+        *(f"# {line}" for line in _TEXT_ADVICE if isinstance(inferred.format, TextFormat)),
+        "records = pipeline.source(",
+        f"    {quoted(topic)},",
+        "    schema={",
+        *lines_of(inferred.columns, " " * 8),
+        "    },",
+        *_format_lines(inferred.format),
+        *(f"    # no column: {line}" for line in inferred.without),
+        *_time_lines(inferred),
+        ")",
+        "",
+        *(["# No field looks like a key."] if inferred.key is None else []),
+        f"counts = {keyed}.window(tumbling({quoted(size)}))",
+        f'counts.aggregate({number}=count()).to("counts")',
+    ]
+    code = "\n".join(line.split("  # ")[0] for line in body if not line.lstrip().startswith("#"))
+    used = ["Pipeline", "bounded", "count", "tumbling"]
+    used += [each for each in _NAMES if re.search(rf"(?<![\w\"']){each}\b", code)]
     lines = [
         f'"""Counts of {origin}, as `tidemark infer` wrote it.',
         "",
@@ -115,23 +74,58 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         "",
         f"from tidemark import {', '.join(sorted(used))}",
         "",
-        f"pipeline = Pipeline({quoted(topic_part(topic))})",
-        "",
-        *(f"# {line}" for line in (*envelope_comments(inferred.columns), *comments)),
-        "records = pipeline.source(",
-        f"    {quoted(topic)},",
-        "    schema={",
-        *schema,
-        "    },",
-        *(f"    # no column: {line}" for line in inferred.without),
-        *_time_lines(inferred),
-        ")",
-        "",
-        *(["# No field looks like a key."] if inferred.key is None else []),
-        f"counts = {keyed}.window(tumbling({quoted(duration_text(size_ms))}))",
-        f'counts.aggregate({number}=count()).to("counts")',
+        *body,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _format_lines(format_: SourceFormat) -> Iterator[str]:
+    """Yield the argument ``format=``."""
+    if isinstance(format_, JsonFormat):
+        return
+    if isinstance(format_, CsvFormat):
+        yield from _csv_lines(format_)
+    elif isinstance(format_, AvroFormat) and format_.schema is not None:
+        schema = pformat(json.loads(format_.schema), width=_WIDTH - 8, sort_dicts=False)
+        yield "    format=avro("
+        yield from (f"        {line}" for line in schema.splitlines())
+        yield "    ),"
+    else:
+        yield f'    format="{"avro" if isinstance(format_, AvroFormat) else format_}",'
+
+
+def _csv_lines(format_: CsvFormat) -> Iterator[str]:
+    options = []
+    if format_.delimiter != ",":
+        options.append(f"delimiter={quoted(format_.delimiter)}")
+    if format_.quote != '"':
+        options.append(f"quote={format_.quote!r}")
+    if format_.columns is None:
+        yield f"    format=csv({', '.join(['header=True', *options])}),"
+        return
+    names = list(map(quoted, format_.columns))
+    listed = "[" + ", ".join(names) + "]"
+    short = f"    format=csv({', '.join([listed, *options])}),"
+    if len(short) <= _WIDTH:
+        yield short
+        return
+    yield "    format=csv("
+    yield "        ["
+    yield from _wrapped(names, " " * 12)
+    yield "        ],"
+    yield from (f"        {option}," for option in options)
+    yield "    ),"
+
+
+def _wrapped(items: Sequence[str], indent: str) -> Iterator[str]:
+    """Yield lines with items and a comma after each."""
+    line = indent
+    for item in items:
+        if line.strip() and len(line) + len(item) + 1 > _WIDTH:
+            yield line.rstrip()
+            line = indent
+        line += f"{item}, "
+    yield line.rstrip()
 
 
 def _key(inferred: Inferred) -> tuple[str, str]:
@@ -152,13 +146,13 @@ def _key(inferred: Inferred) -> tuple[str, str]:
 def _time_lines(inferred: Inferred) -> list[str]:
     time, late = inferred.time, inferred.disorder
     others = [
-        f"    # or: {', '.join(_time_arguments(inferred, place))}{_share_text(place)}"
+        f"    # or: {', '.join(_time_arguments(inferred, place))}{_dead_text(place)}"
         for place in inferred.other_times[:_ALTERNATIVES]
     ]
     if time is None or late is None:
         name = "RECORD_TIME" if inferred.has_timestamps else "INGEST_TIME"
         return [
-            f"    # No field reads as a time in {_PRESENT:.0%} of the records.",
+            f"    # No field reads as a time in {PRESENT:.0%} of the records.",
             f"    event_time={name},",
             *others,
             '    watermark=bounded("0s"),',
@@ -166,7 +160,11 @@ def _time_lines(inferred: Inferred) -> list[str]:
     chosen = [f"    {each}," for each in _time_arguments(inferred, time)]
     if time.zone is not None:
         chosen[-1] += "  # a guess: the texts have no offset"
+    if time.is_guess:
+        chosen.insert(1, "    # A guess: another order of day and month reads all texts too.")
     most = f"at most {duration_text(late.most_ms)} behind" if late.most_ms else "in order"
+    if late.is_descending:
+        most = "in descending order: the newest come first"
     beyond = f"; {late.beyond:,} further behind than this" if late.beyond else ""
     return [
         *chosen,
@@ -177,11 +175,16 @@ def _time_lines(inferred: Inferred) -> list[str]:
 
 
 def _time_arguments(inferred: Inferred, place: TimePlace) -> list[str]:
+    if place.expression:
+        return [f"event_time={place.expression}"]
     path = column_path(inferred.columns, place.path)
     assert path is not None
+    units = list(map(quoted, place.units))
+    unit = units[0] if len(units) == 1 else f"[{', '.join(units)}]"
     zone = [] if place.zone is None else [f'zone="{place.zone}"']
-    return [f"event_time={quoted(path)}", f"unit={quoted(place.unit)}", *zone]
+    return [f"event_time={quoted(path)}", f"unit={unit}", *zone]
 
 
-def _share_text(place: TimePlace) -> str:
-    return "" if place.share >= _PRESENT else f", in {place.share:.0%} of the records"
+def _dead_text(place: TimePlace) -> str:
+    dead = int((~place.known).sum())
+    return f": {dead:,} would be dead" if dead else ""

@@ -1,22 +1,22 @@
-"""The schema of observed records, as a user would write it."""
+"""The columns of observed records, as a user would declare them."""
 
 import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
-
-import polars as pl
 
 from tidemark.core.rows.expression import METADATA
 from tidemark.errors import PipelineError
+from tidemark.infer.names import IDS
 from tidemark.infer.observed import (
     BOOL,
+    BYTES,
     FLOAT,
     INT,
     LIST,
     NULL,
+    NUMERAL_ID,
     OBJECT,
     SCALARS,
     TEXT,
@@ -24,24 +24,39 @@ from tidemark.infer.observed import (
     Path,
 )
 from tidemark.plan.names import require_member_names
-from tidemark.serde.spellings.lenient import lenient
 
 _MAP_NAMES = 20
 _MAP_SHARE = 0.3
+_KEYS = 3
+_KEY = re.compile(
+    r"[0-9]+|[0-9a-fA-F]{12,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[0-9]+(\.[0-9]+){3}|[^@\s]+@[^@\s]+\.[a-z]+"
+)
 _MISFITS = 0.05
-_WIDTH = 92
+_NEARLY = 0.9
 _WORD = re.compile(r"\W+")
 
 
 @dataclass(frozen=True)
 class Type:
-    """A type as source text; ``members``: of a nested dict, in place of the text."""
+    """A type as source text; ``members``: of a nested dict, in place of the text.
+
+    ``before`` and ``after``: the lists and maps around it.  ``misfits``: the number of values that
+    are not of the type.
+    """
 
     text: str = ""
     members: tuple["Column", ...] = ()
+    before: str = ""
+    after: str = ""
     lenient: bool = False
     json: bool = False
-    in_list: bool = False
+    misfits: int = 0
+    note: str = ""
+
+    def inside(self, before: str) -> "Type":
+        """Return the type of a list or map of this one."""
+        return replace(self, before=before + self.before, after=self.after + "]", misfits=0)
 
 
 @dataclass(frozen=True)
@@ -57,16 +72,19 @@ class Column:
     comment: str = ""
 
 
-def columns_of(records: Observed) -> tuple[tuple[Column, ...], list[str]]:
-    """Return the columns of records, and a comment for each place that has no type."""
+def columns_of(records: Observed, *, of_text: bool = False) -> tuple[tuple[Column, ...], list[str]]:
+    """Return the columns of records, and a comment for each place that has no type.
+
+    ``of_text``: whether numbers are texts in the format, as in CSV.
+    """
     taken: set[str] = set()
-    without: list[str] = []
     columns = []
-    for each in _members(records, (), without):
+    reading = _Reading(of_text)
+    for each in reading.members(records, ()):
         name = _column_name(each.name, taken)
         taken.add(name)
         columns.append(replace(each, name=name))
-    return tuple(columns), without
+    return tuple(columns), reading.without
 
 
 def _is_name(name: str) -> bool:
@@ -91,51 +109,121 @@ def _column_name(name: str, taken: set[str]) -> str:
     return made
 
 
-def _presence(member: Observed, records: int) -> str:
-    parts = []
+@dataclass
+class _Reading:
+    """Makes types of places; ``without`` gets a comment for each place that has none."""
+
+    of_text: bool
+
+    def __post_init__(self) -> None:
+        self.without: list[str] = []
+
+    def members(self, seen: Observed, at: Path) -> Iterator[Column]:
+        """Yield the members of objects that have a type."""
+        for name, member in seen.members.items():
+            path, before = (*at, name), len(self.without)
+            type_ = self._type(member, path) if _is_name(name) else "a name that is not allowed"
+            if isinstance(type_, str):
+                del self.without[before:]
+                self.without.append(f"{'.'.join(path)!r}: {type_}")
+            else:
+                yield Column(name, name, type_, _comment(member, type_, seen.types[OBJECT]))
+
+    def _type(self, seen: Observed, at: Path, *, in_list: bool = False) -> Type | str:
+        """Return the type of a place, or why it has none; items of a list hold no JSON."""
+        objects, lists = seen.types[OBJECT], seen.types[LIST]
+        scalars = sum(seen.types[kind] for kind in SCALARS)
+        if not objects + lists + scalars:
+            return f"always null, in {seen.types[NULL]:,} records"
+        most = max(objects, lists, scalars)
+        misfits = objects + lists + scalars - most
+        if misfits > _MISFITS * most:
+            return f"{objects:,} objects, {lists:,} lists and {scalars:,} other values"
+        if objects == most:
+            found = self._object(seen, at)
+        elif lists == most:
+            found = self._list(seen, at)
+        else:
+            found = self._value(seen, at, in_list=in_list)
+        lenient_text = isinstance(found, Type) and found.text == TEXT and found.lenient
+        if isinstance(found, str) or lenient_text:
+            return found
+        return replace(found, misfits=misfits)
+
+    def _value(self, seen: Observed, at: Path, *, in_list: bool) -> Type:
+        scalars = sum(seen.types[kind] for kind in SCALARS)
+        content = None if in_list else seen.content
+        if content is not None and content.types.total() + seen.distinct[""] == scalars:
+            inner = _Reading(of_text=False)._type(content, at)
+            if not isinstance(inner, str):
+                return replace(inner, json=True)
+        return _scalar(seen, at[-1], of_text=self.of_text)
+
+    def _list(self, seen: Observed, at: Path) -> Type | str:
+        if seen.items is None or not seen.items.types:
+            return f"lists without values, in {seen.types[LIST]:,} records"
+        item = self._type(seen.items, at, in_list=True)
+        return f"lists of {item}" if isinstance(item, str) else item.inside("list[")
+
+    def _object(self, seen: Observed, at: Path) -> Type | str:
+        if _is_map(seen):
+            values = Observed()
+            for member in (*seen.members.values(), *filter(None, [seen.others])):
+                values.merge(member)
+            before = len(self.without)
+            value = self._type(values, at, in_list=True)
+            if not isinstance(value, str):
+                return value.inside("dict[str, ")
+            del self.without[before:]
+        members = tuple(self.members(seen, at))
+        if not members:
+            return f"objects without members of a type, in {seen.types[OBJECT]:,} records"
+        return Type(members=members)
+
+
+def _comment(member: Observed, type_: Type, records: int) -> str:
+    parts = [type_.note] if type_.note else []
     if member.types.total() < records:
         parts.append(f"in {member.types.total():,} of {records:,}")
     if member.types[NULL]:
         parts.append(f"null in {member.types[NULL]:,}")
+    if type_.misfits:
+        parts.append(f"{type_.misfits:,} do not fit")
     return ", ".join(parts)
 
 
-def _type(seen: Observed, at: Path, without: list[str], *, in_list: bool = False) -> Type | str:
-    """Return the type of a place, or why it has none; items of a list have no options.
-
-    ``without`` gets a comment for each place below that has no type.
-    """
-    objects, lists = seen.types[OBJECT], seen.types[LIST]
-    scalars = sum(seen.types[kind] for kind in SCALARS)
-    if not objects + lists + scalars:
-        return f"always null, in {seen.types[NULL]:,} records"
-    most = max(objects, lists, scalars)
-    if objects + lists + scalars - most > _MISFITS * most:
-        return f"{objects:,} objects, {lists:,} lists and {scalars:,} other values"
-    if objects == most:
-        return _object(seen, at, without)
-    if lists == most:
-        return _list(seen, at, without)
-    content = None if in_list else seen.content
-    if content is not None and content.types.total() == scalars:
-        inner = _type(content, at, without)
-        if not isinstance(inner, str):
-            return Type(inner.text, inner.members, json=True, in_list=inner.in_list)
-    return _scalar(seen)
-
-
-def _scalar(seen: Observed) -> Type:
+def _scalar(seen: Observed, name: str, *, of_text: bool) -> Type:
     kinds = {kind for kind in SCALARS if seen.types[kind]}
+    if kinds == {TEXT}:
+        return _of_texts(seen, name, of_text=of_text)
     if len(kinds) == 1:
         return Type(kinds.pop())
     if kinds == {INT, FLOAT}:
         return Type(FLOAT)
-    numbers = {INT, FLOAT} & kinds
-    if TEXT in kinds and numbers and BOOL not in kinds:
-        for name, dtype in ((INT, pl.Int64()), (FLOAT, pl.Float64())):
-            if all(map(partial(_fits, lenient(dtype)), seen.distinct)):
-                return Type(name, lenient=True)
+    spelled = {kind for kind in seen.texts if seen.texts[kind]} - {NULL}
+    if BYTES in kinds:
+        return Type(BYTES, misfits=sum(seen.types[kind] for kind in kinds - {BYTES}))
+    if kinds == {BOOL, TEXT} and spelled <= {BOOL}:
+        return Type(BOOL, lenient=True)
+    if BOOL not in kinds and spelled <= {INT, FLOAT, NUMERAL_ID}:
+        numbers = (kinds | spelled) & {INT, FLOAT}
+        if NUMERAL_ID not in spelled:
+            return Type(FLOAT if FLOAT in numbers else INT, lenient=True)
     return Type(TEXT, lenient=True)
+
+
+def _of_texts(seen: Observed, name: str, *, of_text: bool) -> Type:
+    """Return the type of texts: of what they all spell, unless they are likely ids."""
+    found = seen.texts
+    values = found.total() - found[NULL]
+    numbers = found[INT] + found[FLOAT]
+    if values and found[BOOL] == values:
+        return Type(BOOL, lenient=not of_text)
+    if values and numbers == values and (of_text or not IDS.fullmatch(name)):
+        return Type(FLOAT if found[FLOAT] else INT, lenient=not of_text)
+    others = values - numbers
+    note = f"all but {others:,} are numbers" if _NEARLY * values <= numbers < values else ""
+    return Type(TEXT, note="" if found[NUMERAL_ID] else note)
 
 
 def quoted(text: str) -> str:
@@ -144,110 +232,71 @@ def quoted(text: str) -> str:
     return f'"{text}"' if plain else repr(text)
 
 
-def _fits(read: Any, value: Any) -> bool:
-    try:
-        read(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _list(seen: Observed, at: Path, without: list[str]) -> Type | str:
-    if seen.items is None or not seen.items.types:
-        return f"lists without values, in {seen.types[LIST]:,} records"
-    item = _type(seen.items, at, without, in_list=True)
-    if isinstance(item, str):
-        return f"lists of {item}"
-    if item.in_list and item.members:
-        return "lists of lists of objects"
-    text = f"list[{item.text}]" if item.in_list else item.text
-    return Type(text, item.members, lenient=item.lenient, in_list=True)
-
-
-def _object(seen: Observed, at: Path, without: list[str]) -> Type | str:
-    if _is_map(seen):
-        values = Observed()
-        for member in (*seen.members.values(), *filter(None, [seen.others])):
-            values.merge(member)
-        value = _type(values, at, [], in_list=True)
-        if not isinstance(value, str) and not value.members and not value.in_list:
-            return Type(f"dict[str, {value.text}]", lenient=value.lenient)
-    members = tuple(_members(seen, at, without))
-    if not members:
-        return f"objects without members of a type, in {seen.types[OBJECT]:,} records"
-    return Type(members=members)
-
-
-def _members(seen: Observed, at: Path, without: list[str]) -> Iterator[Column]:
-    """Yield the members of objects that have a type."""
-    for name, member in seen.members.items():
-        path, before = (*at, name), len(without)
-        type_ = _type(member, path, without) if _is_name(name) else "a name that is not allowed"
-        if isinstance(type_, str):
-            del without[before:]
-            without.append(f"{'.'.join(path)!r}: {type_}")
-        else:
-            yield Column(name, name, type_, _presence(member, seen.types[OBJECT]))
-
-
 def _is_map(seen: Observed) -> bool:
-    """Return whether objects look like maps: many names, each in few of them; scalar values."""
+    """Return whether objects look like maps: many names, each in few of them, or names of keys."""
     members = seen.members.values()
+    if len(members) < _KEYS or not _are_alike(seen):
+        return False
+    if all(map(_KEY.fullmatch, seen.members)):
+        return True
     if seen.others is None and len(members) < _MAP_NAMES:
         return False
-    kinds = {kind for member in members for kind in member.types if kind != NULL}
     mean = sum(member.types.total() for member in members) / len(members)
-    return kinds <= {*SCALARS} and mean < _MAP_SHARE * seen.types[OBJECT]
+    return mean < _MAP_SHARE * seen.types[OBJECT]
 
 
-def lines_of(columns: tuple[Column, ...], indent: str = "") -> Iterator[str]:
-    """Yield the lines of a dict's members as source text, with comments."""
-    for each in columns:
-        yield from _lines(each, indent)
-
-
-def _lines(column: Column, indent: str) -> Iterator[str]:
-    comment = f"  # {column.comment}" if column.comment else ""
-    key = f"{indent}{quoted(column.name)}: "
-    short = f"{key}{_text(column)},{comment}"
-    if len(short) <= _WIDTH or not column.type.members:
-        yield short
-        return
-    before, after = _around(column)
-    yield f"{key}{before}{{{comment}"
-    yield from lines_of(column.type.members, indent + "    ")
-    yield f"{indent}}}{after},"
-
-
-def _text(column: Column) -> str:
-    type_ = column.type
-    before, after = _around(column)
-    if not type_.members:
-        return f"{before}{type_.text}{after}"
-    inside = ", ".join(f"{quoted(each.name)}: {_text(each)}" for each in type_.members)
-    return f"{before}{{{inside}}}{after}"
-
-
-def _around(column: Column) -> tuple[str, str]:
-    """Return the text before and after a type: ``field(...)`` and ``list[...]``."""
-    type_ = column.type
-    before, after = ("list[", "]") if type_.in_list else ("", "")
-    options = ", lenient=True" * type_.lenient + ", json=True" * type_.json
-    if options or column.member != column.name:
-        place = quoted(column.member)
-        if "." in column.member:
-            place = f"[{place}]"
-        return f"field({place}, {before}", f"{after}{options})"
-    return before, after
+def _are_alike(seen: Observed) -> bool:
+    """Return whether the members of objects may be values of one map."""
+    members = seen.members.values()
+    kinds: set[Any] = {kind for member in members for kind in member.types if kind != NULL}
+    if kinds <= {*SCALARS}:
+        return True
+    if len(kinds) > 1:
+        return False
+    names = [frozenset(member.members) for member in members]
+    everywhere = frozenset.intersection(*names)
+    return kinds == {LIST} or 2 * len(everywhere) >= max(map(len, names))
 
 
 def column_path(columns: tuple[Column, ...], path: Path) -> str | None:
     """Return a place of the records as the path of a column, None if no column leads there."""
     names = []
-    for name in path:
-        found = next((each for each in columns if each.member == name), None)
-        if found is None or "." in found.name or found.type.in_list or found.type.json:
+    for found in _columns_at(columns, path):
+        if found is None or "." in found.name:
             return None
         names.append(found.name)
+    return ".".join(names) if names else None
+
+
+def type_at(columns: tuple[Column, ...], path: Path) -> Type:
+    """Return the type of the column of a place that has a path (``column_path``)."""
+    *_, last = _columns_at(columns, path)
+    assert last is not None
+    return last.type
+
+
+def with_type(columns: tuple[Column, ...], path: Path, type_: Type) -> tuple[Column, ...]:
+    """Return the columns with another type at a place."""
+    changed = []
+    for each in columns:
+        if each.member == path[0]:
+            if len(path) == 1:
+                each = replace(each, type=type_)
+            else:
+                members = with_type(each.type.members, path[1:], type_)
+                each = replace(each, type=replace(each.type, members=members))
+        changed.append(each)
+    return tuple(changed)
+
+
+def _columns_at(columns: tuple[Column, ...], path: Path) -> Iterator[Column | None]:
+    """Yield the columns on the way to a scalar; None where the way ends before."""
+    for name in path:
+        found = next((each for each in columns if each.member == name), None)
+        if found is None or found.type.before or found.type.json:
+            yield None
+            return
+        yield found
         columns = found.type.members
-    return None if columns else ".".join(names)
+    if columns:
+        yield None

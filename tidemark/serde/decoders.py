@@ -43,7 +43,7 @@ def record_decoder(
     """
     if isinstance(format_, JsonFormat):
         return JsonRecords(schema, time_columns)
-    values = _value_decoder(format_, schema, writers)
+    values = value_decoder(format_, schema, writers)
     reads_null = isinstance(format_, CloudEventsFormat)
     number_hint = _OF_DECIMALS if format_ == DebeziumFormat("json") else ""
     return DecodedRecords(
@@ -51,9 +51,10 @@ def record_decoder(
     )
 
 
-def _value_decoder(
-    format_: SourceFormat, schema: Schema, writers: WriterSchemas | None
+def value_decoder(
+    format_: SourceFormat, schema: Schema, writers: WriterSchemas | None = None
 ) -> ValueDecoder:
+    """Return the decoder of the values of a format other than JSON."""
     match format_:
         case AvroFormat(schema=text, framed=True):
             return FramedAvroValues(_required(writers), text, with_times=schema.has_times)

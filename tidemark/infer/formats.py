@@ -1,0 +1,118 @@
+"""The format of sampled values: of records, or of the first lines of a file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidemark.errors import ConfigurationError
+from tidemark.files.json_documents import starts_document
+from tidemark.infer.delimited import delimited
+from tidemark.infer.sample import SampleRecord, json_objects
+from tidemark.serde.formats.framing import HEADER_BYTES
+from tidemark.serde.formats.source_format import (
+    JSON,
+    AvroFormat,
+    CloudEventsFormat,
+    DebeziumFormat,
+    SourceFormat,
+    TextFormat,
+)
+
+_MOST = 0.5
+_ENVELOPES = 0.9
+_CHANGES = ("c", "u", "d", "r", "t", "m")
+_EVENT = ("specversion", "id", "source", "type")
+_BINARY_EVENT = "ce_specversion"
+
+
+def format_of_lines(lines: Sequence[bytes], what: str) -> SourceFormat:
+    """Return the format of a file, JSON in place of its envelopes; ``lines``: its first ones.
+
+    Raises:
+        ConfigurationError: the content is binary.
+    """
+    _require_text(lines, what)
+    present = [line for line in lines if line.strip()]
+    if present and starts_document(present[0]):
+        first = json_objects(present[0])
+        is_json = _share(bool(json_objects(line)) for line in present) >= _MOST
+        if first and not is_json and len(present) > 1:
+            return JSON if starts_document(present[1]) else TextFormat()
+        if is_json or _begins_document(present[0]):
+            return JSON
+    elif _share(bool(json_objects(line)) for line in present) >= _MOST:
+        return JSON
+    return delimited([line.decode(errors="replace") for line in present]) or TextFormat()
+
+
+def _begins_document(line: bytes) -> bool:
+    """Return whether a line begins an object or array that it does not end, or ends several."""
+    text = line.strip(b" \t\r\n\x1e")
+    inside = text[1:].lstrip()
+    if text.startswith(b"{"):
+        return inside[:1] in (b"", b'"', b"}")
+    return inside[:1] in (b"", b"{", b"[", b"]")
+
+
+def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceFormat:
+    """Return the format of the records of a topic.
+
+    Raises:
+        ConfigurationError: the values are binary and not Avro with framing.
+    """
+    if _share(_BINARY_EVENT in dict(each.headers or ()) for each in records) >= _ENVELOPES:
+        return CloudEventsFormat()
+    values = [each.value for each in records if each.value is not None and each.value.strip()]
+    if _share(bool(json_objects(value)) for value in values) >= _MOST:
+        return envelope_format(values)
+    if values and _share(value[0] == 0 and len(value) > HEADER_BYTES for value in values) >= _MOST:
+        return AvroFormat()
+    _require_text(values, what)
+    texts = [value.decode(errors="replace") for value in values]
+    return delimited(texts, is_file=False) or TextFormat()
+
+
+def envelope_format(values: Sequence[bytes | None]) -> SourceFormat:
+    """Return the format of records in JSON: of Debezium, of CloudEvents, or plain."""
+    objects = [each for value in values for each in json_objects(value)]
+    if _share(map(_is_change, objects)) >= _ENVELOPES:
+        return DebeziumFormat("json")
+    if _share(map(_is_event, objects)) >= _ENVELOPES:
+        return CloudEventsFormat()
+    return JSON
+
+
+def _is_change(record: dict[str, Any]) -> bool:
+    """Return whether a record is a change of Debezium, with the schema beside it or without."""
+    change = record["payload"] if record.keys() == {"schema", "payload"} else record
+    return (
+        isinstance(change, dict)
+        and change.get("op") in _CHANGES
+        and isinstance(change.get("source"), dict)
+        and bool(change.keys() & {"before", "after"})
+    )
+
+
+def _is_event(record: dict[str, Any]) -> bool:
+    return all(isinstance(record.get(name), str) for name in _EVENT)
+
+
+def _require_text(values: Sequence[bytes], what: str) -> None:
+    def is_text(value: bytes) -> bool:
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            return False
+        return b"\x00" not in value
+
+    if values and _share(map(is_text, values)) < _MOST:
+        raise ConfigurationError(
+            f"{what}: the content is binary, or text that is not UTF-8; infer reads UTF-8 text, "
+            "container files of Avro, and Avro with a schema registry. For text in another "
+            "encoding: iconv -f ENCODING -t UTF-8 FILE | tidemark infer -; for Protobuf and plain "
+            "Avro write the source with format=protobuf(...) or avro(...) (docs/formats.md)"
+        )
+
+
+def _share(truths: Any) -> float:
+    found = list(truths)
+    return sum(found) / len(found) if found else 0.0

@@ -1,0 +1,95 @@
+"""What a sample says about its source: columns, event time, disorder and key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemark.errors import ConfigurationError
+from tidemark.infer.disorder import Disorder, disorder
+from tidemark.infer.event_time import TimePlace, time_places
+from tidemark.infer.key import key_place
+from tidemark.infer.observed import TEXT, Observed, Path
+from tidemark.infer.sample import Sample
+from tidemark.infer.schema import Column, Type, column_path, columns_of, type_at, with_type
+from tidemark.serde.formats.source_format import (
+    CloudEventsFormat,
+    CsvFormat,
+    DebeziumFormat,
+    SourceFormat,
+    TextFormat,
+)
+
+PRESENT = 0.8
+"""The least share of records that have the event time."""
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What a sample says about its source.
+
+    ``columns``: of the schema; ``without``: members that have no column, with the reason.
+    ``time``: the place of the event time; ``other_times``: places that may be it too.
+    """
+
+    format: SourceFormat
+    columns: tuple[Column, ...]
+    without: Sequence[str]
+    time: TimePlace | None
+    other_times: Sequence[TimePlace]
+    disorder: Disorder | None
+    key: Path | None
+    has_timestamps: bool
+
+
+def infer(sample: Sample) -> Inferred:
+    """Return what a sample says.
+
+    Raises:
+        ConfigurationError: no record is an object with a member.
+    """
+    observed, records, partitions = Observed(), [], []
+    for record, partition in sample.rows():
+        observed.add(record)
+        records.append(record)
+        partitions.append(partition)
+    if isinstance(sample.format, CloudEventsFormat):
+        observed.members.pop("data_base64", None)  # the decoder gives its content as data
+    is_csv = isinstance(sample.format, CsvFormat)
+    columns, without = columns_of(observed, of_text=is_csv)
+    if not columns:
+        raise ConfigurationError(
+            f"infer: none of {len(sample.records):,} records is an object with a value; records in "
+            "JSON are objects or arrays of objects (docs/formats.md)"
+        )
+    places = {path: seen for path, seen in observed.scalars() if column_path(columns, path)}
+    times = time_places(records, columns, places)
+    usual = _usual_time(sample.format)
+    times.sort(key=lambda place: place.path != usual)
+    time = next((place for place in times if place.share >= PRESENT), None)
+    late = None if time is None else disorder(time, partitions)
+    others = [place for place in times if place is not time]
+    if time is not None and time.as_text and not is_csv:
+        columns = with_type(columns, time.path, Type(TEXT, lenient=True))
+    elif time is not None and time.as_text:
+        columns = with_type(columns, time.path, Type(TEXT))
+    found = {place.path for place in times if place.score > 0}
+    keys = [(at, seen, type_at(columns, at).text) for at, seen in places.items() if at not in found]
+    if isinstance(sample.format, TextFormat):
+        keys.clear()
+    others = [place for place in others if not place.as_text]
+    return Inferred(
+        sample.format,
+        columns,
+        without,
+        time,
+        others,
+        late,
+        key_place(keys, len(records)),
+        sample.has_timestamps,
+    )
+
+
+def _usual_time(format_: SourceFormat) -> Path:
+    """Return the place of the event time by the rules of a format, () if it has none."""
+    if isinstance(format_, DebeziumFormat):
+        return "__source", "ts_ms"
+    return ("time",) if isinstance(format_, CloudEventsFormat) else ()

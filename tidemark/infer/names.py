@@ -1,0 +1,45 @@
+"""What names of members say: names of times, ids and words."""
+
+import re
+
+TIMES = (
+    re.compile(r"(event|occurred|log)_?(time|at|ts|timestamp|date)", re.IGNORECASE),
+    re.compile(r"@?timestamp|time|ts|t|at|date_?time|when|_time|utc", re.IGNORECASE),
+    re.compile(
+        r"(tpep_|lpep_)?(created|sent|measured|occurred|observed|pickup|started?|order(ed)?|date)_?"
+        r"(time|at|ts|on|date.*)?",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r".*(time|date|_at|_ts|_ms|timestamp).*|.*[a-z](At|On|Ts)|ts.*|modified|updated|published"
+        r"|dt",
+        re.IGNORECASE,
+    ),
+)
+"""Names of times, the most likely ones first."""
+
+LATER = re.compile(
+    r".*(updated|modified|ingest|received|processed|expire|drop_?off|finish|complet|birth).*"
+    r"|(.*_)?end(_.*|ed.*)?|.*End.*"
+)
+"""Names of times that come after the event, or have nothing to do with it."""
+
+IDS = re.compile(
+    r"(?i:(.*[ _.-])?(id|key|no|nr|number|code|phone|fax|version|zip|post(al)?(_?code)?|account"
+    r"|serial|sku|ref|imei|imsi|mmsi|isbn|ean|iban|hash|uuid|guid|ssn|name)(_?str)?)"
+    r"|.*[a-z](Id|ID|Key|Number|Code|Phone|Version|Zip|Name)"
+)
+"""Names of values that may have digits and are no numbers."""
+
+SHARED = re.compile(
+    r"(?i:(.*[ _.-])?(id|key|name|user|login|device|sensor|host|account|customer|station|symbol|s"
+    r"|vendor|vehicle|mmsi|imei|ip|addr|address|topic|channel|wiki))"
+    r"|.*[a-z](Id|ID|Key|Name)"
+)
+"""Names of what many records share."""
+
+WORDS = re.compile(
+    r"(?i:(.*[ _.-])?(type|kind|level|severity|status|state|category|country|city|region|zone"
+    r"|service|action|verb|method|path|side|currency|source))"
+)
+"""Names of categories."""
