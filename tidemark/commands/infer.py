@@ -55,7 +55,7 @@ def infer_(
     else:
         topic = source
         sample = _of_topic(source, records, broker_config(bootstrap_server))
-    if not any(each.value for each in sample.records):
+    if not any((each.value or b"").strip() for each in sample.records):
         raise ConfigurationError(f"infer {source}: there are no records")
     inferred = infer(sample)
     origin = f"{topic}, from {len(sample.records):,} records"

@@ -32,8 +32,8 @@ class TimePlace:
 
     ``units``, ``zone``: how it is read; ``is_guess``: whether day and month may be swapped.
     ``as_text``: whether its column must be text.  ``expression``: source text in place of the path
-    and the units.  ``ms``: the times of the records, in order; ``known``: a mask of the records
-    that have one.
+    and the units, in parts that may be on lines of their own.  ``ms``: the times of the records,
+    in order; ``known``: a mask of the records that have one.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class TimePlace:
     score: float
     is_guess: bool = False
     as_text: bool = False
-    expression: str = ""
+    expression: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:

@@ -31,7 +31,7 @@ def format_of_lines(lines: Sequence[bytes], what: str) -> SourceFormat:
         ConfigurationError: the content is binary.
     """
     _require_text(lines, what)
-    present = [line for line in lines if line.strip()]
+    present = [line.rstrip(b"\r\n") for line in lines if line.strip()]
     if present and starts_document(present[0]):
         first = json_objects(present[0])
         is_json = _share(bool(json_objects(line)) for line in present) >= _MOST

@@ -3,20 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from tidemark.errors import ConfigurationError
 from tidemark.infer.disorder import Disorder, disorder
 from tidemark.infer.event_time import TimePlace, time_places
 from tidemark.infer.key import key_place
 from tidemark.infer.observed import TEXT, Observed, Path
-from tidemark.infer.sample import Sample
+from tidemark.infer.sample import LINE, Sample
 from tidemark.infer.schema import Column, Type, column_path, columns_of, type_at, with_type
+from tidemark.infer.time_expressions import expression_places, line_places
+from tidemark.infer.wrapped import Wrapped, wrapped
 from tidemark.serde.formats.source_format import (
     CloudEventsFormat,
     CsvFormat,
     DebeziumFormat,
+    JsonFormat,
     SourceFormat,
     TextFormat,
 )
+
+_MANY = 10
 
 PRESENT = 0.8
 """The least share of records that have the event time."""
@@ -27,7 +34,9 @@ class Inferred:
     """What a sample says about its source.
 
     ``columns``: of the schema; ``without``: members that have no column, with the reason.
-    ``time``: the place of the event time; ``other_times``: places that may be it too.
+    ``time``: the place of the event time; ``other_times``: places that may be it too.  ``steps``:
+    the lists on the way to the rows, if records wrap them; ``key`` is then in the items of the
+    last one.
     """
 
     format: SourceFormat
@@ -38,6 +47,7 @@ class Inferred:
     disorder: Disorder | None
     key: Path | None
     has_timestamps: bool
+    steps: tuple[Path, ...] = ()
 
 
 def infer(sample: Sample) -> Inferred:
@@ -62,9 +72,20 @@ def infer(sample: Sample) -> Inferred:
         )
     places = {path: seen for path, seen in observed.scalars() if column_path(columns, path)}
     times = time_places(records, columns, places)
+    if isinstance(sample.format, TextFormat):
+        lines = pl.Series([each[LINE] for each in records], dtype=pl.String())
+        times = list(line_places(lines, (LINE,)))
+    else:
+        times += expression_places(records, columns, places)
+        times.sort(key=lambda place: -place.score)
     usual = _usual_time(sample.format)
     times.sort(key=lambda place: place.path != usual)
     time = next((place for place in times if place.share >= PRESENT), None)
+    inside = wrapped(records, columns, observed) if isinstance(sample.format, JsonFormat) else None
+    if inside is not None and (time is None or inside.number > _MANY * len(records)):
+        time = inside.time
+    else:
+        inside = None
     late = None if time is None else disorder(time, partitions)
     others = [place for place in times if place is not time]
     if time is not None and time.as_text and not is_csv:
@@ -76,6 +97,9 @@ def infer(sample: Sample) -> Inferred:
     if isinstance(sample.format, TextFormat):
         keys.clear()
     others = [place for place in others if not place.as_text]
+    key = key_place(keys, len(records))
+    if inside is not None:
+        key = _key_inside(inside)
     return Inferred(
         sample.format,
         columns,
@@ -83,9 +107,22 @@ def infer(sample: Sample) -> Inferred:
         time,
         others,
         late,
-        key_place(keys, len(records)),
+        key,
         sample.has_timestamps,
+        () if inside is None else inside.steps,
     )
+
+
+def _key_inside(inside: Wrapped) -> Path | None:
+    """Return the place of a key in the items of a list, from the last step on."""
+    columns = inside.columns
+    places = [
+        (at, seen, type_at(columns, at).text)
+        for at, seen in inside.items.scalars()
+        if column_path(columns, at) is not None
+    ]
+    key = key_place(places, inside.number)
+    return None if key is None else (inside.steps[-1][-1], *key)
 
 
 def _usual_time(format_: SourceFormat) -> Path:

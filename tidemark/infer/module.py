@@ -58,12 +58,14 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         *(f"    # no column: {line}" for line in inferred.without),
         *_time_lines(inferred),
         ")",
+        *_explode_lines(inferred),
         "",
         *(["# No field looks like a key."] if inferred.key is None else []),
         f"counts = {keyed}.window(tumbling({quoted(size)}))",
         f'counts.aggregate({number}=count()).to("counts")',
     ]
     code = "\n".join(line.split("  # ")[0] for line in body if not line.lstrip().startswith("#"))
+    polars = ["import polars as pl", ""] if re.search(r"\bpl\.", code) else []
     used = ["Pipeline", "bounded", "count", "tumbling"]
     used += [each for each in _NAMES if re.search(rf"(?<![\w\"']){each}\b", code)]
     lines = [
@@ -72,6 +74,7 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         "Run it over a file with: tidemark try MODULE.py --input FILE",
         '"""',
         "",
+        *polars,
         f"from tidemark import {', '.join(sorted(used))}",
         "",
         *body,
@@ -130,7 +133,11 @@ def _wrapped(items: Sequence[str], indent: str) -> Iterator[str]:
 
 def _key(inferred: Inferred) -> tuple[str, str]:
     """Return the name of the key, and the expression of the keyed stream."""
-    path = "all" if inferred.key is None else column_path(inferred.columns, inferred.key)
+    path: str | None = "all"
+    if inferred.key is not None:
+        path = column_path(inferred.columns, inferred.key)
+        if inferred.steps:
+            path = ".".join(inferred.key)
     assert path is not None
     if inferred.key is not None and "." not in path and path not in PANE_FIELDS:
         return path, f"records.key_by({quoted(path)})"
@@ -157,9 +164,9 @@ def _time_lines(inferred: Inferred) -> list[str]:
             *others,
             '    watermark=bounded("0s"),',
         ]
-    chosen = [f"    {each}," for each in _time_arguments(inferred, time)]
+    chosen = _chosen_lines(inferred, time)
     if time.zone is not None:
-        chosen[-1] += "  # a guess: the texts have no offset"
+        chosen[-1] += "  # a guess: the times have no offset"
     if time.is_guess:
         chosen.insert(1, "    # A guess: another order of day and month reads all texts too.")
     most = f"at most {duration_text(late.most_ms)} behind" if late.most_ms else "in order"
@@ -174,9 +181,38 @@ def _time_lines(inferred: Inferred) -> list[str]:
     ]
 
 
+def _chosen_lines(inferred: Inferred, time: TimePlace) -> list[str]:
+    """Return the lines of the chosen event time; a long expression is on several lines."""
+    lines = [f"    {each}," for each in _time_arguments(inferred, time)]
+    if time.expression and len(lines[0]) > _WIDTH:
+        first, *parts = time.expression
+        indent = " " * (8 if first.endswith("(") else 4)
+        lines = [f"    event_time={first}", *(f"{indent}{part}" for part in parts if part)]
+        lines[-1] += ","
+    return lines
+
+
+def _explode_lines(inferred: Inferred) -> Iterator[str]:
+    """Yield the statements that make rows of the lists in records."""
+    if not inferred.steps:
+        return
+    yield ""
+    yield "# Each record wraps a list. Its rows have the time of the first item."
+    place = "".join(f".{'.'.join(step)}[]" for step in inferred.steps)
+    yield f"# For times of their own, write a record for each item: jq -c '{place}' FILE"
+    before = ""
+    for step in inferred.steps:
+        name = step[-1]
+        if before or len(step) > 1:
+            path = quoted(".".join((before, *step) if before else step))
+            yield f"records = records.with_columns({name}=field({path}))"
+        yield f"records = records.explode({quoted(name)})"
+        before = name
+
+
 def _time_arguments(inferred: Inferred, place: TimePlace) -> list[str]:
     if place.expression:
-        return [f"event_time={place.expression}"]
+        return [f"event_time={''.join(place.expression)}"]
     path = column_path(inferred.columns, place.path)
     assert path is not None
     units = list(map(quoted, place.units))

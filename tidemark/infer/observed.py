@@ -23,7 +23,8 @@ _MEMBERS = 1_000
 _LONGEST = 200
 _DEEPEST = 12
 _TYPES = {bool: BOOL, int: INT, float: FLOAT, str: TEXT, bytes: BYTES, dict: OBJECT, list: LIST}
-_ID = re.compile(r"[+-]?0[0-9]+|\+[0-9]{5,}|[+-]?[0-9]{19,}")
+_ID = re.compile(r"[+-]?0[0-9]+|\+[0-9]{5,}")
+_DIGITS = re.compile(r"[+-]?[0-9]+")
 _WORDS = ("true", "false")
 
 Path = tuple[str, ...]
@@ -113,9 +114,12 @@ def spelled(text: str) -> str:
         return NUMERAL_ID
     for kind, dtype in ((INT, pl.Int64()), (FLOAT, pl.Float64())):
         try:
-            return NULL if lenient(dtype)(text) is None else kind
+            value = lenient(dtype)(text)
         except ValueError:
             continue
+        if value is None:
+            return NULL
+        return NUMERAL_ID if kind == FLOAT and _DIGITS.fullmatch(text) else kind
     return BOOL if text.strip().lower() in _WORDS else TEXT
 
 
