@@ -258,6 +258,11 @@ def test_a_sample_without_objects_is_refused(values, words):
         module_of(values)
 
 
+def test_a_key_whose_name_is_no_identifier_has_another_name():
+    text = of(*({"a": {"²": f"v{n % 2}"}} for n in range(8)))
+    assert 'records.key_by(a__="a.²")' in text
+
+
 names = st.text(min_size=1, max_size=6) | st.sampled_from(
     ["_key", "@timestamp", "start", "end", "n", "key", "class", "a.b", "*", "^x$", 'q"', "window"]
 )

@@ -124,8 +124,10 @@ def _made(
     score = 4.0 - named.index(True) if any(named) else 0.0
     ordered = _ordered(times.ms[times.known])
     if not score and {*reading.units} <= {EPOCH, *NUMBER_UNITS}:
-        # A number with another name may be anything; one that grows is likely a time.
-        if IDS.fullmatch(path[-1]) or ordered < _GROWS:
+        # A number with another name may be anything.  One that grows is likely a time, and so is
+        # one with the digits of ms or less.
+        grows = ordered >= _GROWS or not {*reading.units} & {"s", EPOCH}
+        if IDS.fullmatch(path[-1]) or not grows:
             return None
         score = -2.0
     score -= 2.0 * bool(LATER.fullmatch(path[-1])) + 0.5 * (len(path) - 1)

@@ -6,6 +6,7 @@ from tidemark.infer.names import SHARED, WORDS
 from tidemark.infer.observed import BOOL, INT, NULL, TEXT, Observed, Path
 
 _SHARED = 0.5
+_UNIQUE = 0.9
 _PRESENT = 0.9
 _LONG = 60
 _TYPES = (TEXT, INT, BOOL)
@@ -29,6 +30,7 @@ def _score(path: Path, seen: Observed, text: str, records: int) -> float | None:
     values = len(seen.distinct)
     score = 6.0 * present / records - 0.5 * (len(path) - 1)
     score += 1.0 if 1 < values <= _SHARED * present else -3.0
+    score -= 3.0 * (values > _UNIQUE * present)
     if SHARED.fullmatch(path[-1]):
         score += 2.0
     elif WORDS.fullmatch(path[-1]):

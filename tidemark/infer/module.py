@@ -141,7 +141,7 @@ def _key(inferred: Inferred) -> tuple[str, str]:
     assert path is not None
     if inferred.key is not None and "." not in path and path not in PANE_FIELDS:
         return path, f"records.key_by({quoted(path)})"
-    name = re.sub(r"\W", "_", path)
+    name = re.sub(r"[^0-9A-Za-z_]", "_", path)  # with a prefix it is an identifier
     taken = {each.name for each in inferred.columns} | {*PANE_FIELDS}
     while name in taken or not name.isidentifier() or keyword.iskeyword(name):
         name = f"key_{name}"

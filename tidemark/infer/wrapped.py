@@ -85,7 +85,7 @@ def _lists(
         seen = observed.members[each.member]
         if each.type.json or not each.type.members or each.name != each.member:
             continue
-        if each.type.before == "list[" and seen.items is not None:
+        if each.type.before == "list[" and seen.items is not None and each.name.isidentifier():
             yield (*at, each.member), each, seen.items
         elif not each.type.before:
             yield from _lists(each.type.members, seen, (*at, each.member))
