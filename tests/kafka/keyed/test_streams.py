@@ -1,16 +1,28 @@
 """Streams keep their names, and new ones are whole: docs/operations.md, "Streams and logs"."""
 
+import json
 import re
 from typing import Any
 
 import pytest
 
-from tests.kafka.support.changes import WEIGHT, Outputs, await_whole, deployed, moves, published
-from tests.kafka.support.stack import Stack
+from tests.kafka.support.changes import (
+    WEIGHT,
+    Outputs,
+    T,
+    await_whole,
+    deployed,
+    from_raw,
+    moves,
+    published,
+)
+from tests.kafka.support.stack import Stack, wait_until
 from tidemark.commands.cli import main
 from tidemark.commands.deployment import deployment_lines
 from tidemark.errors import ConfigurationError, StateError
+from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.offline_group import delete_records
 from tidemark.runtime.client.recorded_program import replayed_plan
 from tidemark.runtime.keyed.fresh_start import Scope, partitions_of
 from tidemark.runtime.keyed.reset import Reset
@@ -190,6 +202,29 @@ def test_an_accepted_change_that_is_undone_needs_no_second_reset(broker, monkeyp
     with deployed(broker, name, first) as stack:
         play(stack, 200, 300, first)
         assert_went_on(before, stack, "a", "b")
+
+
+def test_a_new_log_withholds_windows_that_may_have_rows_of_lost_records(broker):
+    name = "headless"
+    with deployed(broker, name, {"a": A}, first=True) as stack:
+        play(stack, 0, 100, {"a": A})
+        delete_records(stack.admin, {Partition(f"{name}-moves", 0): 40})
+    with deployed(broker, name, {"a": A, "b": B}) as stack:
+        stack.start()
+        moves(stack, 100, 200)
+        last_lost_ms = T + 49_000 + 2_000  # the largest of ten records, and the delay
+        whole = {at: n for at, n in from_raw(B, 200).items() if at[1] > last_lost_ms}
+
+        def equal() -> bool:
+            panes = [json.loads(v) for each in published(stack, "b").values() for v in each]
+            found = {(pane["player"], pane["start"]): pane["n"] for pane in panes}
+            return len(found) == len(panes) and found == whole
+
+        wait_until(equal, "the whole windows")
+        await_whole(stack, 200, {"a": A})
+        assert set(stack.stop().values()) == {0}
+        assert "log headless.by-player.2.log begins with offset 40" in stack.log("ingest")
+        assert "its log lacks rows with event times up to" in stack.log("windowing")
 
 
 def test_outputs_on_a_column_that_their_stream_gained_are_built_from_raw(broker, monkeypatch):
