@@ -106,10 +106,10 @@ def _require_text(values: Sequence[bytes], what: str) -> None:
 
     if values and _share(map(is_text, values)) < _MOST:
         raise ConfigurationError(
-            f"{what}: the content is binary, or text that is not UTF-8; infer reads UTF-8 text, "
-            "container files of Avro, and Avro with a schema registry. For text in another "
-            "encoding: iconv -f ENCODING -t UTF-8 FILE | tidemark infer -; for Protobuf and plain "
-            "Avro write the source with format=protobuf(...) or avro(...) (docs/formats.md)"
+            f"{what}: the content is binary, or text that is not UTF-8; infer reads UTF-8 text and "
+            "container files of Avro. For text in another encoding: "
+            "iconv -f ENCODING -t UTF-8 FILE | tidemark infer -; for Protobuf and plain Avro write "
+            "the source with format=protobuf(...) or avro(...) (docs/formats.md)"
         )
 
 
