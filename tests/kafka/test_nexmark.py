@@ -1,0 +1,37 @@
+"""Queries of Nexmark as services on Kafka, exactly once: every row is the row of SQL."""
+
+import pytest
+
+from bench.nexmark import on_kafka
+from bench.nexmark.arrival import all_arrivals
+from bench.nexmark.generator import Settings
+from bench.nexmark.queries import QUERIES
+from bench.nexmark.reference import Reference
+
+pytestmark = pytest.mark.long
+
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def events():
+    """Events of which some are late, and a partition of each topic that stays empty."""
+    return all_arrivals(30_000, Settings(partitions=PARTITIONS, silent=1))
+
+
+@pytest.fixture(scope="module")
+def source(broker, events):
+    return on_kafka.Input(broker, events, PARTITIONS)
+
+
+@pytest.fixture(scope="module")
+def reference(events, tmp_path_factory):
+    return Reference(events, tmp_path_factory.mktemp("nexmark"))
+
+
+@pytest.mark.parametrize("name", ["q11", "q14", "q16"])
+def test_every_row_is_the_row_of_sql(name, source, reference):
+    made = on_kafka.run(name, QUERIES[name], source, reference)
+    assert made.comparison.rows > 100
+    assert made.comparison.is_equal, made.comparison.examples
+    assert (made.late > 50) == (name == "q11"), made.late
