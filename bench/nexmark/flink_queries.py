@@ -29,8 +29,32 @@ def _numbers(names: str) -> str:
     return ", ".join(f"{name} BIGINT" for name in names.split(", "))
 
 
+_HOP = "TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '10' SECOND))"
+_TUMBLE = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
+_COUNTS = (
+    "SELECT auction, window_start, window_end, COUNT(*) AS num "
+    f"FROM {_HOP} GROUP BY auction, window_start, window_end"
+)
+_SAME_WINDOW = "a.window_start = b.window_start AND a.window_end = b.window_end"
+
 FLINK: Mapping[str, FlinkQuery] = {
     **FLINK_ROWS,
+    "q5": FlinkQuery(
+        "begins TIMESTAMP(3), auction BIGINT, bids BIGINT",
+        f"SELECT a.window_start, a.auction, a.num FROM ({_COUNTS}) a JOIN (SELECT window_start, "
+        f"window_end, MAX(num) AS most FROM ({_COUNTS}) GROUP BY window_start, window_end) b "
+        f"ON {_SAME_WINDOW} AND a.num = b.most",
+        "select epoch_ms(begins::timestamp), auction, bids from results",
+    ),
+    "q7": FlinkQuery(
+        "begins TIMESTAMP(3), auction BIGINT, bidder BIGINT, price BIGINT, `at` BIGINT, "
+        "extra STRING",
+        f"SELECT a.window_start, a.auction, a.bidder, a.price, a.`at`, a.extra FROM (SELECT * "
+        f"FROM {_TUMBLE}) a JOIN (SELECT window_start, window_end, MAX(price) AS most "
+        f"FROM {_TUMBLE} GROUP BY window_start, window_end) b "
+        f"ON {_SAME_WINDOW} AND a.price = b.most",
+        'select epoch_ms(begins::timestamp), auction, bidder, price, "at", extra from results',
+    ),
     "q11": FlinkQuery(
         "bidder BIGINT, bids BIGINT, begins TIMESTAMP(3), ends TIMESTAMP(3)",
         "SELECT bidder, COUNT(*), window_start, window_end FROM TABLE(SESSION(TABLE bids "
