@@ -1,4 +1,7 @@
-"""Shapes of records: each has six leaf values, one of which is the event time."""
+"""Shapes of records: each has six leaf values, one of which is the event time.
+
+The names in a map count as values, because they become values of a column.
+"""
 
 import io
 import json
@@ -81,7 +84,7 @@ def _listed(_number: int, flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mapped(_number: int, flat: dict[str, Any]) -> dict[str, Any]:
-    values = {"a": flat["price"], "b": flat["size"], "c": 1.5, "d": 2.5}
+    values = {"price": flat["price"], "size": flat["size"]}
     return {"id": flat["id"], "values": values, "at": flat["at"]}
 
 

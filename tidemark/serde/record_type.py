@@ -255,7 +255,7 @@ class RecordType:
                 )
             if not value.strip():
                 return None
-            if nested_too_deep(value.encode()):
+            if len(value) > MAX_NESTING and nested_too_deep(value.encode()):
                 raise ValueError(f"its text is nested deeper than {MAX_NESTING}")
             try:
                 return decode(value)

@@ -6,17 +6,26 @@ wrong, record by record.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
+import numpy as np
+import polars as pl
 
 from tidemark.core.rows.row_size import too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
 from tidemark.serde.object_count import ObjectCount
-from tidemark.serde.parsed_batch import ParsedBatch, ParsedRecords
+from tidemark.serde.parsed_batch import (
+    DeadRecord,
+    ParsedBatch,
+    ParsedRecords,
+    most_rows,
+    with_columns,
+)
+from tidemark.serde.record_columns import record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
@@ -44,6 +53,7 @@ class DecodedRecords:
         self._values = values
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
+        self._no_times = pl.DataFrame(schema=self._times.schema)
         self._has_times = bool(time_columns)
         self._count = ObjectCount(schema)
         self._reads_null = reads_null
@@ -51,20 +61,21 @@ class DecodedRecords:
 
     def parse(self, batch: RecordBatch) -> ParsedBatch:
         """Decode the values of a batch."""
-        parsed = ParsedRecords(self._type, self._times)
         decoded = [
             self._decoded(value, key, headers)
             for value, key, headers in zip(batch.values, batch.keys, batch.headers, strict=True)
         ]
-        rows = self._all_rows(decoded)
+        converted = self._type.converted
+        if (parsed := self._all_at_once(decoded, batch)) is not None:
+            return parsed
+        self._type.converted = converted
+        collected = ParsedRecords(self._type, self._times)
         for index, values in enumerate(decoded):
             if isinstance(values, str):
-                parsed.add_dead(index, values)
-            elif rows is not None:
-                self._add(parsed, index, [next(rows) for _ in values], batch)
+                collected.add_dead(index, values)
             else:
-                self._add_checked(parsed, index, values, batch)
-        return parsed.batch()
+                self._add_checked(collected, index, values, batch)
+        return collected.batch()
 
     def _decoded(self, value: Any, key: bytes | None, headers: Any) -> Sequence[Any] | str:
         """Return the rows of a record as Python values, or the reason why it is dead."""
@@ -81,15 +92,33 @@ class DecodedRecords:
             return validation_reason(error)
         return too_large(least_bytes) if least_bytes else values
 
-    def _all_rows(self, decoded: Sequence[Sequence[Any] | str]) -> Iterator[Any] | None:
-        """Return an iterator of all rows as the schema's type, or None if any does not fit."""
+    def _all_at_once(
+        self, decoded: Sequence[Sequence[Any] | str], batch: RecordBatch
+    ) -> ParsedBatch | None:
+        """Return a batch, or None if any row does not fit the schema, or a record has too many."""
         converted = self._type.converted
-        values = (each for each in decoded if not isinstance(each, str))
-        try:
-            return iter(self._type.all_rows(list(chain.from_iterable(values))))
-        except msgspec.ValidationError:
-            self._type.converted = converted
+        dead = [DeadRecord(n, each) for n, each in enumerate(decoded) if isinstance(each, str)]
+        values = [() if isinstance(each, str) else each for each in decoded] if dead else decoded
+        counts = np.fromiter(map(len, values), np.intp, len(values))
+        if counts.max(initial=0) > most_rows(self._type.schema):
             return None
+        try:
+            rows = self._type.all_rows(list(chain.from_iterable(values)))
+        except msgspec.ValidationError:
+            return None
+        records = np.repeat(np.arange(len(values)), counts)
+        has_raw = self._type.schema.raw is not None
+        raw = [batch.values[record] or b"" for record in records.tolist()] if has_raw else ()
+        parsed = ParsedBatch(
+            records,
+            pl.DataFrame(),
+            dead,
+            np.setdiff1d(np.flatnonzero(counts == 0), [each.index for each in dead]).tolist(),
+            np.empty(0, np.intp),
+            self._no_times,
+            self._type.converted - converted,
+        )
+        return with_columns(parsed, record_columns(self._type, rows, raw))
 
     def _add_checked(
         self, parsed: ParsedRecords, index: int, values: Sequence[Any], batch: RecordBatch
@@ -104,13 +133,8 @@ class DecodedRecords:
                 reason += self._number_hint
             parsed.add_dead(index, reason, self._time_rows(values))
         else:
-            self._add(parsed, index, rows, batch)
-
-    def _add(
-        self, parsed: ParsedRecords, index: int, rows: Sequence[Any], batch: RecordBatch
-    ) -> None:
-        has_raw = self._type.schema.raw is not None
-        parsed.add(index, rows, [batch.values[index] or b""] * len(rows) if has_raw else ())
+            has_raw = self._type.schema.raw is not None
+            parsed.add(index, rows, [batch.values[index] or b""] * len(rows) if has_raw else ())
 
     def _time_rows(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return the time columns of a record whose only fault is another column."""

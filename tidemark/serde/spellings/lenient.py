@@ -7,6 +7,7 @@ spelling of "no value".  It raises ValueError if the value has no such meaning.
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from math import isinf
 from typing import Any
 
 import msgspec
@@ -68,7 +69,7 @@ def _number(value: Any) -> float | None:
         if text is None:
             return None
         number = float(text)
-        if number in (float("inf"), float("-inf")):
+        if isinf(number):
             raise ValueError("number out of range")
         return number
     if isinstance(value, bool) or not isinstance(value, int | float):
