@@ -42,6 +42,8 @@ TABLE = Table(
     comment="Panes of a benchmark",
     window=("window_start", "player"),
     record_key=("player",),
+    members={"window_start": "start", "window_end": "end"},
+    instants=frozenset({"window_start", "window_end"}),
 )
 AT = Partition(TABLE.topic, 0)
 PLAYERS = 10_000
@@ -136,9 +138,10 @@ def _batches(records: Sequence[bytes], first: int, size: int) -> Iterator[Batch]
         values = records[begin:end]
         offsets = range(first + begin, first + end)
         move = Move(offsets.start or None, offsets.stop, "bench")
-        yield Batch(
-            TABLE, AT, move, decode(TABLE, values).rows, offsets, [b"[]"] * len(values), values
-        )
+        decoded = decode(TABLE, values)
+        if decoded.bad:
+            raise ValueError(f"a record is refused: {decoded.bad[0]}")
+        yield Batch(TABLE, AT, move, decoded.rows, offsets, [b"[]"] * len(values), values)
 
 
 if __name__ == "__main__":
