@@ -14,6 +14,7 @@ from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.program import Program
 from tidemark.runtime.client import topics
 from tidemark.runtime.client.consumer import EARLIEST, Start
 from tidemark.runtime.config import Config
@@ -31,12 +32,14 @@ class Cluster:
         self.committed: dict[Partition, TopicPartition] = {}
         self.written: dict[Partition, list[tuple[bytes | None, bytes]]] = defaultdict(list)
         self.now_ms = 1_000_000
+        self.recorded: Program | None = None
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let ingest use this cluster instead of a broker."""
         for module in (raw_sources, backfill, task):
             monkeypatch.setattr(module, "now_ms", lambda: self.now_ms)
         monkeypatch.setattr(topics, "message_bytes", lambda *_: 2**20)
+        monkeypatch.setattr(task, "recorded_program", lambda *_: self.recorded)
         monkeypatch.setattr(task, "EndOffsets", lambda *_: _Ends(self))
         monkeypatch.setattr(task, "require_raw", lambda *_: self._counts())
         monkeypatch.setattr(raw_topics, "require", lambda *_: self._counts())

@@ -8,7 +8,7 @@ from tests.runtime.ingest.by_keys import CITY, NEW, OLD, A, B
 from tests.runtime.ingest.in_memory import Cluster, Service, published, record
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
-from tidemark.plan.program import source_program
+from tidemark.plan.program import program_of, source_program
 from tidemark.runtime.client.progress import SourceProgress, decode, encode
 
 K = "p.by-k.log"
@@ -86,3 +86,10 @@ def test_sources_without_a_recorded_program_are_warned_of_once(live, caplog):
     (line,) = [line for line in caplog.text.splitlines() if "does not have its program" in line]
     assert "topic p.generations" in line
     assert "'tidemark reset shop --bootstrap-server localhost:9092' starts the pipeline" in line
+
+
+def test_a_program_that_another_process_has_recorded_since_the_start_is_known(live, caplog):
+    """A new pipeline: the process that comes second gets sources that the first one has read."""
+    live.recorded = program_of(OLD)
+    Service(live, OLD, (A, B))
+    assert "does not have its program" not in caplog.text

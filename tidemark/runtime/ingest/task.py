@@ -33,7 +33,7 @@ from tidemark.plan.program import SourceProgram
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Record
-from tidemark.runtime.client.recorded_program import checked_program
+from tidemark.runtime.client.recorded_program import checked_program, recorded_program
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
@@ -86,7 +86,7 @@ class IngestTask:
     known: Mapping[str, SourceProgram] = field(default_factory=dict)  # raw topics as recorded
     _sources: dict[Partition, OwnedSource] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
-    _warned_of_record: bool = False
+    _knows_of_record: bool = False
     _counts: Counts = field(default_factory=Counts)
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
@@ -143,11 +143,19 @@ class IngestTask:
         self._sources[start.partition] = source
         if source.committed < 0:
             self._moved.add(start.partition)
-        elif not self.known and not self._warned_of_record:
-            self._warned_of_record = True
-            line = _NO_RECORD.format(self.plan.generations)
-            module, brokers = self.config.pipeline, self.config.bootstrap_servers
-            _log.warning("%s", as_typed(line, module, "ingest", brokers))
+        elif not self.known and not self._knows_of_record:
+            self._warn_unless_recorded()
+
+    def _warn_unless_recorded(self) -> None:
+        """Warn, once, if records were read and no program is recorded, not even meanwhile.
+
+        A process that starts with a new pipeline records the program with its first records.
+        """
+        self._knows_of_record = True
+        topic = self.plan.generations
+        if recorded_program(self.config, self.process.admin, topic) is None:
+            where = self.config.pipeline, "ingest", self.config.bootstrap_servers
+            _log.warning("%s", as_typed(_NO_RECORD.format(topic), *where))
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget raw partitions that were revoked."""
