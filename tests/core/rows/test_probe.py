@@ -4,6 +4,8 @@ import random
 
 import polars as pl
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from polars import col, lit, when
 
 from tidemark.core.rows.expression import METADATA
@@ -137,3 +139,41 @@ def test_the_probe_is_the_same_each_time_and_holds_nulls_repeats_and_extremes():
         assert rows[name].null_count() > 0
         assert rows[name].is_duplicated().any()
         assert probe_frame(columns, nulls=False)[name].null_count() == 0
+
+
+LEAVES = st.sampled_from(
+    [
+        *(pl.Float32(), pl.Float64(), pl.Int8(), pl.UInt64(), pl.Boolean(), pl.String()),
+        *(pl.Binary(), pl.Date(), pl.Time(), pl.Duration("us"), pl.Datetime("ms", "UTC")),
+        *(pl.Datetime("us"), pl.Datetime("ns", "Europe/Berlin"), pl.Decimal(12, 3)),
+        *(pl.Enum(["x", "y"]), pl.Categorical(), pl.Null()),
+    ]
+)
+
+
+def _nested(inner):
+    fields = st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
+    return st.one_of(
+        inner.map(pl.List),
+        st.builds(pl.Array, inner, st.integers(1, 3)),
+        fields.map(pl.Struct),
+        inner.map(lambda value: pl.List(pl.Struct({"key": pl.String(), "value": value}))),
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.recursive(LEAVES, _nested, max_leaves=4), st.sampled_from([(), ("12", "-3", "x")]))
+@example(pl.List(pl.Struct({"s": pl.List(pl.Struct({"value": pl.Float64()}))})), ())
+@example(pl.Array(pl.String(), 2), ())
+def test_the_probe_has_the_type_of_any_column(dtype, words):
+    rows = probe_frame({"x": dtype}, words, nulls=True)
+    assert rows.schema == {"x": dtype}
+    assert rows.height == ROWS
+    if dtype != pl.Null():
+        assert 0 < rows["x"].null_count() < ROWS
+    require_row_wise(col("x").is_null(), {"x": dtype}, "filter")
+
+
+def test_a_type_without_values_is_refused():
+    with pytest.raises(PipelineError, match=r"column 'x': .* no columns of type Object"):
+        require_row_wise(col("x").is_null(), {"x": pl.Object()}, "filter")

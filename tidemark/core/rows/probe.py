@@ -74,13 +74,21 @@ def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> 
     """Return ROWS rows of varied values, always the same: repeated values, extremes, nulls.
 
     ``words``: further values, as texts, such as those that an expression compares with.
+
+    Raises:
+        PipelineError: no values of the type of a column can be made.
     """
     series = []
     for index, (name, dtype) in enumerate(columns.items()):
-        values = _values(dtype, words, nulls=nulls)
-        stride = _STRIDES[index % len(_STRIDES)]
-        picked = [values[(row * stride % ROWS) % len(values)] for row in range(ROWS)]
-        series.append(pl.Series(name, picked, dtype, strict=False))
+        try:
+            values = _values(dtype, words, nulls=nulls)
+            stride = _STRIDES[index % len(_STRIDES)]
+            picked = [values[(row * stride % ROWS) % len(values)] for row in range(ROWS)]
+            series.append(pl.Series(name, picked, dtype, strict=False))
+        except FAILURES as error:  # a type of polars that no Python values make, such as Object
+            raise PipelineError(
+                f"column {name!r}: expressions take no columns of type {dtype}; drop it by select"
+            ) from error
     return pl.DataFrame(series)
 
 
@@ -90,10 +98,12 @@ def _values(dtype: pl.DataType, words: Sequence[str], *, nulls: bool) -> list[An
 
 
 def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
-    if isinstance(dtype, pl.List):
+    """Return values of a type, as polars gives them: it takes no int for a float inside a list."""
+    if isinstance(dtype, pl.List | pl.Array):
         inner = _plain_values(instance(dtype.inner), words)
+        lengths = (dtype.size,) if isinstance(dtype, pl.Array) else _LENGTHS
         return [
-            [inner[(row + item) % len(inner)] for item in range(_LENGTHS[row % len(_LENGTHS)])]
+            [inner[(row + item) % len(inner)] for item in range(lengths[row % len(lengths)])]
             for row in range(len(inner))
         ]
     if isinstance(dtype, pl.Struct):
@@ -102,17 +112,24 @@ def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
             {name: values[(row * 3) % len(values)] for name, values in fields.items()}
             for row in range(len(_TEXTS))
         ]
+    return _leaves(dtype, words).cast(dtype, strict=False).drop_nulls().to_list() or [None]
+
+
+def _leaves(dtype: pl.DataType, words: Sequence[str]) -> pl.Series:
+    """Return values that become values of a type without parts, or null, by a cast."""
+    if isinstance(dtype, pl.Enum):
+        return dtype.categories
+    if dtype == pl.Null:
+        return pl.Series([None])
     if dtype.is_integer():
-        fitting = pl.Series([*_whole(words), *_INTEGERS], dtype=pl.Int64)
-        return fitting.cast(dtype, strict=False).drop_nulls().to_list()
+        return pl.Series([*_whole(words), *_INTEGERS], dtype=pl.Int64)
     if dtype.is_numeric():
-        return [*_whole(words), *_FLOATS]
+        return pl.Series([*map(float, _whole(words)), *_FLOATS], dtype=pl.Float64)
     if dtype.is_temporal():
-        days = pl.Series(_INTEGERS[:13], dtype=pl.Int32)
-        return days.cast(dtype, strict=False).drop_nulls().to_list()
+        return pl.Series(_INTEGERS[:13], dtype=pl.Int32 if dtype == pl.Date else pl.Int64)
     if dtype == pl.Boolean:
-        return list(_BOOLEANS)
-    return [*words, *_TEXTS]
+        return pl.Series(_BOOLEANS)
+    return pl.Series([*words, *_TEXTS], dtype=pl.String)
 
 
 def _whole(words: Sequence[str]) -> list[int]:
@@ -182,7 +199,7 @@ def _arrangements(rows: pl.DataFrame) -> Iterator[tuple[list[pl.DataFrame], bool
     for cut in sorted({1, rows.height // 3, rows.height // 2, rows.height - 1} - {0, rows.height}):
         yield [rows[:cut], rows[cut:]], False
     yield _small_batches(rows), False
-    yield [rows.reverse()], True
+    yield [rows[list(range(rows.height))[::-1]]], True  # reverse() panics for Array of texts
 
 
 def _small_batches(rows: pl.DataFrame) -> list[pl.DataFrame]:
