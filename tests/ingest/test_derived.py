@@ -1,5 +1,6 @@
 """Results as rows of a log: their offsets, segments, duplicates and order."""
 
+import json
 from dataclasses import replace
 
 import polars as pl
@@ -13,6 +14,7 @@ from tidemark.core.time.reached import Reached
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
 from tidemark.ingest.derived import derived_segments, hand_on, mark_segment
 from tidemark.ingest.segment_builder import SegmentBuilder
+from tidemark.testing import InProcess
 
 STAGE = "op:user.tumbling-1m.n"
 HOUR_MS = 3_600_000
@@ -148,3 +150,30 @@ def test_a_stage_reaches_its_clock_less_what_it_holds_and_is_idle_with_nothing_o
     task.state.purge(task.clock_ms)
     assert output["panes"]["n"].to_list() == [1]
     assert task.reached() == Reached(70_000, is_idle=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "held"),
+    [
+        (pl.Int64, [2**63 - 1, 1], "Int64"),
+        (pl.UInt64, [2**63], "Int64"),
+        (pl.Decimal(38, 0), [10**38 - 1, 1], "Decimal(precision=38, scale=0)"),
+    ],
+)
+def test_a_sum_that_its_type_cannot_hold_is_a_dead_letter_and_the_others_go_on(dtype, values, held):
+    pipeline = Pipeline("p", 1)
+    schema = {"user": str, "text": str, "at": int}
+    rows = pipeline.source("rows", schema=schema, event_time="at", watermark=bounded("5s"))
+    typed = rows.with_columns(v=col("text").cast(dtype))
+    sums = typed.key_by("user").window(tumbling("10s")).aggregate(v=total("v"))
+    sums.filter(col("v") > 0).to("sums")
+    run = InProcess(pipeline)
+    for user, numbers in (("a", values), ("b", [7]), ("c", [8])):
+        run.send("rows", *({"user": user, "text": str(n), "at": 1_000} for n in numbers))
+    run.idle("rows", "1h")
+    assert [int(each["v"]) for each in run.published("sums")] == [7, 8]
+    (letter,) = run.dead_letters()
+    assert letter["reason"] == f"aggregate(v): {sum(values)} does not fit in {held}"
+    assert (letter["topic"], letter["offset"]) == ("op:user.tumbling-10s.v", 0)
+    row = json.loads(letter["value"])
+    assert (row["user"], row["v"]) == ("a", None)

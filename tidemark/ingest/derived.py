@@ -57,18 +57,47 @@ def hand_on(
         WATERMARK: np.full(results.height, NEVER_MS),
         TIE: _ties(results.select(plan.port.identity)),
     }
-    # Bounds of windows are numbers in ports, and instants for users.
-    own = results.select(pl.col(name).cast(dtype) for name, dtype in plan.columns.items())
+    own = _own_columns(plan, results)
     rows = pl.DataFrame(columns).hstack(own)
+    misfit = _misfits(results, own)
+    fits = misfit.is_null()
+    misfits = rows.with_columns(misfit).filter(~fits)
+    rows = rows.filter(fits)
     evaluated = plan.graph.evaluate(rows)
     source = operator_source(plan.operator, partition)
     letters = evaluated.dead
-    dead = rows[letters["record"]].with_columns(
-        pl.lit(source).alias(SOURCE),
-        pl.Series(REASON, letters["operator"] + ": " + letters["reason"], pl.String),
-    )
+    reasons = pl.Series(REASON, letters["operator"] + ": " + letters["reason"], pl.String)
+    refused = rows[letters["record"]].with_columns(reasons)
+    dead = pl.concat([refused, misfits]).sort(OFFSET).with_columns(pl.lit(source).alias(SOURCE))
     mark = SourceMark(source, first_offset, next_offset, NEVER_MS, NEVER_MS)
     return HandedOn(evaluated.streams, mark, dead)
+
+
+def _own_columns(plan: DerivedPlan, results: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of rows; a number that its type cannot hold is null.
+
+    Bounds of windows are numbers in ports, and instants for users.
+    """
+    return results.select(
+        pl.col(name).cast(dtype, strict=dtype.is_nested()) for name, dtype in plan.columns.items()
+    )
+
+
+def _misfits(results: pl.DataFrame, own: pl.DataFrame) -> pl.Series:
+    """Return why results are refused, null for those whose values all fit the types of ``own``."""
+    reasons = [
+        pl.when(pl.col(column.name).is_not_null() & column.is_null()).then(
+            pl.concat_str(
+                pl.lit(f"aggregate({column.name}): "),
+                pl.col(column.name).cast(pl.String),
+                pl.lit(f" does not fit in {column.dtype}"),
+            )
+        )
+        for column in own
+        if column.null_count() > results[column.name].null_count()
+    ]
+    none = pl.repeat(None, results.height, dtype=pl.String)
+    return results.select(pl.coalesce(*reasons, none).alias(REASON)).to_series()
 
 
 def derived_segments(builder: SegmentBuilder, log: LogPlan, now_ms: int) -> list[list[Segment]]:
