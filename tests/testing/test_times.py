@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime
 from typing import Literal
 
-from tidemark import Pipeline, bounded, col, collect, count, field, last, tumbling
+from tidemark import Pipeline, bounded, col, collect, count, csv, field, last, tumbling
 from tidemark import max as largest
 from tidemark.testing import InProcess
 
@@ -72,3 +72,40 @@ def test_times_are_logical_types_in_avro():
     made = AT.replace(second=0, microsecond=0)
     assert pane["made"] == by_time["made"] == late["row"]["made"] == made
     assert (pane["last"], pane["due"]) == (AT, AT.date())
+
+
+def test_times_are_fields_of_csv():
+    made = Pipeline("csv")
+    trips = made.source(
+        "trips",
+        schema={
+            "at": datetime,
+            "day": date,
+            "local": field("local", datetime, unit="%d.%m.%Y %H:%M", zone="Europe/Berlin"),
+            "ms": field("ms", datetime, unit="ms"),
+        },
+        format=csv(delimiter=";"),
+        event_time="at",
+        watermark=bounded("1s"),
+    )
+    trips = trips.with_columns(text=col("local").dt.to_string("%H:%M"), k=col("at").is_null())
+    windows = trips.key_by("k").window(tumbling("1m"))
+    windows.aggregate(day=last("day"), local=last("text"), ms=last("ms"), n=count()).to("out")
+    with InProcess(made) as running:
+        lines = [
+            f"{TEXT};2026-01-02;02.01.2026 04:03;1767323040000",
+            "2026-01-02T03:04:10+00:00;;;",
+            "1767323051;-;NA;",
+            f"{TEXT};2 Jan;;",
+            f"{TEXT};;;1.5",
+        ]
+        running.send("trips", *[line.encode() for line in lines])
+        reasons = [letter["reason"] for letter in running.dead_letters()]
+        running.send("trips", b"2026-01-02T03:14:05Z;;;")
+        (pane,) = running.panes("out")
+    assert (pane["day"], pane["local"]) == ("2026-01-02", "03:03")
+    assert (pane["ms"], pane["n"]) == ("2026-01-02T03:04:00.000Z", 3)
+    assert reasons == [
+        "column day: no date and time in unit %Y-%m-%d",
+        "column ms: expected datetime in unit ms, got str",
+    ]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from tidemark.core.rows.schema import Field, JsonText, Raw, Scalar, Schema
+from tidemark.core.rows.schema import Field, JsonText, Raw, Scalar, Schema, TimeValue
 from tidemark.errors import PipelineError
 from tidemark.serde.formats.avro_schemas import AvroSchemaError, parsed_schema, python_types
 from tidemark.serde.formats.source_format import (
@@ -202,7 +202,7 @@ def format_columns(chosen: SourceFormat, what: str) -> Mapping[str, Any]:
 def fitted(chosen: SourceFormat, schema: Schema, what: str) -> tuple[SourceFormat, Schema]:
     """Return format and schema of a source as they fit each other.
 
-    Fields of CSV are text, so its numbers and Booleans are read leniently.
+    Fields of CSV are text, so its numbers, Booleans and times are read leniently.
 
     Raises:
         PipelineError: the schema has a column that records of the format cannot have.
@@ -255,7 +255,7 @@ def _require_members(members: Sequence[str], known: Sequence[str], what: str) ->
 
 def _require_flat(schema: Schema, what: str) -> None:
     for each in schema.fields:
-        if not isinstance(each.kind, Scalar | JsonText | Raw) or len(each.place) > 1:
+        if not isinstance(each.kind, Scalar | TimeValue | JsonText | Raw) or len(each.place) > 1:
             raise PipelineError(
                 f"{what}: column {each.name!r}: a field of CSV is no {each.kind.dtype}; read its "
                 f"JSON with field({each.place[0]!r}, ..., json=True)"
@@ -264,7 +264,7 @@ def _require_flat(schema: Schema, what: str) -> None:
 
 def _from_text(column: Field) -> Field:
     kind = column.kind
-    if isinstance(kind, Scalar) and not kind.dtype.is_(pl.String()):
+    if isinstance(kind, Scalar | TimeValue) and not kind.dtype.is_(pl.String()):
         return replace(column, kind=replace(kind, lenient=True))
     return column
 
