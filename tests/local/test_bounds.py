@@ -75,3 +75,25 @@ def test_every_bound_lies_in_the_years_that_can_be_written(name, times):  # D5
     assert [letter.reason for letter in local.dead_letters] == [reason] * (
         len(times) - len(fitting)
     )
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_windows_of_stages_add_up_so_that_their_bounds_lie_in_the_years_too(stages):
+    pipeline = Pipeline("p", 1)
+    schema = {"k": str, "at": int}
+    rows = pipeline.source("rows", schema=schema, event_time="at", watermark=monotonic())
+    found = rows.key_by("k").window(tumbling("1d")).aggregate(n=count())
+    found.to("first")
+    for _ in range(stages):
+        found = found.key_by("k").window(tumbling("1000d")).aggregate(n=count())
+    found.to("last")
+    nearest_ms = LATEST_MS - (1 + 1000 * stages) * DAY_MS
+    times = [nearest_ms, nearest_ms + 1, LATEST_MS - 20 * DAY_MS]
+    local = LocalRun(pipeline.plan(), Cuts(None))
+    records = [json.dumps({"k": str(at), "at": at}).encode() for at in times]
+    for _ in local.run({"rows": records}):
+        pass
+    panes = local.published["last"].last(PANES).to_dicts()
+    assert [pane["k"] for pane in panes] == [str(nearest_ms)]
+    assert all(EARLIEST_MS <= pane["start"] < pane["end"] <= LATEST_MS for pane in panes)
+    assert len(local.dead_letters) == 2

@@ -162,18 +162,24 @@ def _source(
 
 
 def _longest_window_ms(source: Node, outputs: Sequence[Output | RowsOutput]) -> int:
-    """Return the length of the longest window of event time that rows of a source may be in."""
-    return max(
-        (
-            output.windowed.window.longest_ms
-            for output in outputs
-            if isinstance(output, Output)
-            and source in output.node.ancestors()
-            and not output.windowed.by_processing_time
-            and not isinstance(output.windowed.window, ArrivalWindow)
-        ),
-        default=0,
-    )
+    """Return the length of the windows of event time that a row of a source may be in.
+
+    Lengths add up along a path of stages, since a result is a row of the next windows.  ``outputs``
+    has stages before their readers.
+    """
+    before_ms = {source: 0}
+    longest_ms = 0
+    for output in outputs:
+        paths_ms = [before_ms[each] for each in output.node.ancestors() if each in before_ms]
+        if not paths_ms or not isinstance(output, Output):
+            continue
+        windowed = output.windowed
+        timed = not windowed.by_processing_time and not isinstance(windowed.window, ArrivalWindow)
+        path_ms = max(paths_ms) + (windowed.window.longest_ms if timed else 0)
+        longest_ms = max(longest_ms, path_ms)
+        if output.results is not None:
+            before_ms[output.results] = path_ms
+    return longest_ms
 
 
 def _recorded(plan: OperatorPlan) -> frozenset[str]:

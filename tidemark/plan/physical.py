@@ -33,9 +33,9 @@ class SourcePlan:
     the clock stops while all sources are silent.  ``max_drift_ms``: how far, in event time, a
     partition may read ahead of the slowest one.  ``recorded``: whether an operator on the source
     uses processing time.  ``longest_window_ms``: the length of the longest window of event time
-    that rows of the source may be in.  ``declared_at``: file and line of the call that declares the
-    source, no part of what the plan means.  ``format``: of the records.  See
-    ``Pipeline.source`` for the others.
+    that rows of the source may be in; along a path of stages, lengths add up.  ``declared_at``:
+    file and line of the call that declares the source, no part of what the plan means.  ``format``:
+    of the records.  See ``Pipeline.source`` for the others.
     """
 
     topics: tuple[str, ...]
