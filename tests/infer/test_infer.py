@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -200,6 +201,28 @@ def test_the_pattern_of_a_text_is_named():
     assert 'event_time="created",\n    unit="%a %b %d %H:%M:%S %z %Y",' in text
     text = of({"k": "a", "Order Date": "1/2/2026 3:04:05 AM"})
     assert 'unit="%m/%d/%Y %I:%M:%S %p",\n    zone="UTC",  # a guess' in text
+
+
+def half_hours(count):
+    begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    return [begin + timedelta(minutes=30 * n) for n in range(count)]
+
+
+def test_all_records_decide_on_the_order_of_day_and_month():
+    text = of(
+        *({"k": n % 4, "when": f"{at:%d/%m/%Y %H:%M}"} for n, at in enumerate(half_hours(600)))
+    )
+    assert 'unit="%d/%m/%Y %H:%M",' in text
+    assert " 600 that fit + 0 dead " in text
+    assert "another order of day and month" not in text
+
+
+@pytest.mark.parametrize("order", ["%d/%m/%Y", "%m/%d/%Y"])
+def test_of_two_orders_of_day_and_month_the_one_with_the_shorter_time_is_taken(order):
+    shown = [f"{at:{order} %H:%M}" for at in half_hours(300)]
+    text = of(*({"k": n % 4, "when": each} for n, each in enumerate(shown)))
+    assert f'unit="{order} %H:%M",' in text
+    assert "A guess: another order of day and month reads all texts too." in text
 
 
 def test_members_of_different_kinds_have_no_column():

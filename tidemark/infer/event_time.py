@@ -19,7 +19,6 @@ from tidemark.infer.time_texts import Reading, reading_of
 from tidemark.serde.spellings.lenient import lenient
 
 _SHARE = 0.5
-_HEAD = 500
 _GROWS = 0.9
 _DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
 _DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
@@ -97,7 +96,7 @@ def values_as(values: Sequence[Any], dtype: pl.DataType, *, is_lenient: bool) ->
 
 def _text_place(path: Path, column: pl.Series) -> TimePlace | None:
     """Return a place of texts, if a few units read most of them."""
-    reading = reading_of(column.drop_nulls().head(_HEAD))
+    reading = reading_of(column.drop_nulls())
     return None if reading is None else _made(path, reading, reading.times(column))
 
 

@@ -95,7 +95,7 @@ def _dates_and_clocks(
     columns: tuple[Column, ...], siblings: Sequence[tuple[Path, pl.Series]]
 ) -> Iterator[TimePlace]:
     """Yield the first date and the first clock of the same object."""
-    dates = ((path, column, reading_of(column.drop_nulls().head(500))) for path, column in siblings)
+    dates = ((path, column, reading_of(column.drop_nulls())) for path, column in siblings)
     date = next((each for each in dates if each[2] is not None and each[2].is_date), None)
     clocks = (
         (path, column, form)

@@ -14,6 +14,7 @@ from tidemark.core.time.time_units import AUTO, EPOCH, UNAMBIGUOUS, is_text_unit
 _ANY = r"[0-9][^0-9]+[0-9]{2}|[0-9]{8}"  # every time has them, most texts do not
 _SHARE = 0.5
 _LEAST = 0.01
+_HEAD = 500
 _MOST_UNITS = 5
 _DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y%m%d", "%d-%m-%Y")
 _ODD = (
@@ -71,7 +72,16 @@ class Reading:
 
 
 def reading_of(texts: pl.Series) -> Reading | None:
-    """Return the units that read most of the texts, None if there are none."""
+    """Return the units that read most of the texts, None if there are none.
+
+    The first texts decide, unless they leave day and month open or other texts differ from them.
+    """
+    found = _reading_of(texts.head(_HEAD))
+    is_open = found is not None and (found.is_guess or _known(found, texts) < len(texts))
+    return _reading_of(texts) if is_open and len(texts) > _HEAD else found
+
+
+def _reading_of(texts: pl.Series) -> Reading | None:
     if not len(texts) or texts.str.contains(_ANY).sum() < _SHARE * len(texts):
         return None
     units: list[str] = []
@@ -98,6 +108,7 @@ def _best(texts: pl.Series, units: Iterable[str]) -> tuple[str, np.ndarray, bool
     """Return the unit that reads most texts, which ones, and whether another reads them otherwise.
 
     If several units read the same number of texts, the one that gives the times in order counts.
+    Of two that read the same texts equally in order, the one that spans the shorter time counts.
     """
     best: tuple[tuple[int, float], str, EventTimes] | None = None
     is_guess = False
@@ -113,7 +124,8 @@ def _best(texts: pl.Series, units: Iterable[str]) -> tuple[str, np.ndarray, bool
             is_guess = is_guess or differs
         elif best is None or count > best[0][0]:
             is_guess = False
-        if best is None or key > best[0]:
+        is_shorter = best is not None and key == best[0] and _is_shorter(times, best[2])
+        if best is None or key > best[0] or is_shorter:
             best = key, unit, times
         if count == len(texts) and unit in ("iso8601", EPOCH, "rfc2822"):
             break
@@ -134,3 +146,9 @@ def _known(reading: Reading, texts: pl.Series) -> int:
 def _ordered(times: EventTimes) -> float:
     steps = np.diff(times.ms[times.known])
     return float((steps >= 0).mean()) if len(steps) else 1.0
+
+
+def _is_shorter(times: EventTimes, others: EventTimes) -> bool:
+    """Return whether times of the same texts span a shorter time than the others."""
+    is_same = bool((times.known == others.known).all())
+    return is_same and bool(np.ptp(times.ms[times.known]) < np.ptp(others.ms[others.known]))
