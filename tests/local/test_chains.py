@@ -140,6 +140,35 @@ def test_stages_that_are_alike_have_numbers():
     assert names == ["user.tumbling-1m.n", "user.tumbling-1m.n-2"]
 
 
+def beside_a_stage(output="out", source="other"):
+    """Return a pipeline with stage user.tumbling-1m.n, another output and another source."""
+    pipeline = Pipeline("game", 1)
+    other = pipeline.source(
+        source, schema={"user": str, "at": int}, event_time="at", watermark=bounded("5s")
+    )
+    other.key_by("user").to("rows")
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    counts.to(output)
+    counts.filter(col("n") > 1).to("many")
+    return pipeline
+
+
+def test_an_output_cannot_have_the_name_of_a_stage():
+    assert [each.operator for each in beside_a_stage().plan().derived] == ["user.tumbling-1m.n"]
+    with refused("to('user.tumbling-1m.n'): a stage of the pipeline has this name"):
+        beside_a_stage("user.tumbling-1m.n").plan()
+
+
+@pytest.mark.parametrize("end", ["late", "changelog", "progress"])
+def test_the_topics_of_a_stage_are_its_own(end):
+    name = f"user.tumbling-1m.n.{end}"
+    message = f"topic 'game.{name}' belongs to stage 'user.tumbling-1m.n'"
+    with refused(message):
+        beside_a_stage(output=name).plan()
+    with refused(message):
+        beside_a_stage(source=f"game.{name}").plan()
+
+
 @pytest.mark.parametrize(
     ("windowed", "message"),
     [

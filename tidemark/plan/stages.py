@@ -5,6 +5,7 @@ whatever the trigger of an output on the same aggregates is, so its results are 
 name is made of its key, windows and aggregates; docs/decisions/0037 says why.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import polars as pl
@@ -14,14 +15,18 @@ from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import ConfigurationError, PipelineError
-from tidemark.plan.logical import Dataflow, Node, Output, RowsOutput, Stage
-from tidemark.plan.names import stage_name
+from tidemark.plan.logical import Dataflow, Node, Output, RowsOutput, Stage, output_topics
+from tidemark.plan.names import progress_topic, stage_name
 from tidemark.plan.physical import DerivedPlan, Plan
 
 
 def with_stages(dataflow: Dataflow) -> tuple[Output | RowsOutput, ...]:
-    """Return the outputs, with the stages before them, in the order in which rows pass them."""
-    taken = {output.name for output in dataflow.outputs}
+    """Return the outputs, with the stages before them, in the order in which rows pass them.
+
+    Raises:
+        PipelineError: an output has the name of a stage, or a topic of one is taken.
+    """
+    taken: set[str] = set()
     found: dict[Node, Output] = {}
     ordered: list[Output | RowsOutput] = []
 
@@ -36,7 +41,25 @@ def with_stages(dataflow: Dataflow) -> tuple[Output | RowsOutput, ...]:
     for output in dataflow.outputs:
         add_before(output.node)
         ordered.append(output)
+    _require_distinct(dataflow, taken)
     return tuple(ordered)
+
+
+def _require_distinct(dataflow: Dataflow, stages: Collection[str]) -> None:
+    for output in dataflow.outputs:
+        if output.name in stages:
+            raise PipelineError(
+                f"to({output.name!r}): a stage of the pipeline has this name; choose another name"
+            )
+    taken = dataflow.topics()
+    for stage in sorted(stages):
+        _, late, changelog = output_topics(dataflow.name, stage)
+        for topic in (late, changelog, progress_topic(dataflow.name, stage)):
+            if topic in taken:
+                raise PipelineError(
+                    f"topic {topic!r} belongs to stage {stage!r}; give the output another name, or "
+                    "the source another topic"
+                )
 
 
 def _as_output(node: Node, stage: Stage, name: str) -> Output:
