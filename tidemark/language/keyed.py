@@ -1,7 +1,7 @@
 """Keyed streams: windows over the rows of each key, and their aggregates."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.ports import ALL, shown_key
@@ -39,6 +39,11 @@ from tidemark.plan.names import require_values
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
 
+_ROW_OPERATORS = (
+    *("filter", "with_columns", "select", "apply", "flat_map", "explode", "split", "union"),
+)
+"""The operators of a Stream that a keyed stream does not have."""
+
 
 @dataclass(frozen=True, eq=False)
 class KeyedStream:
@@ -50,6 +55,13 @@ class KeyedStream:
 
     def __repr__(self) -> str:
         return f"KeyedStream(key: {', '.join(self.key)})"
+
+    if not TYPE_CHECKING:  # type checkers know the methods that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError; it says where a row operator goes."""
+            hint = f"; use {name} before key_by" if name in _ROW_OPERATORS else ""
+            raise AttributeError(f"'KeyedStream' object has no attribute {name!r}{hint}")
 
     def window(
         self,
