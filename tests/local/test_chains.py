@@ -114,6 +114,21 @@ def test_a_row_of_a_stage_that_an_operator_refuses_is_a_dead_letter():
     assert [each["who"] for each in found["game.named"]] == ["ann", "bob", "ann", "ann"]
 
 
+def test_a_row_of_a_stage_that_one_reader_refuses_is_dead_for_all_readers():
+    pipeline = Pipeline("game", 1)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    counts.to("counts")
+    counts.filter(col("n") > 0).to("rows")
+    named = counts.with_columns(who=col("user").replace("eve", None))
+    named.key_by("who").window(MINUTE).aggregate(n=total("n")).to("named")
+    found = results(pipeline, LINES)
+    assert len(found["game.dead-letters"]) == 1
+    users = {
+        topic: {each["user"] for each in found[f"game.{topic}"]} for topic in ("counts", "rows")
+    }
+    assert users == {"counts": {"ann", "bob", "eve"}, "rows": {"ann", "bob"}}
+
+
 def test_several_operators_read_one_stage_and_stages_may_be_united():
     pipeline = Pipeline("game", 2)
     counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
