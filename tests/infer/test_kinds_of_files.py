@@ -128,6 +128,17 @@ def test_columns_of_csv_have_types(tmp_path, capsysbinary):
     )
 
 
+def test_numbers_of_csv_keep_their_digits_in_ids_and_take_a_fraction(tmp_path, capsysbinary):
+    path = tmp_path / "prices.csv"
+    path.write_text(
+        "station_id,line_id,at,price\n"
+        "6140.1,7,2026-03-01T12:00:00Z,10.00\n6140.10,8,2026-03-01T12:01:00Z,20.00\n"
+    )
+    text = command(capsysbinary, "infer", str(path)).out.decode()
+    for line in ('"station_id": str,', '"line_id": int,', '"price": float,'):
+        assert f"        {line}\n" in text
+
+
 def test_comments_name_what_a_reader_should_know(tmp_path, capsysbinary):
     assert "records are in descending order" in module("newest.jsonl", tmp_path, capsysbinary)
     assert "jq -c '.Records[]' FILE" in module("trail.json", tmp_path, capsysbinary)

@@ -14,7 +14,8 @@ from tidemark.serde.spellings.lenient import lenient
 
 BOOL, INT, FLOAT, TEXT, BYTES = "bool", "int", "float", "str", "bytes"
 OBJECT, LIST, NULL = "object", "list", "null"
-SCALARS = (BOOL, INT, FLOAT, TEXT, BYTES)
+LONG = "int beyond 64 bits"
+SCALARS = (BOOL, INT, LONG, FLOAT, TEXT, BYTES)
 NUMERAL_ID = "numeral id"
 """Texts of digits that a number would not keep: with zeros before, or beyond 64 bits."""
 
@@ -52,7 +53,7 @@ class Observed:
         """Count a decoded value, and all values in it down to a bound of nesting."""
         kind = NULL if value is None else _TYPES[type(value)]
         if kind == INT and not -(2**63) <= value < 2**63:
-            kind = FLOAT
+            kind = LONG
         self.types[kind] += 1
         if depth == _DEEPEST:
             return
@@ -119,7 +120,9 @@ def spelled(text: str) -> str:
             continue
         if value is None:
             return NULL
-        return NUMERAL_ID if kind == FLOAT and _DIGITS.fullmatch(text) else kind
+        if kind == FLOAT and _DIGITS.fullmatch(text):
+            return NUMERAL_ID
+        return FLOAT if "." in text else kind
     return BOOL if text.strip().lower() in _WORDS else TEXT
 
 

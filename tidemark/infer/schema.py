@@ -15,6 +15,7 @@ from tidemark.infer.observed import (
     FLOAT,
     INT,
     LIST,
+    LONG,
     NULL,
     NUMERAL_ID,
     OBJECT,
@@ -196,16 +197,18 @@ def _scalar(seen: Observed, name: str, *, of_text: bool) -> Type:
     kinds = {kind for kind in SCALARS if seen.types[kind]}
     if kinds == {TEXT}:
         return _of_texts(seen, name, of_text=of_text)
+    if kinds <= {INT, LONG} and LONG in kinds:
+        return Type(TEXT, lenient=True)  # a float would make two ids one
     if len(kinds) == 1:
         return Type(kinds.pop())
-    if kinds == {INT, FLOAT}:
+    if kinds <= {INT, LONG, FLOAT}:
         return Type(FLOAT)
     spelled = {kind for kind in seen.texts if seen.texts[kind]} - {NULL}
     if BYTES in kinds:
         return Type(BYTES, misfits=sum(seen.types[kind] for kind in kinds - {BYTES}))
     if kinds == {BOOL, TEXT} and spelled <= {BOOL}:
         return Type(BOOL, lenient=True)
-    if BOOL not in kinds and spelled <= {INT, FLOAT, NUMERAL_ID}:
+    if not kinds & {BOOL, LONG} and spelled <= {INT, FLOAT, NUMERAL_ID}:
         numbers = (kinds | spelled) & {INT, FLOAT}
         if NUMERAL_ID not in spelled:
             return Type(FLOAT if FLOAT in numbers else INT, lenient=True)
@@ -219,7 +222,8 @@ def _of_texts(seen: Observed, name: str, *, of_text: bool) -> Type:
     numbers = found[INT] + found[FLOAT]
     if values and found[BOOL] == values:
         return Type(BOOL, lenient=not of_text)
-    if values and numbers == values and (of_text or not IDS.fullmatch(name)):
+    is_id = IDS.fullmatch(name) is not None and (not of_text or bool(found[FLOAT]))
+    if values and numbers == values and not is_id:
         return Type(FLOAT if found[FLOAT] else INT, lenient=not of_text)
     others = values - numbers
     note = f"all but {others:,} are numbers" if _NEARLY * values <= numbers < values else ""
