@@ -7,7 +7,17 @@ import random
 import pytest
 
 from examples.game import game
-from tidemark import Pipeline, bounded, first, hopping, last
+from tidemark import (
+    RECORD_TIME,
+    Pipeline,
+    bounded,
+    count,
+    first,
+    hopping,
+    last,
+    monotonic,
+    tumbling,
+)
 from tidemark import sum as total
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import open_inputs, summary, write_results
@@ -156,3 +166,13 @@ def test_a_forgotten_unit_is_told_before_the_counts():  # D9
     warning, counts, *_ = summary(run)
     assert warning.startswith("warning: raw topic moves: the event time of the first row is 1970")
     assert counts.startswith("moves: 1 records")
+
+
+def test_record_time_of_a_file_is_told_before_the_counts():
+    made = Pipeline("made")
+    rows = made.source("t", schema={"k": str}, event_time=RECORD_TIME, watermark=monotonic())
+    rows.key_by("k").window(tumbling("1m")).aggregate(n=count()).to("n")
+    (letter,), (warning, counts, _) = results_of(made, {"t": [b'{"k":"a"}']})
+    assert letter["value"]["reason"] == "event time: missing"
+    assert warning.startswith("warning: records of t are dead: event_time=RECORD_TIME is the Kafka")
+    assert counts.startswith("t: 1 records = 0 passed")

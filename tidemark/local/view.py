@@ -6,6 +6,7 @@ from typing import BinaryIO
 
 import polars as pl
 
+from tidemark.core.time.assigners import RecordTime
 from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
@@ -100,7 +101,12 @@ def summary(run: LocalRun) -> Iterator[str]:
     """
     yield from (f"warning: {warning}" for warning in run.warnings)
     for topic, counts in run.counts.items():
-        if counts.records > 1 and counts.dead == counts.records:
+        if counts.dead and _has_record_time(run, topic):
+            yield (
+                f"warning: records of {topic} are dead: event_time=RECORD_TIME is the Kafka "
+                "timestamp, which a record of a file does not have; name a column or INGEST_TIME"
+            )
+        elif counts.records > 1 and counts.dead == counts.records:
             yield f"warning: all records of {topic} are dead; is the source of another format?"
     for topic, counts in run.counts.items():
         converted = f"; {counts.converted} values converted" if counts.converted else ""
@@ -114,3 +120,10 @@ def summary(run: LocalRun) -> Iterator[str]:
         failed = f"; {tally.failed} panes failed" * bool(tally.failed)
         rows = f"{tally.rows} rows = {tally.accepted} accepted + {tally.late} late{dead}"
         yield f"{name}: {rows}{failed}"
+
+
+def _has_record_time(run: LocalRun, topic: str) -> bool:
+    return any(
+        isinstance(source.event_time, RecordTime) and covers(source.topics, topic)
+        for source in run.plan.sources
+    )
