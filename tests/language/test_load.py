@@ -55,6 +55,22 @@ def test_a_file_is_not_mistaken_for_another_module_of_its_name(folder, tmp_path_
         load_pipeline("same.py")
 
 
+@pytest.mark.parametrize("path", ["q/one.py", "jobs/q/one.py", "json/one.py"])
+def test_a_folder_is_not_mistaken_for_a_module_of_its_name(folder, path):
+    write(folder / "q.py", "raise RuntimeError('it ran')")
+    write(folder / "jobs" / "q.py", "raise RuntimeError('it ran')")
+    write(folder / path, "job = Pipeline('one')")
+    assert load_pipeline(f"{path}:job").name == load_pipeline(path).name == "one"
+
+
+def test_a_package_beside_a_module_of_its_name_is_a_package(folder):
+    write(folder / "q.py", "raise RuntimeError('it ran')")
+    write(folder / "q" / "__init__.py", "")
+    write(folder / "q" / "two.py", "from q import three\njob = Pipeline(three.name)")
+    write(folder / "q" / "three.py", "name = 'three'")
+    assert load_pipeline("q/two.py") is load_pipeline("q.two")
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [

@@ -1,7 +1,8 @@
 """Load the pipeline that a module defines, the same in every process."""
 
-import importlib
+import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -69,12 +70,43 @@ def _module_name(path: str) -> str:
     try:
         parts = file.resolve().relative_to(Path.cwd().resolve()).with_suffix("").parts
     except ValueError:
-        if str(file.resolve().parent) not in sys.path:
-            sys.path.insert(0, str(file.resolve().parent))
-        return file.stem
+        return _name_in_its_folder(file)
     if not all(part.isidentifier() for part in parts):
         raise PipelineError(f"pipeline {path!r}: {'.'.join(parts)!r} is not the name of a module")
-    return ".".join(parts)
+    return ".".join(parts) if _are_packages(parts[:-1]) else _name_in_its_folder(file)
+
+
+def _name_in_its_folder(file: Path) -> str:
+    """Return the name of a file that has no package, after imports can find it."""
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return file.stem
+
+
+def _are_packages(folders: Sequence[str]) -> bool:
+    """Return whether folders below the working directory are packages to imports.
+
+    A module of the same name comes first: beside ``q.py``, the folder ``q`` needs ``__init__.py``.
+    Of the names at the top, other entries of ``sys.path`` may have some, such as ``json``.
+    """
+    below = [Path.cwd().joinpath(*folders[: end + 1]) for end in range(len(folders))]
+    if any(
+        folder.with_suffix(".py").is_file() and not (folder / "__init__.py").is_file()
+        for folder in below
+    ):
+        return False
+    return not folders or below[0].resolve() in _found(folders[0])
+
+
+def _found(name: str) -> list[Path]:
+    """Return the folders in which imports look for the modules of a package."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # a module without a spec, such as __main__
+        return []
+    places = spec.submodule_search_locations if spec else None
+    return [Path(place).resolve() for place in places or ()]
 
 
 def _attribute(module: ModuleType, attribute: str) -> Pipeline:
