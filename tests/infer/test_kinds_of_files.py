@@ -154,6 +154,15 @@ def test_comments_name_what_a_reader_should_know(tmp_path, capsysbinary):
         ("M\xfcller,2\n".encode("latin-1") * 9, "iconv -f ENCODING -t UTF-8"),
         (bytes(range(256)) * 20, "the content is binary"),
         (b"[[1,2],[3,4]]", "none of 2 records is an object"),
+        (b'["3c6444","DLH",50.0]\n["3c6445","DLH",51.0]\n', "the records are arrays without names"),
+        (
+            b'[{"at":"2026-03-01T12:00:00Z"},{"at":\n\n',
+            "the array that begins the file has no end; the file stops after",
+        ),
+        (
+            b'[\n{"at":"2026-03-01T12:00:00Z"},\n{"at":"2026-03-01T12:00:01Z"},\n{"at":',
+            "the array that begins the file has no end; the file stops after '{\"at\":'",
+        ),
         (b"Obj\x01damaged", "not a container file of Avro"),
         (b"PK\x03\x04.....", "unzip it"),
     ],

@@ -12,6 +12,7 @@ from tidemark.commands.options import Bootstrap, broker_config
 from tidemark.errors import ConfigurationError
 from tidemark.files.avro_container import MAGIC, block_records, container_schema
 from tidemark.files.content import STDIN, open_content
+from tidemark.files.json_documents import is_unfinished_array
 from tidemark.files.records import text_records
 from tidemark.infer.fit import fit_comments, plan_of
 from tidemark.infer.formats import envelope_format, format_of_lines, format_of_records
@@ -31,6 +32,7 @@ from tidemark.serde.records import Headers
 _TOPIC_OF_STDIN = "records"
 _HEAD_LINES = 1_000
 _HEAD_BYTES = 1 << 22
+_SHOWN = 40
 
 
 def infer_(
@@ -95,6 +97,13 @@ def _of_file(path: str, count: int) -> Sample:
         lines = _head(content)
         format_ = format_of_lines(lines, what)
         values = _ends(text_records(chain(lines, content), format_), count)
+    if format_ == JSON and is_unfinished_array(values):
+        last = next(filter(None, map(bytes.strip, reversed(values))))
+        raise ConfigurationError(
+            f"{what}: the array that begins the file has no end; the file stops after "
+            f"{last[-_SHOWN:].decode(errors='replace')!r}: get the whole file again, or read its "
+            "objects: grep '^{' FILE | sed 's/,$//' | tidemark infer -"
+        )
     sample = Sample(envelope_format(values) if format_ == JSON else format_)
     sample.records += map(SampleRecord, values)
     return sample

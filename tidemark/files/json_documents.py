@@ -6,7 +6,7 @@ records.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -39,6 +39,19 @@ def json_documents(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield from chain(blank, (first,), lines)
     else:
         yield from _over_lines(blank, first, lines)
+
+
+def is_unfinished_array(values: Sequence[bytes]) -> bool:
+    """Return whether records of a file are the lines of one array of objects without its end.
+
+    ``values``: the first and last records of ``json_documents``.
+    """
+    lines = list(filter(None, (value.strip(_SPACE) for value in values)))
+    if not lines or lines[-1].endswith(b"]"):
+        return False
+    if len(lines) == 1:
+        return lines[0].startswith(b"[") and not _is_document(lines[0])
+    return lines[0] == b"[" and lines[1].startswith(b"{") and not _is_document(lines[1])
 
 
 def starts_document(line: bytes) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from tidemark.errors import ConfigurationError
 from tidemark.files.json_documents import starts_document
 from tidemark.infer.delimited import delimited
@@ -28,10 +30,11 @@ def format_of_lines(lines: Sequence[bytes], what: str) -> SourceFormat:
     """Return the format of a file, JSON in place of its envelopes; ``lines``: its first ones.
 
     Raises:
-        ConfigurationError: the content is binary.
+        ConfigurationError: the content is binary, or its lines are arrays without names.
     """
     _require_text(lines, what)
     present = [line.rstrip(b"\r\n") for line in lines if line.strip()]
+    _require_names(present, what)
     if present and starts_document(present[0]):
         first = json_objects(present[0])
         is_json = _share(bool(json_objects(line)) for line in present) >= _MOST
@@ -57,7 +60,8 @@ def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceForma
     """Return the format of the records of a topic.
 
     Raises:
-        ConfigurationError: the values are binary and not Avro with framing.
+        ConfigurationError: the values are binary and not Avro with framing, or arrays without
+            names.
     """
     if _share(_BINARY_EVENT in dict(each.headers or ()) for each in records) >= _ENVELOPES:
         return CloudEventsFormat()
@@ -67,6 +71,7 @@ def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceForma
     if values and _share(value[0] == 0 and len(value) > HEADER_BYTES for value in values) >= _MOST:
         return AvroFormat()
     _require_text(values, what)
+    _require_names(values, what)
     texts = [value.decode(errors="replace") for value in values]
     return delimited(texts, is_file=False) or TextFormat()
 
@@ -111,6 +116,28 @@ def _require_text(values: Sequence[bytes], what: str) -> None:
             "iconv -f ENCODING -t UTF-8 FILE | tidemark infer -; for Protobuf and plain Avro write "
             "the source with format=protobuf(...) or avro(...) (docs/formats.md)"
         )
+
+
+def _require_names(values: Sequence[bytes], what: str) -> None:
+    """Raise ConfigurationError if most values are arrays in JSON of values without names."""
+    if _share(map(_is_nameless, values)) > _MOST:
+        raise ConfigurationError(
+            f"{what}: the records are arrays without names, not objects; write objects: "
+            "jq -c '{first: .[0], second: .[1]}' FILE | tidemark infer -"
+        )
+
+
+def _is_nameless(value: bytes) -> bool:
+    """Return whether a value is an array of two or more, the first of them a scalar."""
+    if not value.lstrip().startswith(b"["):
+        return False
+    try:
+        decoded = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    if len(decoded) < 2 or isinstance(decoded[0], list):
+        return False
+    return not any(isinstance(each, dict) for each in decoded)
 
 
 def _share(truths: Any) -> float:
