@@ -156,6 +156,23 @@ def test_a_place_in_few_records_is_no_time_and_no_key():
     assert " 20 that fit + 0 dead " in text
 
 
+@pytest.mark.parametrize(
+    ("begin", "column"), [(2463457000, "received_at"), (1772366400, "s.timestamp")]
+)
+def test_numbers_years_after_texts_are_no_event_time(begin, column):
+    text = of(
+        *(
+            {
+                "received_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+                "s": {"timestamp": begin + 9 * n},
+                "k": n % 3,
+            }
+            for n, at in enumerate(half_hours(20))
+        )
+    )
+    assert f'    event_time="{column}",' in text
+
+
 def test_numbers_that_grow_are_times_but_ids_are_not():
     first = 1_767_225_600_000
     records = [{"k": "a", "id": first + n, "valid": first + n} for n in range(20)]

@@ -1,7 +1,7 @@
 """The event time of observed records: which place, and in which units."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from tidemark.serde.spellings.lenient import lenient
 
 _SHARE = 0.5
 _GROWS = 0.9
+_MOST = 0.75
+_FAR = 10.0
+_FAR_MS = 10 * 365 * 86_400_000
 _DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
 _DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
 """Patterns of dates and times that are written as integers."""
@@ -56,7 +59,30 @@ def time_places(
 ) -> list[TimePlace]:
     """Return the places that read as times in most records, the most likely one first."""
     found = (_place(records, path, type_at(columns, path)) for path in paths)
-    return sorted(filter(None, found), key=lambda place: -place.score)
+    places = list(filter(None, found))
+    texts = [place for place in places if _is_clock(place)]
+    scored = (
+        replace(place, score=place.score - _FAR)
+        if any(_is_far_after(place, text) for text in texts)
+        else place
+        for place in places
+    )
+    return sorted(scored, key=lambda place: -place.score)
+
+
+def _is_clock(place: TimePlace) -> bool:
+    """Return whether a place has texts of dates with times that grow."""
+    ms = place.ms[place.known]
+    is_text = not {*place.units} & {EPOCH, *NUMBER_UNITS}
+    is_instant = is_text and not Reading(place.units, place.zone).is_date
+    return is_instant and _ordered(ms) >= _GROWS and bool(ms[-1] > ms[0])
+
+
+def _is_far_after(place: TimePlace, text: TimePlace) -> bool:
+    """Return whether many numbers of a place are years after texts: likely a counter."""
+    if not {*place.units} <= {EPOCH, *NUMBER_UNITS}:
+        return False
+    return bool(np.quantile(place.ms[place.known], _MOST) > text.ms[text.known].max() + _FAR_MS)
 
 
 def _place(records: Sequence[object], path: Path, type_: Type) -> TimePlace | None:
