@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 import tidemark as td
 from tests.kafka.pipelines import regions
@@ -69,7 +68,7 @@ def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
         driver = claimed(stack)
         stack.produce((0, None, tick(T0 + at)) for at in (1_000, 32_000))
         work_until(driver, spark, lambda: panes(stack) == [("a", 0, 1, 1)], "the first window")
-        stack.admin.create_partitions([NewPartitions(stack.raw, 3)])[stack.raw].result()
+        stack.grow(3)
         stack.produce((1, None, tick(T0 + at, v=10)) for at in (5_000, 35_000))
         work_until(driver, spark, lambda: len(stack.results("out.late")) == 1, "the late row")
         stack.produce((p, None, tick(T0 + 50_000)) for p in (0, 1))
@@ -79,7 +78,7 @@ def test_a_raw_topic_may_gain_partitions_on_spark_too(broker, sessions, spark):
         assert (late["partition"], late["offset"]) == (1, 0)
         assert segments(stack)[-1].partitions[stack.raw] == 3
 
-        stack.admin.create_partitions([NewPartitions(stack.raw, 4)])[stack.raw].result()
+        stack.grow(4)
         release(stack.config, stack.plan)
         stack.start()
         stack.produce((p, None, tick(T0 + 52_000 + p, v=100)) for p in (2, 3))

@@ -4,7 +4,6 @@ import time
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.pipelines import ticks as pipeline
 from tests.kafka.support.stack import Stack, wait_until
@@ -94,8 +93,7 @@ def test_a_raw_topic_may_gain_partitions(broker):
         stack.start()
         stack.produce((0, None, tick(T0 + at)) for at in (1_000, 32_000))
         wait_until(lambda: panes(stack) == [("a", 0, 1, 1)], "the first window")
-        grown = NewPartitions(stack.raw, 3)
-        stack.admin.create_partitions([grown])[stack.raw].result()
+        stack.grow(3)
         stack.produce((1, None, tick(T0 + at, v=10)) for at in (5_000, 35_000))
         stack.await_results("out.late", lambda rows: len(rows) == 1)
         stack.produce((p, None, tick(T0 + 50_000)) for p in (0, 1))
@@ -117,7 +115,7 @@ def test_silence_closes_no_window_that_an_unread_partition_has_rows_for(broker):
         stack.start()
         stack.await_partitions()
         stack.produce([(0, None, tick(T0 + 1_000))])
-        stack.admin.create_partitions([NewPartitions(stack.raw, 2)])[stack.raw].result()
+        stack.grow(2)
         stack.produce([(1, None, tick(T0 + 2_000, v=10))])
         wait_until(lambda: len(panes(stack)) > 0, "the window")
         assert panes(stack) == [("a", 0, 2, 11)]

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.pipelines import pops
 from tests.kafka.support.forked import Forked, Process
@@ -162,7 +163,7 @@ class Stack:
     def produce(
         self, records: Iterable[tuple[int, bytes | None, bytes | None]], topic: str | None = None
     ) -> None:
-        """Write (partition, key, value) to a topic, by default the raw one."""
+        """Write (partition, key, value) to a topic, by default the raw one; all must arrive."""
         servers = self.config.bootstrap_servers
         # Idempotent, or a batch that is sent again comes behind the next one.
         settings = {
@@ -171,10 +172,25 @@ class Stack:
             "message.max.bytes": clients.MAX_MESSAGE_BYTES,
         }
         producer = Producer({"bootstrap.servers": servers, **settings})
+        refused: list[str] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                refused.append(str(error))
+
         for partition, key, value in records:
-            producer.produce(topic or self.raw, value, key, partition)
+            producer.produce(topic or self.raw, value, key, partition, on_delivery=delivered)
             producer.poll(0)
         assert producer.flush(60) == 0
+        assert refused == []
+
+    def grow(self, partitions: int) -> None:
+        """Raise the number of partitions of the raw topic, and wait until the broker shows it."""
+        grown = NewPartitions(self.raw, partitions)
+        self.admin.create_partitions([grown])[self.raw].result()
+        wait_until(
+            lambda: topics.partition_counts(self.admin)[self.raw] == partitions, "new partitions"
+        )
 
     def move(self, player: str, at: int, score: int = 1, partition: int = 0) -> None:
         self.produce([(partition, None, move(player, at, score))])

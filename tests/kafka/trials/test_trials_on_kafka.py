@@ -4,7 +4,6 @@ import json
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.pipelines import pads
 from tests.kafka.support.stack import Stack, wait_until
@@ -68,7 +67,7 @@ def test_b28_keys_that_move_with_new_partitions_are_counted_once(broker):
         stack.start()
         spread(stack, T0 + 1_000)
         wait_until(lambda: stack.figures("ingest").get("records") == "60", "the first burst")
-        stack.admin.create_partitions([NewPartitions(stack.raw, 4)])[stack.raw].result()
+        stack.grow(4)
         spread(stack, T0 + 3_000)
         wait_until(lambda: segments(stack)[-1].partitions[stack.raw] == 4, "word of them")
         stack.produce((p, None, record("_flush", T0 + 90_000, v=0)) for p in range(4))
