@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from bench.nexmark import in_process, on_kafka
-from bench.nexmark.arrival import all_arrivals
+from bench.nexmark.arrival import all_arrivals, values
 from bench.nexmark.flink import Flink
 from bench.nexmark.flink_queries import FLINK
 from bench.nexmark.generator import Settings
@@ -42,11 +42,12 @@ def main() -> int:
 def _in_process(asked: argparse.Namespace, queries: Sequence[str], folder: Path) -> Iterator[bool]:
     """Run queries in this process; yield for each whether its results are right."""
     events = all_arrivals(asked.n, _settings(asked, partitions=1))
+    records = {kind: values(frame) for kind, frame in events.items()}
     reference = Reference(events, folder)
     print("| query | rows | late | difference | events/CPU s |\n|---|--:|--:|---|--:|")
     for name in queries:
         query = QUERIES[name]
-        made = in_process.run(name, query, events)
+        made = in_process.run(name, query, records)
         found = reference.compare(query.sql, query.results, made.results)
         rate = _read(query, events) / made.cpu_s
         print(f"{_row(name, found, made.late)} {rate:,.0f} |", flush=True)
@@ -66,12 +67,11 @@ def _on_kafka(asked: argparse.Namespace, queries: Sequence[str], folder: Path) -
         )
         for name in queries:
             query = QUERIES[name]
-            yield _reported(
-                name, on_kafka.run(name, query, source, reference), _read(query, events)
-            )
+            read = _read(query, events)
+            yield _reported(name, on_kafka.run(name, query, source, reference), read)
             if flink is not None and name in FLINK:
                 made = flink.run(name, query, FLINK[name], source, reference)
-                yield _reported(f"{name} Flink", made, _read(query, events))
+                yield _reported(f"{name} Flink", made, read)
 
 
 def _reported(name: str, made: on_kafka.KafkaRun, read: int) -> bool:

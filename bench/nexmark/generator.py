@@ -27,7 +27,7 @@ _LEAD = 10
 """Numbers of persons and auctions that do not exist yet, so a bid may come before its person."""
 _HOT_EACH = 100
 _HOT_AUCTION_OF, _HOT_SELLER_OF, _HOT_BIDDER_OF = 2, 4, 4
-"""All but one of so many draws take the hot one."""
+"""Of this many draws one takes any auction, seller or bidder, the others the hot one."""
 _CATEGORIES, _FIRST_CATEGORY = 5, 10
 
 _TEXTS = dict.fromkeys(

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +17,8 @@ from confluent_kafka import Message, Producer, TopicPartition
 from bench.nexmark.arrival import PARTITION, values
 from bench.nexmark.query import RESULTS, Query, pipeline
 from bench.nexmark.reference import Comparison, Reference
-from tidemark.core.operators.ports import APPEND
+from tidemark.core.operators.ports import APPEND, LATE
 from tidemark.core.windows.pane import RETRACTED, REVISION
-from tidemark.embedded.processes import die_with_parent
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan, PortPlan
@@ -30,8 +28,8 @@ from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoder_of
 from tidemark.runtime.retry import poll
-from tidemark.runtime.service.command import service_command, service_environment
 from tidemark.testing.in_process import decoded
+from tidemark.testing.on_broker import process
 
 _READ_S, _RESULTS_S = 600.0, 60.0
 _PAUSE_S = 0.1
@@ -45,7 +43,7 @@ class KafkaRun:
     """A query on Kafka.
 
     ``read_s``: wall time from the first committed record until all records are processed and
-    committed.  ``cpu_s``: of all services.  ``late``: late rows in their topic.
+    committed.  ``cpu_s``: of all services.  ``late``: late rows of all operators.
     """
 
     comparison: Comparison
@@ -98,7 +96,6 @@ def run(name: str, query: Query, source: Input, reference: Reference) -> KafkaRu
     plan = pipeline(pipeline_name, query, used, source.partitions).plan()
     topics.ensure(source.admin, topics.own_topics(plan), -1)
     environment = {
-        **service_environment(),
         "KAFKA_BOOTSTRAP_SERVERS": source.broker,
         "PIPELINE": "bench.nexmark.job",
         "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -110,12 +107,11 @@ def run(name: str, query: Query, source: Input, reference: Reference) -> KafkaRu
     }
     before_s = children_s()
     with _services(plan, environment) as check_alive:
-        progress = _Progress(plan, source)
-        read_s = progress.await_end(check_alive)
+        read_s = _Progress(plan, source).await_end(check_alive)
         compare = partial(reference.compare, query.sql, query.results)
         found = _await_results(plan, source, compare, check_alive)
-    port = plan.operators[0].port("late") if _has_late(plan) else None
-    late = len(messages(source, port.topic)) if port is not None else 0
+    ports = [port for each in plan.operators for port in each.ports if port.port.kind == LATE]
+    late = sum(len(messages(source, port.topic)) for port in ports)
     return KafkaRun(found, late, read_s, children_s() - before_s)
 
 
@@ -125,16 +121,12 @@ def children_s() -> float:
     return times.children_user + times.children_system
 
 
-def _has_late(plan: Plan) -> bool:
-    return any(each.port.name == "late" for each in plan.operators[0].ports)
-
-
 @contextmanager
 def _services(plan: Plan, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
     """Run the services of a plan; the function raises if one of them has ended."""
     with tempfile.TemporaryDirectory() as folder:
         logs = {name: Path(folder) / f"{name}.log" for name in plan.services()}
-        running = {name: _start(name, environment, log) for name, log in logs.items()}
+        running = {name: process(name, environment, log) for name, log in logs.items()}
 
         def check_alive() -> None:
             for name, service in running.items():
@@ -148,16 +140,6 @@ def _services(plan: Plan, environment: Mapping[str, str]) -> Iterator[Callable[[
                 service.send_signal(signal.SIGTERM)
             for service in running.values():
                 service.wait(_STOP_S)
-
-
-def _start(name: str, environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    with log.open("a") as stderr:
-        return subprocess.Popen(
-            service_command(name),
-            env={**os.environ, **environment},
-            stderr=stderr,
-            preexec_fn=die_with_parent,
-        )
 
 
 class _Progress:

@@ -51,7 +51,6 @@ _STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
 _HOT_CHANNELS = ["Google", "Facebook", "Baidu", "Apple"]
 _CHANNELS = 10_000
 _ID_BITS = 32
-_SIGN_BIT = 2**31
 _LETTERS = np.array([*string.ascii_lowercase])
 _FILLING_SIZE = 1 << 16
 _EXTRA_SIZES = (54, 82)
@@ -144,7 +143,7 @@ def _pages(seed: int) -> tuple[Strings, Strings]:
 def _reversed_bits(number: int) -> int:
     """Return the absolute value of a 32-bit integer with the bits of ``number`` reversed."""
     reverse = int(f"{number:0{_ID_BITS}b}"[::-1], 2)
-    return min(reverse, 2 * _SIGN_BIT - reverse)
+    return min(reverse, (1 << _ID_BITS) - reverse)
 
 
 _FILLING = "".join(_LETTERS[below(mixed(np.arange(_FILLING_SIZE, dtype=np.uint64)), len(_LETTERS))])

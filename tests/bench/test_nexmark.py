@@ -5,7 +5,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from bench.nexmark.arrival import all_arrivals, arrivals
+from bench.nexmark.arrival import all_arrivals, arrivals, values
 from bench.nexmark.generator import KINDS, Settings, events
 from bench.nexmark.in_process import run
 from bench.nexmark.queries import QUERIES
@@ -20,6 +20,11 @@ def arrived():
 
 
 @pytest.fixture(scope="module")
+def records(arrived):
+    return {kind: values(frame) for kind, frame in arrived.items()}
+
+
+@pytest.fixture(scope="module")
 def reference(arrived, tmp_path_factory):
     return Reference(arrived, tmp_path_factory.mktemp("nexmark"))
 
@@ -29,25 +34,25 @@ def compared(reference, name, results):
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_every_row_is_the_row_of_sql(name, arrived, reference):
-    made = run(name, QUERIES[name], arrived, seed=1)
+def test_every_row_is_the_row_of_sql(name, records, reference):
+    made = run(name, QUERIES[name], records, seed=1)
     found = compared(reference, name, made.results)
     assert found.rows > 0
     assert found.is_equal, found.examples
 
 
-def test_a_wrong_row_is_found(arrived, reference):
+def test_a_wrong_row_is_found(records, reference):
     """The comparison is no formality: it finds one row too few, and one that differs."""
-    results = run("q11", QUERIES["q11"], arrived).results
+    results = run("q11", QUERIES["q11"], records).results
     one_more = pl.when(pl.int_range(pl.len()) == 0).then(1).otherwise(0)
     assert compared(reference, "q11", results[1:]).missing == 1
     changed = compared(reference, "q11", results.with_columns(pl.col("bids") + one_more))
     assert (changed.missing, changed.unexpected) == (1, 1)
 
 
-def test_some_events_are_late(arrived, reference):
+def test_some_events_are_late(records):
     """Without late events the queries would not show that lateness is right."""
-    assert run("q11", QUERIES["q11"], arrived).late > 100
+    assert run("q11", QUERIES["q11"], records).late > 100
 
 
 def test_any_slice_of_events_can_be_made_alone():

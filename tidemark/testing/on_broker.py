@@ -54,7 +54,7 @@ Launcher = Callable[[str, Mapping[str, str], Path], Service]
 """Starts a service by name, with an environment and a log file."""
 
 
-def process(service: str, environment: Mapping[str, str], log: Path) -> Service:
+def process(service: str, environment: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
     """Start a service as a process on this machine."""
     with log.open("a") as stderr:
         return subprocess.Popen(
