@@ -280,7 +280,7 @@ class TestPostgres(
         sink.close()
 
 
-def test_an_address_that_is_none_is_refused_without_its_password():
+def test_an_invalid_address_is_refused_without_its_password():
     with pytest.raises(ConfigurationError, match="TIDEMARK_SINK") as raised:
         PostgresSink("postgresql://ann:secret@host:port:1/db?nonsense=1")
     assert "secret" not in str(raised.value)

@@ -63,6 +63,6 @@ class TestOwnSink(SinkContract, PositionContract, ReloadContract):
         sink.close()
 
 
-def test_a_class_that_is_none_is_a_mistake(places):
+def test_a_class_that_does_not_exist_is_a_mistake(places):
     with pytest.raises(ConfigurationError, match="documents has no such class"):
         open_sink("documents:Nothing")

@@ -32,7 +32,7 @@ def test_all_tables_are_delivered_unless_some_are_named():
     assert [table.name for table in named] == ["play_sessions", "pops_per_minute"]
 
 
-def test_a_table_that_is_none_is_a_mistake():
+def test_a_table_that_does_not_exist_is_a_mistake():
     with pytest.raises(
         ConfigurationError, match=r"no table 'pops'; there are dead_letters, pops_per_"
     ):

@@ -125,7 +125,7 @@ def test_a_request_that_is_refused_is_the_fault_of_its_rows(receiver, sink, stat
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 405])
-def test_an_address_that_is_none_stops_the_service(receiver, sink, status):
+def test_a_wrong_address_or_login_stops_the_service(receiver, sink, status):
     receiver.answers = [status]
     with pytest.raises(ConfigurationError, match=str(status)):
         sink.write([batch([PANE])])

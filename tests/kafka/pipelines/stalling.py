@@ -23,7 +23,7 @@ class _Transaction(transaction.Transaction):
         self.publishes |= topic in _RESULTS and bool(records[-1])
 
     def commit(self, offsets: Any, consumer: Any) -> None:
-        if self.publishes or any(map(_tells_of_silence, offsets)):
+        if self.publishes or any(map(_has_silence, offsets)):
             self._producer.flush()
             os.kill(os.getpid(), signal.SIGSTOP)
         super().commit(offsets, consumer)
@@ -32,7 +32,7 @@ class _Transaction(transaction.Transaction):
 _RESULTS = {f"{pipeline.name}.{output}" for output in ("pops", "sessions")}
 
 
-def _tells_of_silence(offset: Any) -> bool:
+def _has_silence(offset: Any) -> bool:
     return bool(json.loads(offset.metadata).get("silenceMs", 0) > 0)
 
 

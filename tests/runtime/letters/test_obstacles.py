@@ -18,5 +18,5 @@ from tidemark.serde.letters import Letter
 def test_a_letter_without_a_record_of_its_own_says_why(stage, topic, reason):
     letter = Letter("why", stage, topic, 0, 3, value="{}", value_encoding="utf-8")
     found = obstacle(letter, "game")
-    assert found.startswith(reason) or reason in found
+    assert reason in found
     assert bool(found) == bool(reason)

@@ -149,7 +149,7 @@ def test_debezium_with_the_schema_beside_it_has_times_and_decimals():
 @pytest.mark.parametrize(
     "envelope", [{}, {"fields": 1}, {"fields": [1, {"field": "after", "fields": [{"field": 1}]}]}]
 )
-def test_a_schema_that_is_none_changes_nothing(envelope):
+def test_an_invalid_schema_beside_a_change_has_no_effect(envelope):
     found = debezium({"made": int, "price": str}, CHANGE, envelope)
     assert found.columns.rows() == [(US, number(-1_250))]
 
