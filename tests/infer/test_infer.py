@@ -242,6 +242,15 @@ def test_of_two_orders_of_day_and_month_the_one_with_the_shorter_time_is_taken(o
     assert "A guess: another order of day and month reads all texts too." in text
 
 
+def test_a_value_in_place_of_a_list_that_other_records_wrap_is_dead():
+    records = [
+        {"rows": [{"k": n % 3, "at": f"{at:%FT%TZ}"}]} for n, at in enumerate(half_hours(40))
+    ]
+    text = of(*records, {"rows": 5})
+    assert 'records = records.explode("rows")' in text
+    assert "# 41 records = 40 that fit + 1 dead" in text
+
+
 def test_members_of_different_kinds_have_no_column():
     records = [{"k": "a", "log_params": {"a": 1} if n % 2 else []} for n in range(10)]
     text = of(*records, {"k": "a", "meta": {"id": None, "x": {}}})

@@ -23,9 +23,11 @@ _GROWS = 0.9
 _MOST = 0.75
 _FAR = 10.0
 _FAR_MS = 10 * 365 * 86_400_000
-_DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
 _DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
 """Patterns of dates and times that are written as integers."""
+
+DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
+"""The types of columns that may be times."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,9 @@ def _is_far_after(place: TimePlace, text: TimePlace) -> bool:
 
 
 def _place(records: Sequence[object], path: Path, type_: Type) -> TimePlace | None:
-    if type_.text not in _DTYPES:
+    if type_.text not in DTYPES:
         return None
-    dtype = _DTYPES[type_.text]
+    dtype = DTYPES[type_.text]
     values = [value_at(record, path) for record in records]
     column = values_as(values, dtype, is_lenient=type_.lenient)
     if column.null_count() > (1 - _SHARE) * len(column):

@@ -10,15 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.infer.event_time import TimePlace, time_places, values_as
-from tidemark.infer.observed import FLOAT, INT, TEXT, Observed, Path, value_at
+from tidemark.infer.event_time import DTYPES, TimePlace, time_places, values_as
+from tidemark.infer.observed import FLOAT, TEXT, Observed, Path, value_at
 from tidemark.infer.schema import Column, Type, column_path, quoted, type_at
 
 _SHARE = 0.8
 _ITEMS = 5_000
 _DEEPEST = 4
 _FACTORS = {"s": " * 1_000", "ms": "", "us": " // 1_000", "ns": " // 1_000_000"}
-_DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
 _FORMATS = (
     "%+",
     "%Y-%m-%dT%H:%M:%S%.f%#z",
@@ -47,7 +46,7 @@ class Wrapped:
 def wrapped(
     records: Sequence[Any], columns: tuple[Column, ...], observed: Observed
 ) -> Wrapped | None:
-    """Return the lists with the most items that have a time, None if there are none."""
+    """Return the lists with the most items that have a time; None if no list has one."""
     found = _wrapped(records, records, columns, observed, ())
     return max(found, key=lambda each: each.number, default=None)
 
@@ -60,12 +59,8 @@ def _wrapped(
     steps: tuple[Path, ...],
 ) -> Iterator[Wrapped]:
     for path, column, inside in _lists(columns, observed, ()):
-        items = [
-            item
-            for each in level
-            for item in value_at(each, path) or ()
-            if isinstance(value_at(each, path), list) and isinstance(item, dict)
-        ][:_ITEMS]
+        lists = [found for each in level if isinstance(found := value_at(each, path), list)]
+        items = [item for each in lists for item in each if isinstance(item, dict)][:_ITEMS]
         members = column.type.members
         paths = [at for at, _ in inside.scalars() if column_path(members, at) is not None]
         here = (*steps, path)
@@ -97,7 +92,7 @@ def _first(
     """Return the time of the first item of each record, as an expression."""
     type_ = type_at(columns, place.path)
     values = [_value(record, (*steps, place.path)) for record in records]
-    series = values_as(values, _DTYPES[type_.text], is_lenient=True)
+    series = values_as(values, DTYPES[type_.text], is_lenient=True)
     made = _converted(series, type_, place.units[0])
     if made is None:
         return None
