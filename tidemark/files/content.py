@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from tidemark.errors import ConfigurationError
+from tidemark.serde.formats.text_encoding import BOM, UTF_16_BOMS
 
 STDIN = "-"
 
-_BOM = b"\xef\xbb\xbf"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -47,8 +46,8 @@ def open_content(path: str, what: str) -> Iterator[BinaryIO]:
             content = _decompressed(file)
             head = content.peek(16)
             _require_readable(head, what)
-            if head.startswith(_BOM):
-                content.read(len(_BOM))
+            if head.startswith(BOM):
+                content.read(len(BOM))
             yield cast(BinaryIO, content)
     except _FAULTS as error:
         reason = getattr(error, "strerror", None) or f"damaged: {error}"
@@ -74,7 +73,7 @@ def _decompressed(file: io.BufferedReader) -> io.BufferedReader:
 
 
 def _require_readable(head: bytes, what: str) -> None:
-    if head.startswith(_UTF_16):
+    if head.startswith(UTF_16_BOMS):
         raise ConfigurationError(
             f"{what}: the text is UTF-16; records are UTF-8: "
             "iconv -f UTF-16 -t UTF-8 FILE | tidemark ... -"

@@ -1,6 +1,6 @@
 """The records in the lines of a file of delimited text (docs/formats.md, "Files").
 
-A line that has the names of the columns is a header and no record.  A quoted field may have line
+A line that has the names of the columns is a header, not a record.  A quoted field may have line
 ends.  If a file begins with ``#``, all lines that do are comments, as in Zeek's and W3C's logs.
 """
 
@@ -9,6 +9,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from tidemark.serde.formats.csv_values import csv_dialect
 from tidemark.serde.formats.source_format import CsvFormat
 
 _COMMENT = b"#"
@@ -35,7 +36,7 @@ def table_records(lines: Iterator[bytes], format_: CsvFormat) -> Iterator[bytes]
 
 
 def fields_of(row: bytes, format_: CsvFormat) -> list[str]:
-    """Return the fields of a row; none of one that cannot be read."""
+    """Return the fields of a row; an empty list if it cannot be read."""
     text = row.decode(errors="replace").removesuffix("\r")
     try:
         return next(_reader(text, format_), [])
@@ -44,7 +45,7 @@ def fields_of(row: bytes, format_: CsvFormat) -> list[str]:
 
 
 def distinct_names(fields: Sequence[str]) -> list[str]:
-    """Return the names of columns that a header gives: each has a name, and no two the same."""
+    """Return the names of columns that a header gives: each column has a name of its own."""
     names: list[str] = []
     seen: Counter[str] = Counter()
     for number, field in enumerate(fields, 1):
@@ -80,10 +81,4 @@ def _is_open(text: bytes, format_: CsvFormat) -> bool:
 
 
 def _reader(text: str, format_: CsvFormat) -> Iterator[list[str]]:
-    return csv.reader(
-        io.StringIO(text, ""),
-        delimiter=format_.delimiter,
-        quotechar=format_.quote,
-        quoting=csv.QUOTE_MINIMAL if format_.quote else csv.QUOTE_NONE,
-        strict=True,
-    )
+    return csv.reader(io.StringIO(text, ""), **csv_dialect(format_.delimiter, format_.quote))

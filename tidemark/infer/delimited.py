@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tidemark.files.table_lines import distinct_names
 from tidemark.infer.observed import NULL, TEXT, spelled
+from tidemark.serde.formats.csv_values import csv_dialect
 from tidemark.serde.formats.source_format import CsvFormat
 
 _DELIMITERS = "\t,;|"
@@ -20,7 +21,7 @@ _TIME = re.compile(r"[0-9][0-9:/.TZ +,-]{3,}")
 
 
 def delimited(texts: Sequence[str], *, is_file: bool = True) -> CsvFormat | None:
-    """Return the format of lines or records of delimited text, None if they are not.
+    """Return the format of lines or records if they are delimited text, else None.
 
     ``is_file``: texts are lines of which the first may be a header; else each is a record.
     """
@@ -82,13 +83,11 @@ def _readings(lines: Sequence[str], more: str) -> list[tuple[str, str | None, li
 
 
 def _rows(lines: Sequence[str], delimiter: str, quote: str | None) -> list[list[str]] | None:
-    """Return the fields of lines; None if there are none, or the quotes are not in order."""
+    """Return the fields of lines; None if all lines are blank or a quote is misplaced."""
     text = io.StringIO("\n".join(lines), "")
-    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
-    dialect = {"delimiter": delimiter, "quotechar": quote, "quoting": quoting, "strict": True}
     rows: list[list[str]] = []
     try:
-        rows.extend(row for row in csv.reader(text, **dialect) if row)  # type: ignore[arg-type]
+        rows.extend(row for row in csv.reader(text, **csv_dialect(delimiter, quote)) if row)
     except csv.Error as error:
         if "unexpected end" not in str(error):  # the last row of a sample may be cut
             return None

@@ -10,6 +10,7 @@ from tidemark.core.rows.schema import Field, Scalar, Schema
 from tidemark.serde.decoders import value_decoder
 from tidemark.serde.formats.json_value import json_value
 from tidemark.serde.formats.source_format import CloudEventsFormat, JsonFormat, SourceFormat
+from tidemark.serde.formats.text_encoding import BOM
 from tidemark.serde.formats.value_decoder import UnreadableValueError
 from tidemark.serde.json_records import with_texts
 from tidemark.serde.records import NO_TIMESTAMP, Headers
@@ -72,7 +73,7 @@ class _JsonValues:
 
     def decode(self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /) -> Any:
         """Return the value."""
-        return json_value(with_texts(value.removeprefix(b"\xef\xbb\xbf")))
+        return json_value(with_texts(value.removeprefix(BOM)))
 
 
 def _decoder(format_: SourceFormat) -> Any:

@@ -29,7 +29,7 @@ import polars as pl
 
 from tidemark.core.rows.row_size import too_large
 from tidemark.core.rows.schema import Schema
-from tidemark.serde.formats.text_encoding import utf_16_hint
+from tidemark.serde.formats.text_encoding import BOM, utf_16_hint
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
 from tidemark.serde.object_count import ObjectCount
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
@@ -39,7 +39,6 @@ from tidemark.serde.records import RecordBatch
 
 _EMPTY_ARRAY = "expected an object, got an empty array"
 
-_BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
 _HALF_PAIR = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
 _BYTE = re.compile(r"^JSON is malformed: (.*) \(byte (\d+)\)$")
@@ -195,7 +194,7 @@ def _is_array(text: bytes) -> bool:
 
 def _without_bom(value: bytes) -> bytes:
     # Replaced by spaces, so that byte positions in reasons stay those of the record.
-    return b"   " + value[3:] if value.startswith(_BOM) else value
+    return b"   " + value[3:] if value.startswith(BOM) else value
 
 
 def json_reason(error: Exception, text: bytes) -> str:

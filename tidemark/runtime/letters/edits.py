@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from tidemark.errors import ConfigurationError
+from tidemark.serde.formats.text_encoding import BOM
 
 _Members = dict[str, msgspec.Raw]
-_BOM = b"\xef\xbb\xbf"
 
 
 def with_fields(value: bytes | None, fields: Mapping[str, str]) -> bytes:
@@ -19,7 +19,7 @@ def with_fields(value: bytes | None, fields: Mapping[str, str]) -> bytes:
     Raises:
         ConfigurationError: the value is no JSON object, or a path leads into no object.
     """
-    text = (value or b"").removeprefix(_BOM)
+    text = (value or b"").removeprefix(BOM)
     for name, new in fields.items():
         text = _with_field(text, name, name, _json(new))
     return text

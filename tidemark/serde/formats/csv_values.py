@@ -13,6 +13,16 @@ _MARK = "\ufeff"
 csv.field_size_limit(2**31 - 1)  # a record has a limit, the broker's; its fields need no other
 
 
+def csv_dialect(delimiter: str, quote: str | None) -> dict[str, Any]:
+    """Return the options of ``csv.reader``; ``quote`` is None if fields have no quotes."""
+    return {
+        "delimiter": delimiter,
+        "quotechar": quote,
+        "quoting": csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+        "strict": True,
+    }
+
+
 class CsvValues:
     """Decodes lines of delimited text; an empty field is null."""
 
@@ -20,12 +30,7 @@ class CsvValues:
         """``columns``: the names in the order of the fields; None: the first line has them."""
         self._columns = columns
         self._delimiter, self._quote = delimiter, quote
-        self._dialect: dict[str, Any] = {
-            "delimiter": delimiter,
-            "quotechar": quote,
-            "quoting": csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
-            "strict": True,
-        }
+        self._dialect = csv_dialect(delimiter, quote)
 
     def decode(
         self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /
