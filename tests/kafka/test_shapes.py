@@ -4,7 +4,8 @@ from tests.kafka.support.shapes import read_shapes
 from tests.kafka.support.stack import Stack
 from tests.support.registry import running_registry
 from tests.support.shapes import pipeline
-from tests.support.shapes.records import shapes, wrong_letters
+from tests.support.shapes.outcomes import wrong_letters
+from tests.support.shapes.records import shapes
 
 
 def test_every_shape_gives_its_panes_and_its_dead_letters(broker):

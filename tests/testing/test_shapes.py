@@ -1,8 +1,9 @@
 """Nine shapes of data are read in process, without a workaround."""
 
 from tests.support.registry import running_registry
+from tests.support.shapes.outcomes import panes, wrong_letters
 from tests.support.shapes.pipeline import SHAPES, build
-from tests.support.shapes.records import panes, shapes, wrong_letters
+from tests.support.shapes.records import shapes
 from tidemark.testing import InProcess
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from tests.kafka.support.stack import Stack
-from tests.support.shapes.records import Shape, published
+from tests.support.shapes.outcomes import published
+from tests.support.shapes.records import Shape
 
 
 def read_shapes(stack: Stack, expected: Mapping[str, Shape]) -> None:
