@@ -2,87 +2,21 @@
 
 import random
 from itertools import permutations
-from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
+from tests.plan.deployments import CITY, READS, WIDE, A, B, C, Rows, places, planned, recorded
 from tidemark import Pipeline, bounded, col, count, tumbling
-from tidemark import sum as sum_
 from tidemark.plan.changes import (
     begun_again,
     changes,
-    columns_lacking,
-    gaining_outputs,
     recorded_after,
     without_outputs,
 )
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed, placement
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
-
-
-class Rows(NamedTuple):
-    """The stream of an output: its key, and the filter and the further column of its rows.
-
-    ``reads``: whether the output sums that column.
-    """
-
-    key: str = "id"
-    least: int = 0
-    column: str = ""
-    other: bool = False  # united with another raw topic
-    reads: bool = False
-
-    @property
-    def stream(self) -> "Rows":
-        return self._replace(reads=False)
-
-
-def planned(outputs: dict[str, Rows]) -> Plan:
-    """Return the plan of a pipeline; outputs with the same stream share it."""
-    pipeline = Pipeline("p", partitions=2)
-    schema = {"at": int, "id": str, "city": str, "v": int}
-    raw, other = (
-        pipeline.source(topic, schema=schema, event_time="at", watermark=bounded("2s"))
-        for topic in ("raw", "other")
-    )
-    streams = {}
-    for name, rows in outputs.items():
-        if rows.stream not in streams:
-            stream = raw.filter(col("v") >= rows.least)
-            stream = stream.union(other) if rows.other else stream
-            stream = stream.with_columns(**{rows.column: col("v")}) if rows.column else stream
-            streams[rows.stream] = stream.key_by(rows.key)
-        sums = {"total": sum_(rows.column)} if rows.reads else {}
-        windows = streams[rows.stream].window(tumbling("1m"))
-        windows.aggregate(n=count(), **sums).to(name)
-    if not any(rows.other for rows in outputs.values()):
-        other.key_by("v").window(tumbling("1m")).aggregate(n=count()).to("keeps-the-source")
-    return pipeline.plan()
-
-
-def places(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return stream and log of each output."""
-    return {
-        each.name: (*each.operator.streams, each.log)
-        for each in plan.operators
-        if each.name != "keeps-the-source"
-    }
-
-
-def recorded(*deployments: dict[str, Rows]) -> Program:
-    """Return the record after deployments that ingest accepts."""
-    record = program_of(planned(deployments[0]))
-    for outputs in deployments[1:]:
-        program = program_of(placed(planned(outputs), record))
-        assert changes(record, program) == []
-        record = recorded_after(record, program)
-    return record
-
-
-A, B, C = Rows(), Rows(least=1), Rows(least=2)
-CITY = Rows(key="city")
 
 
 @pytest.mark.parametrize("names", [*permutations("abc")])
@@ -145,57 +79,6 @@ def test_streams_that_ended_together_with_their_log_go_on_in_it():
     }
 
 
-def test_a_stream_may_gain_columns_that_its_outputs_do_not_read():
-    record = recorded({"a": A, "b": B})
-    wider = Rows(column="w")
-    for name in ("a", "c"):
-        assert places(placed(planned({"b": B, name: wider}), record))[name] == (
-            "raw",
-            "p.by-id.log",
-        )
-    record = recorded({"a": wider, "b": B})
-    assert places(placed(planned({"b": B, "c": A}), record))["c"] == ("raw", "p.by-id.log")
-
-
-WIDE, READS = Rows(column="w"), Rows(column="w", reads=True)
-NEW = "raw#2", "p.by-id.2.log"
-
-
-def test_a_new_output_on_a_column_that_a_stream_gained_gets_a_log_from_raw():
-    for record in (recorded({"a": A}), recorded({"a": A}, {"a": WIDE})):
-        plan = placed(planned({"a": WIDE, "b": READS, "c": WIDE}), record)
-        assert places(plan) == {"a": ("raw", "p.by-id.log"), "b": NEW, "c": ("raw", "p.by-id.log")}
-        assert plan.sources[0].graph.streams["raw"] == plan.sources[0].graph.streams["raw#2"]
-        assert changes(record, program_of(plan)) == []
-    after = recorded({"a": A}, {"a": WIDE}, {"a": WIDE, "b": READS})
-    assert after.logs["p.by-id.log"].streams["raw"].gained == ["w"]
-    assert after.logs["p.by-id.2.log"].streams["raw#2"].gained == []
-    found = places(placed(planned({"c": READS, "a": WIDE, "b": READS}), after))
-    assert found == {"a": ("raw", "p.by-id.log"), "b": NEW, "c": NEW}
-
-
-def test_an_output_that_reads_a_column_which_its_stream_gained_is_refused_until_accepted():
-    for record in (recorded({"a": A, "b": A}), recorded({"a": A, "b": A}, {"a": WIDE, "b": WIDE})):
-        plan = placed(planned({"a": WIDE, "b": READS}), record)
-        program = program_of(plan)
-        (change,) = changes(record, program)
-        assert change.outputs == ("b",)
-        assert str(change) == (
-            "in output b, the column w was not in all rows of its log, is now read"
-        )
-        accepted = without_outputs(record, program, ["b"])
-        assert changes(accepted, program) == []
-        assert places(placed(planned({"a": WIDE, "b": READS}), accepted)) == places(plan)
-        assert places(plan) == {"a": ("raw", "p.by-id.log"), "b": NEW}
-
-
-def test_a_column_that_was_away_is_not_in_all_rows():
-    record = recorded({"a": A, "b": READS}, {"a": A}, {"a": WIDE})
-    assert places(placed(planned({"a": WIDE, "b": READS}), record))["b"][1] != "p.by-id.log"
-    record = recorded({"a": WIDE, "b": READS}, {"a": A}, {"a": WIDE})
-    assert record.logs["p.by-id.log"].streams["raw"].gained == ["w"]
-
-
 def test_an_output_with_another_raw_topic_is_a_new_stream():
     record = recorded({"a": A, "b": B})
     both = {"a": Rows(other=True), "b": B}
@@ -227,39 +110,6 @@ def test_a_replay_keeps_the_log_of_an_output_that_has_changed():
     record = recorded({"a": A, "b": B})
     plan = planned({"b": C, "a": A})
     assert places(placed(plan, record, replays=True))["b"] == ("raw#2", "p.by-id.log")
-
-
-def rows_as_they_are(*names: str, wide: bool) -> Plan:
-    """Return the plan of outputs of rows; ``wide``: with a further column."""
-    pipeline = Pipeline("p", partitions=2)
-    schema = {"at": int, "id": str, "v": int}
-    rows = pipeline.source("raw", schema=schema, event_time="at", watermark=bounded("2s"))
-    stream = rows.with_columns(w=col("v")) if wide else rows
-    for name in names:
-        stream.key_by("id").to(name)
-    return pipeline.plan()
-
-
-def test_rows_as_they_are_go_on_with_a_new_column_and_a_new_output_has_it_in_all_rows():
-    record = program_of(rows_as_they_are("a", wide=False))
-    wide = placed(rows_as_they_are("a", "b", wide=True), record)
-    assert places(wide) == {"a": ("raw", "p.by-id.log"), "b": NEW}
-    program = program_of(wide)
-    assert changes(record, program) == []
-    assert gaining_outputs(record, program) == {"a"}  # so a reset gives it a stream from raw
-    after = recorded_after(record, program)
-    accepted = without_outputs(after, program, ["a"])
-    assert places(placed(rows_as_they_are("a", "b", wide=True), accepted)) == {"a": NEW, "b": NEW}
-    assert gaining_outputs(record, program_of(rows_as_they_are("a", wide=False))) == frozenset()
-
-
-def test_a_replay_of_a_log_needs_the_columns_that_outputs_read():
-    record = recorded({"a": A, "b": A}, {"a": WIDE, "b": WIDE})
-    for outputs, lacking in ({"a": WIDE, "b": READS}, ["b"]), ({"a": WIDE, "b": WIDE}, []):
-        plan = placed(planned(outputs), record, replays=True)
-        assert places(plan)["b"] == ("raw", "p.by-id.log")
-        found = columns_lacking(record, program_of(plan))
-        assert [each.outputs for each in found] == [(name,) for name in lacking]
 
 
 def test_a_change_of_a_source_leaves_all_streams_where_they_are():
@@ -297,7 +147,7 @@ def test_a_record_of_the_first_version_gives_names_by_content():
     first = replace(program_of(planned(outputs)), version=1, outputs={})
     first = decode_program(encode_program(first))
     assert places(placed(planned({"b": B}), first))["b"] == ("raw#2", "p.by-id.log")
-    wider = places(placed(planned({"a": Rows(column="w"), "b": B}), first))
+    wider = places(placed(planned({"a": WIDE, "b": B}), first))
     assert wider == places(planned(outputs))
     program = program_of(placed(planned({"a": A, "b": C}), first))
     (change,) = changes(first, program)

@@ -30,7 +30,6 @@ from tests.support.aggregating import (
 )
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
-from tidemark.core.aggregates.stable_hash import stable_hashes
 from tidemark.core.aggregates.top import MOST_TIES
 from tidemark.core.time.segment import OFFSET
 from tidemark.errors import PipelineError
@@ -62,18 +61,6 @@ AGGREGATION = Aggregation(
     COLUMNS,
 )
 FILTERED = filtered_by_where(AGGREGATION)
-
-HASHES = {
-    "int": [0, 6238072747940578789, 13029008266876403067],
-    "float": [0, 0, 16657480027015623784],
-    "text": [
-        0,
-        8291194924787932887,
-        12787361338798520532,
-        5496656088855040881,
-        10521085410690964690,
-    ],
-}
 
 # -- the oracle
 
@@ -286,24 +273,6 @@ def test_approximate_count_distinct_of_texts():
 
     assert abs(aggregation.values(partials).item() / 5_000 - 1) < 0.05
     assert len(partials.item(0, "n.registers")) <= 4_096
-
-
-def test_hashes_never_change():
-    """State in changelogs depends on them."""
-    assert stable_hashes(pl.Series([0, 1, -1])).tolist() == HASHES["int"]
-    assert stable_hashes(pl.Series([0.0, -0.0, 1.5])).tolist() == HASHES["float"]
-    texts = pl.Series(["", "a", "12345678", "123456789", "ä" * 40])
-    assert stable_hashes(texts).tolist() == HASHES["text"]
-
-
-@given(st.lists(st.text() | st.sampled_from(["a\0", "a", "\0" * 8, "\0" * 9])))
-def test_hashes_of_texts_are_those_of_each_alone(texts):
-    series = pl.Series(texts, dtype=pl.String)
-    alone = [stable_hashes(pl.Series([text])).item() for text in texts]
-
-    assert stable_hashes(series).tolist() == alone
-    assert stable_hashes(series[1:]).tolist() == alone[1:]
-    assert len(set(alone)) == len(set(texts))
 
 
 def test_ties_are_bounded_and_the_first_of_too_many_count():
