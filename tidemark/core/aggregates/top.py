@@ -38,7 +38,6 @@ Of more values the first count, in the order of the list.
 RANK = "rank"
 """The field of a listed value with its place: from 1, equal values alike if ``ties``."""
 
-
 _TIED = ("rank", "by")
 """The fields of a row kept in which rows that tie are equal."""
 
@@ -57,9 +56,11 @@ class _Top(ColumnFunction):
     ties: bool = field(default=False, kw_only=True)
     ranks: bool = field(default=False, kw_only=True)
 
+    _k_option = "k"
+
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise PipelineError(f"{self}: k {self.k!r} is not an integer from 1 on")
+            raise PipelineError(f"{self}: {self._k_option} {self.k!r} is not an integer from 1 on")
         if self.ties and self.k > MOST_TIES:
             raise PipelineError(f"{self}: with ties=True k is at most {MOST_TIES:,}")
 
@@ -140,12 +141,10 @@ class MostFrequent(_Top):
 class ValueCounts(MostFrequent):
     """All values with counts, as MostFrequent lists them; null if there are more than ``k``.
 
-    State holds the ``k + 1`` least values at most, since one too many is all there is to know.
+    State holds the ``k + 1`` least values at most: one value too many decides that it is null.
     """
 
-    def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise PipelineError(f"{self}: limit {self.k!r} is not an integer from 1 on")
+    _k_option = "limit"
 
     def __str__(self) -> str:
         return f'value_counts("{self.column}", limit={self.k})'

@@ -54,11 +54,9 @@ def published_rows(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
     In a batch, they keep the column SEGMENT.
     """
-    topic, partition = _places(rows[SOURCE])
     own = bytes_as_text(rows.select(columns)).get_columns()
     fields = [
-        topic.alias("_topic"),
-        partition.alias("_partition"),
+        *_places(rows[SOURCE]),
         rows[OFFSET].alias("_offset"),
         rows[SUB_ROW].alias("_sub_row"),
         rows[EVENT_TIME].alias(EVENT_TIME_MS),
@@ -67,7 +65,7 @@ def published_rows(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def _places(sources: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return topic and partition of each source: of runs of rows with the same one, so cheaply."""
+    """Return topic and partition of each source, computed once for each run of equal sources."""
     runs = sources.rle().struct.unnest()
     topic, partition = runs.select(places(pl.col("value"), "_topic", "_partition")).get_columns()
     run_of = np.repeat(np.arange(runs.height), runs["len"].to_numpy())
