@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tidemark import Pipeline, apply_frame, count, custom, monotonic, session, tumbling
+from tidemark import sum as total
 from tidemark.errors import PipelineError, UserCodeError
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.local.view import summary, write_results
@@ -51,6 +52,8 @@ def first(rows: Any) -> int:
 RECORDS = [("a", 1, 5), ("a", 2, None), ("b", 3, 13), ("b", 4, 2), ("a", 11, None), ("c", 12, 13)]
 """Key, time and value."""
 
+SCHEMA = {"k": str, "ts": int, "v": int}
+
 
 def pipeline(
     on_error: Any = "dead_letter",
@@ -59,8 +62,7 @@ def pipeline(
     aggregate: Any = None,
 ) -> Pipeline:
     made = Pipeline("p", partitions=2)
-    schema = {"k": str, "ts": int, "v": int}
-    source = made.source("t", schema=schema, event_time="ts", unit="s", watermark=monotonic())
+    source = made.source("t", schema=SCHEMA, event_time="ts", unit="s", watermark=monotonic())
     kind = (
         apply_frame(first, "v", int, on_error=on_error)
         if frame
@@ -175,6 +177,29 @@ def test_a_scenario_shows_the_dead_letters_of_functions():
 def test_a_function_that_is_to_stop_does_and_names_the_place(frame: bool, message: str):
     with pytest.raises(UserCodeError, match=re.escape(message)):
         results(pipeline("stop", frame=frame))
+
+
+def test_a_row_that_stops_without_a_key_is_named_by_its_place():
+    made = Pipeline("p")
+    source = made.source("t", schema=SCHEMA, event_time="ts", unit="s", watermark=monotonic())
+    best = custom(Best(), "v", int, on_error="stop")
+    source.key_by().window(tumbling("10s")).aggregate(best=best).to("best")
+
+    with pytest.raises(UserCodeError, match=re.escape(f"best: {ADD}; topic t, partition 0, off")):
+        results(made)
+
+
+def test_a_result_of_a_stage_that_stops_the_next_is_named_by_operator_and_time():
+    made = Pipeline("p")
+    source = made.source("t", schema=SCHEMA, event_time="ts", unit="s", watermark=monotonic())
+    sums = source.key_by("k").window(tumbling("10s")).aggregate(v=total("v"))
+    sums.to("sums")
+    best = custom(Best(), "v", int, on_error="stop")
+    sums.key_by("k").window(tumbling("20s")).aggregate(best=best).to("best")
+
+    place = "key k='a', operator k.tumbling-10s.v, event time 1970-01-01T00:00:19.999000Z: correct"
+    with pytest.raises(UserCodeError, match=re.escape(f"best: {ADD}; {place}")):
+        results(made)
 
 
 def test_a_pane_that_stops_names_key_and_window():

@@ -20,9 +20,25 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import FAULT, Aggregation
 from tidemark.core.operators.operator import Body, Frames, Mask, TimePortion, WindowBody
-from tidemark.core.operators.ports import DEAD, FAILED, PANES, REASON, Port, dead_port, failed_port
+from tidemark.core.operators.ports import (
+    DEAD,
+    FAILED,
+    PANES,
+    REASON,
+    Port,
+    dead_port,
+    failed_port,
+    shown_key,
+)
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.time.segment import OFFSET, SOURCE
+from tidemark.core.time.event_time import instant_text
+from tidemark.core.time.segment import (
+    EVENT_TIME,
+    OFFSET,
+    SOURCE,
+    is_operator_source,
+    shown_source,
+)
 from tidemark.core.windows.pane import END, START
 from tidemark.errors import UserCodeError
 
@@ -125,10 +141,8 @@ class Guard(Body):
         for at, reason in refusals.items():
             if self.aggregation.stops(reason):
                 row = rows.row(at, named=True)
-                topic, _, partition = row[SOURCE].rpartition("/")
                 raise UserCodeError(
-                    f"{self.operator}: {reason}; key {self._key(row)}, topic {topic}, partition "
-                    f"{partition}, offset {row[OFFSET]}: {_REMEDY}"
+                    f"{self.operator}: {reason}; {self._key(row)}{_place(row)}: {_REMEDY}"
                 )
 
     def _stop_at_pane(self, failed: pl.DataFrame) -> None:
@@ -141,12 +155,13 @@ class Guard(Body):
         if stopped.height:
             pane = stopped.row(0, named=True)
             raise UserCodeError(
-                f"{self.operator}: {pane[FAULT]}; key {self._key(pane)}, window [{pane[START]}, "
+                f"{self.operator}: {pane[FAULT]}; {self._key(pane)}window [{pane[START]}, "
                 f"{pane[END]}): {_REMEDY}"
             )
 
     def _key(self, row: Mapping[str, Any]) -> str:
-        return ", ".join(f"{name}={row[name]!r:.100}" for name in self.key)
+        values = ", ".join(f"{name}={row[name]!r:.100}" for name in shown_key(self.key))
+        return f"key {values}, " if values else ""
 
     @property
     def can_batch(self) -> bool:
@@ -169,3 +184,11 @@ class Guard(Body):
     def pending(self, state: Any) -> bool:
         """Whether time alone makes results due."""
         return self.inner.pending(state)
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    """Return where a row comes from; a result of an operator has no offset that people know."""
+    if is_operator_source(row[SOURCE]):
+        return f"{shown_source(row[SOURCE])}, event time {instant_text(row[EVENT_TIME])}"
+    topic, _, partition = row[SOURCE].rpartition("/")
+    return f"topic {topic}, partition {partition}, offset {row[OFFSET]}"
