@@ -318,6 +318,11 @@ def test_an_unknown_order_of_collect_is_a_mistake():
         aggregates.collect("int", order="log")  # type: ignore[arg-type]  # the mistake under test
 
 
+def test_an_unknown_order_of_latest_is_a_mistake():
+    with pytest.raises(PipelineError, match=r"latest\(order\): 'log' is not one of \('event_time'"):
+        aggregates.latest("int", order="log")  # type: ignore[arg-type]  # the mistake under test
+
+
 def test_aggregates_read_as_they_are_written():
     written = {
         'variance("int")': aggregates.variance("int"),

@@ -219,22 +219,10 @@ ARRIVAL_ORDER = {"arrival": ARRIVAL, "sub_row": SUB_ROW}
 """The order of rows by arrival, that is by their place in the log."""
 
 
-@dataclass(frozen=True)
-class OrderedFunction(ColumnFunction):
+class InRowOrder:
     """Base of the aggregates that depend on the order of rows: by event time, or by arrival."""
 
-    order: RowOrder = "event_time"
-
-    def __post_init__(self) -> None:
-        if self.order not in get_args(RowOrder):
-            raise PipelineError(
-                f'{self.function_name}("{self.column}"): order {self.order!r} is not one of '
-                f"{get_args(RowOrder)}"
-            )
-
-    def __str__(self) -> str:
-        order = "" if self.order == "event_time" else f', order="{self.order}"'
-        return f'{self.function_name}("{self.column}"{order})'
+    order: RowOrder
 
     @property
     def by_arrival(self) -> bool:
@@ -245,6 +233,25 @@ class OrderedFunction(ColumnFunction):
     def fields(self) -> dict[str, str]:
         """The fields that rows are ordered by, with their row columns."""
         return ARRIVAL_ORDER if self.by_arrival else ORDER
+
+    def require_order(self, what: str) -> None:
+        """Raise PipelineError if the order is not known; ``what``: the option, for the error."""
+        if self.order not in get_args(RowOrder):
+            raise PipelineError(f"{what} {self.order!r} is not one of {get_args(RowOrder)}")
+
+
+@dataclass(frozen=True)
+class OrderedFunction(InRowOrder, ColumnFunction):
+    """Base of the aggregates of one column that depend on the order of rows."""
+
+    order: RowOrder = "event_time"
+
+    def __post_init__(self) -> None:
+        self.require_order(f'{self.function_name}("{self.column}"): order')
+
+    def __str__(self) -> str:
+        order = "" if self.order == "event_time" else f', order="{self.order}"'
+        return f'{self.function_name}("{self.column}"{order})'
 
 
 def order_columns(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataFrame:

@@ -5,16 +5,15 @@ See docs/semantics.md, "Aggregates".
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import KEPT, Columns
 from tidemark.core.aggregates.basic import (
-    ARRIVAL_ORDER,
     ORDER,
     ColumnFunction,
+    InRowOrder,
     RowOrder,
     order_columns,
 )
@@ -95,8 +94,8 @@ class MaxBy(_ExtremeBy):
 
 
 @dataclass(frozen=True)
-class Latest:
-    """The last row by event time or by arrival: the columns ``names``, or all if there are none.
+class Latest(InRowOrder):
+    """The last row by event time or by arrival: the columns ``names``, or all if it is empty.
 
     Part: ``latest``, structs of the order's fields, ``there`` and ``row``.
     Nulls in a row are values of it.
@@ -106,8 +105,7 @@ class Latest:
     order: RowOrder = "event_time"
 
     def __post_init__(self) -> None:
-        if self.order not in get_args(RowOrder):
-            raise PipelineError(f"latest(order): {self.order!r} is not one of {get_args(RowOrder)}")
+        self.require_order("latest(order):")
         if len(set(self.names)) < len(self.names):
             raise PipelineError(f"{self}: a column is named twice")
 
@@ -120,15 +118,6 @@ class Latest:
     def skips_nulls_of(self) -> tuple[str, ...]:
         """None: a row counts whatever is null in it."""
         return ()
-
-    @property
-    def by_arrival(self) -> bool:
-        """Whether rows need the column ARRIVAL."""
-        return self.order == "arrival"
-
-    @property
-    def _fields(self) -> dict[str, str]:
-        return ARRIVAL_ORDER if self.by_arrival else ORDER
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Return a struct of the columns.
@@ -148,17 +137,17 @@ class Latest:
             if KEPT in rows.columns
             else pl.Series(np.ones(rows.height, np.bool_))
         )
-        fields = order_columns(rows, self._fields).with_columns(there.alias(_THERE), row)
+        fields = order_columns(rows, self.fields).with_columns(there.alias(_THERE), row)
         return [fields.to_struct(f"{name}.latest")]
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Return the last row of a group."""
         part = pl.col(f"{name}.latest")
         there = part.struct.field(_THERE).fill_null(value=False)
-        return [part.sort_by(there, *map(part.struct.field, self._fields)).last()]
+        return [part.sort_by(there, *map(part.struct.field, self.fields)).last()]
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
-        """Return the last rows; null where there is none."""
+        """Return the last rows; null for a group without rows."""
         part = partials[f"{name}.latest"]
         there = part.struct.field(_THERE).fill_null(value=False)
         row = part.struct.field(_ROW).struct.unnest().select(self._of(columns)).to_struct()
