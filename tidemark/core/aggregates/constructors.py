@@ -86,7 +86,7 @@ def last(
 def latest(
     *columns: str, order: RowOrder = "event_time", where: pl.Expr | None = None
 ) -> AggregateFunction:
-    """Return the last row, nulls too, as a struct of ``columns``, or of all columns if none.
+    """Return the last row, nulls too, as a struct of ``columns``, or of all columns.
 
     The last row is that by event time, or with ``order="arrival"``; ties as in ``first``.
     """

@@ -66,7 +66,8 @@ class Announcer:
         """Return the mark that is due; None if nothing has changed since the last one.
 
         The lowest watermark counts.  Until all partitions have reported there is no mark: rows of
-        the others would be late.  Nor is there one before the reports of the last mark are read.
+        the others would be late.  There is also no mark until the reports of the last mark are
+        read.
         """
         before = self.last or Announced()
         if self.number <= before.number or self.waits_for:

@@ -69,7 +69,7 @@ def text_times(column: pl.Series, pattern: TimePattern, zone: str | None) -> Tex
 
 
 def epoch_numbers(column: pl.Series) -> tuple[Times, Times]:
-    """Return the numbers in texts: whole parts, 0 if it is not one, and ms of fractions."""
+    """Return the numbers in texts: whole parts, 0 for other texts, and ms of fractions."""
     parts = column.str.extract_groups(r"^([0-9]{9,19})(?:\.([0-9]{1,12}))?$").struct.unnest()
     whole = parts.to_series(0).cast(pl.Int64, strict=False)
     return whole.fill_null(0).to_numpy(), _fraction_ms(parts.to_series(1))

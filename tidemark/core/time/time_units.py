@@ -23,7 +23,7 @@ AUTO = "auto"
 """The unit that stands for EPOCH, all named forms of text and UNAMBIGUOUS."""
 
 DAYS = "days"
-"""The unit of dates as numbers of days since 1970-01-01; no unit of event time."""
+"""The unit of dates as numbers of days since 1970-01-01; not a unit of event time."""
 
 _DATE = "(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
 _BASIC_DATE = "(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})"

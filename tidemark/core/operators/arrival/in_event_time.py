@@ -50,7 +50,7 @@ class HeldState:
         self._fresh.append(rows)
 
     def release(self, clock_ms: int) -> pl.DataFrame | None:
-        """Remove and return the rows before ``clock_ms``, by event time and place; None if none."""
+        """Remove and return the rows before ``clock_ms``, in order; None without such rows."""
         waits = pl.col(EVENT_TIME) >= clock_ms
         due = [part for rows in self._held if (part := rows.filter(~waits)).height]
         if not due:
