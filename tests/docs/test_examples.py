@@ -1,7 +1,6 @@
 """Each example runs over its generated events, and cuts change nothing."""
 
 import importlib
-import io
 import json
 import random
 from itertools import islice
@@ -9,18 +8,12 @@ from itertools import islice
 import pytest
 
 from examples.events import EXAMPLES
+from tests.support.local_results import finished
 from tidemark import load_pipeline
-from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import write_results
 
 
 def written(plan, lines, seed):
-    run = LocalRun(plan, Cuts(seed))
-    for _ in run.run({plan.named_topics[0]: lines}):
-        pass
-    out = io.BytesIO()
-    write_results(run, out, every_pane=False)
-    return out.getvalue()
+    return finished(plan, {plan.named_topics[0]: lines}, seed)[1]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

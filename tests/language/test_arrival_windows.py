@@ -1,13 +1,13 @@
 """Windows in order of arrival as users write them: what is built, refused and printed."""
 
 import builtins
-import io
 import json
 from typing import Any
 
 import polars as pl
 import pytest
 
+from tests.support.local_results import by_topic, finished
 from tests.support.mistakes import moves, refused
 from tidemark import (
     Pipeline,
@@ -26,8 +26,6 @@ from tidemark import (
     sum,  # noqa: A004
 )
 from tidemark.core.operators.ports import APPEND
-from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import write_results
 from tidemark.runtime.keyed.encoders import encoder_of
 
 
@@ -198,16 +196,8 @@ def test_marks_are_made_at_ingest_in_a_stream_of_their_own():
 
 
 def results(pipeline, lines, seed=None):
-    run = LocalRun(pipeline.plan(), Cuts(seed))
-    for _ in run.run({"moves": lines}):
-        pass
-    out = io.BytesIO()
-    write_results(run, out, every_pane=True)
-    written: dict[str, list[dict[str, Any]]] = {}
-    for line in out.getvalue().splitlines():
-        each = json.loads(line)
-        written.setdefault(each["topic"].removeprefix("game."), []).append(each["value"])
-    return written
+    _, written = finished(pipeline.plan(), {"moves": lines}, seed, every_pane=True)
+    return {topic.removeprefix("game."): values for topic, values in by_topic(written).items()}
 
 
 def lines():

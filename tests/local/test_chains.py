@@ -1,12 +1,10 @@
 """Chains of operators in one process: docs/semantics.md, "Chains"."""
 
-import io
-import json
-
 import polars as pl
 import pytest
 
 from tests.support.clicks import LINES, MINUTE, click, clicks
+from tests.support.local_results import by_topic, finished
 from tests.support.mistakes import refused
 from tidemark import (
     Pipeline,
@@ -25,8 +23,6 @@ from tidemark import (
 from tidemark import every as each_time
 from tidemark import sum as total
 from tidemark.errors import ConfigurationError
-from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import write_results
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.stages import require_no_chain
 
@@ -41,16 +37,7 @@ def top_pipeline(partitions=2):
 
 
 def results(pipeline, lines, seed=None):
-    run = LocalRun(pipeline.plan(), Cuts(seed))
-    for _ in run.run({"clicks": lines}):
-        pass
-    out = io.BytesIO()
-    write_results(run, out, every_pane=False)
-    written = [json.loads(line) for line in out.getvalue().splitlines()]
-    return {
-        topic: [each["value"] for each in written if each["topic"] == topic]
-        for topic in dict.fromkeys(each["topic"] for each in written)
-    }
+    return by_topic(finished(pipeline.plan(), {"clicks": lines}, seed)[1])
 
 
 def test_the_top_of_an_hour_is_made_of_counts_a_minute():

@@ -1,6 +1,5 @@
 """A user's function that fails on rows and panes: dead letters, the same whatever the cuts."""
 
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -8,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.local_results import decoded, finished
 from tidemark import Pipeline, apply_frame, count, custom, monotonic, session, tumbling
 from tidemark import sum as total
 from tidemark.errors import PipelineError, UserCodeError
-from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import summary, write_results
+from tidemark.local.view import summary
 from tidemark.testing.in_process import InProcess
 
 
@@ -81,11 +80,8 @@ def results(
     seed: int | None = None,
     records: Sequence[tuple[str, int, int | None]] = RECORDS,
 ) -> tuple[list[Any], list[str]]:
-    run = LocalRun(made.plan(), Cuts(seed))
-    list(run.run({"t": values(records)}))
-    out = io.BytesIO()
-    write_results(run, out, every_pane=False)
-    return [json.loads(line) for line in out.getvalue().splitlines()], list(summary(run))
+    run, lines = finished(made.plan(), {"t": values(records)}, seed)
+    return decoded(lines), list(summary(run))
 
 
 def letter(**fields: Any) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """The in-process runner: the whole dataflow, and cuts that mean nothing."""
 
-import io
 import json
 import random
 
 import pytest
 
 from examples.game import game
+from tests.support.local_results import decoded, finished
 from tidemark import (
     RECORD_TIME,
     Pipeline,
@@ -19,8 +19,8 @@ from tidemark import (
     tumbling,
 )
 from tidemark import sum as total
-from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import open_inputs, summary, write_results
+from tidemark.local.run import LocalRun
+from tidemark.local.view import open_inputs, summary
 from tidemark.serde.formats.source_format import JSON
 
 MINUTE_MS = 60_000
@@ -35,12 +35,8 @@ def results(lines, seed=None, *, every_pane=False):
 
 
 def results_of(pipeline, inputs, seed=None, *, every_pane=False):
-    run = LocalRun(pipeline.plan(), Cuts(seed))
-    for _ in run.run(inputs):
-        pass
-    out = io.BytesIO()
-    write_results(run, out, every_pane=every_pane)
-    return [json.loads(line) for line in out.getvalue().splitlines()], list(summary(run))
+    run, lines = finished(pipeline.plan(), inputs, seed, every_pane=every_pane)
+    return decoded(lines), list(summary(run))
 
 
 def of(topic, written):

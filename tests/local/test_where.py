@@ -1,12 +1,12 @@
 """Aggregates of some rows from records to results: bad rows are dead letters, no cut shows."""
 
-import io
 import json
 from typing import Any
 
 import polars as pl
 import pytest
 
+from tests.support.local_results import finished
 from tidemark import (
     Pipeline,
     col,
@@ -17,8 +17,7 @@ from tidemark import (
     sum,  # noqa: A004
     tumbling,
 )
-from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import write_results
+from tidemark.local.run import LocalRun
 
 LARGE = col("v").str.to_integer() > 3
 RECORDS = [
@@ -41,10 +40,9 @@ def pipeline(window: Any = None, where: pl.Expr = LARGE) -> Pipeline:
 
 
 def results(made: Pipeline, seed: int | None = None) -> tuple[LocalRun, str]:
-    run, out = LocalRun(made.plan(), Cuts(seed)), io.BytesIO()
-    list(run.run({"in": [json.dumps(record).encode() for record in RECORDS]}))
-    write_results(run, out, every_pane=False)
-    return run, out.getvalue().decode()
+    lines = [json.dumps(record).encode() for record in RECORDS]
+    run, written = finished(made.plan(), {"in": lines}, seed)
+    return run, written.decode()
 
 
 def test_a_row_on_which_where_fails_is_in_no_window_and_a_dead_letter_with_the_reason():
