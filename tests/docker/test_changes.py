@@ -69,19 +69,15 @@ class Deployments:
 
     def deploy(self, program: Program, *, new_topics: bool = False) -> None:
         """Stop the services, replace the module, and start the services."""
-        self.stack("stop", *DEPLOYED)
-        self.write(program)
-        self._since = datetime.now(UTC).isoformat()
+        self._replace(program)
         self.stack(*(("up", "--detach") if new_topics else ("start", *DEPLOYED)))
 
     def deploy_refused(self, program: Program, service: str, *options: str) -> None:
-        """Deploy as ``deploy``, with the command that a service names before it.
+        """Deploy a program that a service refuses, by the command that the service names.
 
-        ``service``: refuses the program.  ``options``: of the command.
+        ``options``: those that the command must begin with.
         """
-        self.stack("stop", *DEPLOYED)
-        self.write(program)
-        self._since = datetime.now(UTC).isoformat()
+        self._replace(program)
         self.stack("start", service)
         words = shlex.split(self._await_advice(service))
         self.stack("stop", service)
@@ -89,6 +85,11 @@ class Deployments:
         assert words[3 : 3 + len(options)] == list(options)
         self.stack("run", "--rm", "--no-deps", "-T", service, *words, "--yes")
         self.stack("start", *DEPLOYED)
+
+    def _replace(self, program: Program) -> None:
+        self.stack("stop", *DEPLOYED)
+        self.write(program)
+        self._since = datetime.now(UTC).isoformat()
 
     def _await_advice(self, service: str) -> str:
         def advice() -> list[str]:
