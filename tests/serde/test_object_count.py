@@ -85,6 +85,15 @@ def test_batches_are_cut_by_what_objects_take():
     assert memory_size(schema_of({"n": int}, "s"))(b"{}") == 2
 
 
+def test_a_null_counts_only_where_it_may_be_an_object_in_a_list():
+    record = b'{"c1": null, "c2": null}'
+    assert memory_size(schema_of(WIDE, "s"))(record) == 800
+    assert memory_size(SCHEMA)(record) == 2_400
+    nulls = json.dumps({f"other{n}": None for n in range(MANY)}).encode()
+    assert not ObjectCount(schema_of(WIDE, "s")).may_be_large(nulls)
+    assert ObjectCount(SCHEMA).may_be_large(nulls)
+
+
 def test_a_null_object_has_the_size_of_its_members():
     column = pl.Series(
         [None, {"a": 1, "b": "xyz"}], dtype=pl.Struct({"a": pl.Int64, "b": pl.String})

@@ -7,13 +7,14 @@ first, in the record decoded without its values (docs/semantics.md, "Raw records
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import methodcaller
 from typing import Any
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, VALUE_BYTES
 from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, MapOf, Schema, StructOf
 from tidemark.serde.record_type import Member, Object, RecordType
 
-_FEW_VALUES = 16  # so many that an object takes at most a hundred times its text
+_FEW_VALUES = 16  # an object with up to 16 values takes at most a hundred times its text
 
 
 def most_values(schema: Schema) -> int:
@@ -21,17 +22,23 @@ def most_values(schema: Schema) -> int:
     return _widest(StructOf(schema.fields))
 
 
-def objects_at_most(text: bytes) -> int:
-    """Return a number that the objects in a JSON text do not exceed; a null may be one."""
-    return text.count(b"{") + text.count(b"null")
-
-
 def memory_size(schema: Schema) -> Callable[[bytes], int]:
     """Return a function that estimates what the objects of a value take in memory."""
     values = most_values(schema)
     if values <= _FEW_VALUES:
         return len
-    return lambda value: max(len(value), VALUE_BYTES * values * objects_at_most(value))
+    widest_bytes, objects_at_most = VALUE_BYTES * values, _objects_at_most(schema)
+    return lambda value: max(len(value), widest_bytes * objects_at_most(value))
+
+
+def _objects_at_most(schema: Schema) -> Callable[[bytes], int]:
+    """Return a function that returns a number that the objects in a JSON text do not exceed.
+
+    A null counts as an object only in a list or map of objects.  Elsewhere it is a value of one.
+    """
+    if _has_lists_of_objects(StructOf(schema.fields)):
+        return lambda text: text.count(b"{") + text.count(b"null")
+    return methodcaller("count", b"{")
 
 
 class ObjectCount:
@@ -41,18 +48,17 @@ class ObjectCount:
         """Make the type of the records without their values."""
         self._fields = schema.fields
         self._values = _values(StructOf(schema.fields))
-        self._widest_bytes = VALUE_BYTES * most_values(schema)
+        self._objects_at_most = _objects_at_most(schema)
+        self._most_objects = MAX_RECORD_BYTES // (VALUE_BYTES * most_values(schema))
         self._type = RecordType(Schema(_without_values(schema.fields)))
         self._decode = self._type.json_document_decoder().decode
         # The shortest object is "{}", with a comma.
-        self.short_bytes = MAX_RECORD_BYTES // self._widest_bytes * len("{},")
+        self.short_bytes = self._most_objects * len("{},")
         """The size up to which a record's objects do not exceed MAX_RECORD_BYTES."""
 
     def may_be_large(self, text: bytes) -> bool:
         """Return whether the objects of a record may exceed MAX_RECORD_BYTES; cheap."""
-        if len(text) <= self.short_bytes:
-            return False
-        return self._widest_bytes * objects_at_most(text) > MAX_RECORD_BYTES
+        return len(text) > self.short_bytes and self._objects_at_most(text) > self._most_objects
 
     def least_bytes(self, text: bytes) -> int:
         """Return the least size of the rows of a record, or 0 if it is within MAX_RECORD_BYTES.
@@ -74,7 +80,7 @@ class ObjectCount:
         Raises:
             msgspec.ValidationError: the values do not fit the schema.
         """
-        if size_bytes <= self.short_bytes // len("{},"):  # an object takes a byte at least
+        if size_bytes <= self._most_objects:  # an object takes a byte at least
             return 0
         rows = [self._type.row(values[0])] if len(values) == 1 else self._type.all_rows(values)
         return self._least_bytes(rows)

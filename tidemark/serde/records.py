@@ -79,12 +79,12 @@ class RecordBatch:
 
         ``size_of``: of a value: a record may take far more memory than its bytes.
         """
-        if sum(map(size_of, filter(None, self.values))) <= most_bytes:
+        sizes = [size_of(value) if value else 0 for value in self.values]
+        if sum(sizes) <= most_bytes:
             yield self
             return
         begin, held = 0, 0
-        for index, value in enumerate(self.values):
-            size = size_of(value or b"")
+        for index, size in enumerate(sizes):
             if index > begin and held + size > most_bytes:
                 yield self._part(begin, index)
                 begin, held = index, 0
