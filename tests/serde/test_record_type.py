@@ -248,13 +248,13 @@ def test_a_strict_column_beside_a_lenient_one_stays_strict():
 
 def test_decoded_values_follow_the_same_rules():
     type_ = RecordType(Schema((*NESTED, Field("v", LENIENT))))
-    good = type_.row({"id": 1, "user": {"tags": ["a"]}, "v": "5", "m": {"k": 2}})
+    good = type_.rows([{"id": 1, "user": {"tags": ["a"]}, "v": "5", "m": {"k": 2}}])
 
-    (row,) = record_columns(type_, [good]).columns.rows(named=True)
+    (row,) = record_columns(type_, good).columns.rows(named=True)
     assert row["user"] == {"name": "?", "tags": ["a"]}
     assert (row["v"], row["m"], type_.converted) == (5, [{"key": "k", "value": 2}], 1)
     with pytest.raises(msgspec.ValidationError) as error:
-        type_.row({"user": {"name": 5}})
+        type_.rows([{"user": {"name": 5}}])
     assert validation_reason(error.value) == "column user.name: expected str, got int"
 
 

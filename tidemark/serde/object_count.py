@@ -82,8 +82,7 @@ class ObjectCount:
         """
         if size_bytes <= self._most_objects:  # an object takes a byte at least
             return 0
-        rows = [self._type.row(values[0])] if len(values) == 1 else self._type.all_rows(values)
-        return self._least_bytes(rows)
+        return self._least_bytes(self._type.rows(values))
 
     def _least_bytes(self, rows: Sequence[Any]) -> int:
         size = len(rows) * self._values * VALUE_BYTES

@@ -105,20 +105,14 @@ class RecordType:
         type_ = self.object.type
         return msgspec.json.Decoder(type_ | list[type_], dec_hook=_read)  # type: ignore[valid-type]
 
-    def row(self, value: Any) -> Any:
-        """Return a decoded value, such as a dict of its members, as a record.
+    def rows(self, values: Sequence[Any]) -> list[Any]:
+        """Return decoded values, such as dicts of their members, as rows.
 
         Raises:
-            msgspec.ValidationError: it does not fit the schema.
+            msgspec.ValidationError: one does not fit the schema; of several, named by its position.
         """
-        return msgspec.convert(value, self.object.type, dec_hook=_read)
-
-    def all_rows(self, values: Sequence[Any]) -> list[Any]:
-        """Return decoded values as records.  An error names the value by its position.
-
-        Raises:
-            msgspec.ValidationError: one does not fit the schema.
-        """
+        if len(values) == 1:
+            return [msgspec.convert(values[0], self.object.type, dec_hook=_read)]
         rows: list[Any] = msgspec.convert(
             values,
             list[self.object.type],  # type: ignore[name-defined]  # a type made at run time

@@ -103,7 +103,7 @@ class DecodedRecords:
         if counts.max(initial=0) > most_rows(self._type.schema):
             return None
         try:
-            rows = self._type.all_rows(list(chain.from_iterable(values)))
+            rows = self._type.rows(list(chain.from_iterable(values)))
         except msgspec.ValidationError:
             return None
         records = np.repeat(np.arange(len(values)), counts)
@@ -125,7 +125,7 @@ class DecodedRecords:
     ) -> None:
         converted = self._type.converted
         try:
-            rows = _rows(self._type, values)
+            rows = self._type.rows(values)
         except msgspec.ValidationError as error:
             self._type.converted = converted
             reason = validation_reason(error)
@@ -141,7 +141,7 @@ class DecodedRecords:
         if not self._has_times:
             return ()
         try:
-            return _rows(self._times, values)
+            return self._times.rows(values)
         except msgspec.ValidationError:
             return ()
 
@@ -152,8 +152,3 @@ def _is_base64_for_number(reason: str, value: Any) -> bool:
     for name in wrong[1].split(".") if wrong else ():
         value = value.get(name) if isinstance(value, dict) else None
     return isinstance(value, str) and len(value) % 4 == 0 and bool(_BASE64.fullmatch(value))
-
-
-def _rows(type_: RecordType, values: Sequence[Any]) -> list[Any]:
-    """Return the rows of a record; an error names the position of a row if there are several."""
-    return [type_.row(values[0])] if len(values) == 1 else type_.all_rows(values)
