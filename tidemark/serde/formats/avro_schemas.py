@@ -11,14 +11,13 @@ bytes hold any number.
 
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal
 from typing import Any
 
 import fastavro
 from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException, UnknownType
 
-from tidemark.serde.formats.connect_types import CONNECT_TIMES
+from tidemark.serde.formats.connect_types import CONNECT_TIMES, decimal_text
 from tidemark.serde.spellings.time_values import (
     FormatDays,
     FormatMicros,
@@ -38,7 +37,6 @@ _PRIMITIVES = {
     "string": str,
 }
 _DECIMAL_TEXT = "tidemark-decimal-text"
-_ANY_DIGITS = Context(prec=100_000)
 _FAULTS = (ValueError, TypeError, KeyError, AttributeError, SchemaParseException, UnknownType)
 
 
@@ -132,8 +130,7 @@ def _time(schema: dict[str, Any]) -> type[FormatTime] | None:
 
 
 def _decimal_text(data: bytes, writer: Any, _reader: Any = None) -> str:
-    unscaled = int.from_bytes(data, "big", signed=True)
-    return f"{Decimal(unscaled).scaleb(-writer.get('scale', 0), _ANY_DIGITS):f}"
+    return decimal_text(data, writer.get("scale", 0))
 
 
 _LOGICAL_TIMES: Mapping[str, type[FormatTime]] = {

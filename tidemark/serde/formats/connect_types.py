@@ -44,12 +44,12 @@ def typed(value: Any, schema: Any, *, with_times: bool) -> Any:
     name = schema.get("name")
     if isinstance(value, dict):
         if name == _ANY_SCALE:
-            return _decimal_text(value.get("value"), value.get("scale"))
+            return _from_base64(value.get("value"), value.get("scale"))
         return _typed_members(value, schema.get("fields"), with_times=with_times)
     if name == _DECIMAL and isinstance(value, str):
         parameters = schema.get("parameters")
         scale = parameters.get("scale") if isinstance(parameters, dict) else None
-        return _decimal_text(value, scale)
+        return _from_base64(value, scale)
     if with_times and type(value) is int and isinstance(name, str) and name in CONNECT_TIMES:
         return CONNECT_TIMES[name](value)
     if isinstance(value, list):
@@ -72,13 +72,18 @@ def _typed_members(value: dict[str, Any], fields: Any, *, with_times: bool) -> d
     }
 
 
-def _decimal_text(data: Any, scale: Any) -> Any:
-    """Return a decimal, the base64 text of its unscaled bytes, with all its digits as text."""
+def decimal_text(unscaled: bytes, scale: int) -> str:
+    """Return a decimal with all its digits as text; ``unscaled``: as big-endian bytes."""
+    number = Decimal(int.from_bytes(unscaled, "big", signed=True))
+    return f"{number.scaleb(-scale, _ANY_DIGITS):f}"
+
+
+def _from_base64(data: Any, scale: Any) -> Any:
+    """Return the text of a decimal whose unscaled bytes are base64 text."""
     try:
-        unscaled = int.from_bytes(base64.b64decode(data, validate=True), "big", signed=True)
-        places = int(scale)
+        unscaled, places = base64.b64decode(data, validate=True), int(scale)
     except (binascii.Error, TypeError, ValueError):
         return data
     if abs(places) > _MOST_DIGITS:
         return data
-    return f"{Decimal(unscaled).scaleb(-places, _ANY_DIGITS):f}"
+    return decimal_text(unscaled, places)
