@@ -136,7 +136,7 @@ def _marked(rows: pl.DataFrame, source: int, stream: StreamPlan) -> pl.DataFrame
     """Return rows with SOURCE, the position of their source among the marks; raw ones with TIE."""
     added = [pl.Series(SOURCE, np.full(rows.height, source, np.uint16))]
     if TIE in stream.columns and TIE not in rows.columns:
-        added.append(pl.Series(TIE, [None] * rows.height, pl.Int64))
+        added.append(pl.repeat(None, rows.height, dtype=pl.Int64, eager=True).alias(TIE))
     return rows.hstack(added)
 
 

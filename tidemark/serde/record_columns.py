@@ -166,7 +166,7 @@ def _column(each: Field, objects: _Objects, place: _Place) -> pl.Series:
     member, values, place = objects.type.members[last], objects.values[last], place.member(last)
     if isinstance(each.kind, StructOf) and each.default is None:
         return _structs(each.name, objects.inside(last), each.kind, place)
-    if member.required and isinstance(each.kind, TimeValue):
+    if member.required and isinstance(each.kind, TimeValue) and None in values:
         for index, value in enumerate(values):
             if value is None and not (objects.is_null and objects.is_null[index]):
                 place.report(index, f"expected {each.kind.name}, got null")
@@ -177,7 +177,7 @@ def _entries(each: Field, maps: Sequence[Any], entry: Member, place: _Place) -> 
     """Return the entry of each map that a field reads."""
     name = each.place[-1]
     values = [None if found is None else found.get(name) for found in maps]
-    if entry.required:
+    if entry.required and None in values:
         for index, value in enumerate(values):
             if value is None and maps[index] is not None:
                 place.report(
