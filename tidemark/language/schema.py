@@ -35,7 +35,7 @@ _UNIONS = (Union, types.UnionType)
 
 
 class _Declared(NamedTuple):
-    """A member of a schema before its type is read; ``default`` is None if it has none."""
+    """A member of a schema before its type is read; None stands for no default."""
 
     name: str
     type: Any
@@ -92,7 +92,7 @@ def schema_of(declared: object, what: str) -> Schema:
 
 
 def _members(declared: object, what: str) -> list[_Declared]:
-    """Return the members of a dict or class; none if it is neither."""
+    """Return the members of a dict or class; of other objects, an empty list."""
     if isinstance(declared, Mapping):
         return [_Declared(name, type_) for name, type_ in declared.items()]
     if not isinstance(declared, type):

@@ -32,7 +32,8 @@ class Message:
 
     ``value``: a mapping, as JSON; bytes as they are; None is a tombstone.  ``key``: text or bytes.
     ``headers``: their values by name, text or bytes; or pairs, if a name comes twice.
-    ``timestamp_ms``: of the record; by default none in process, and the broker's clock on a broker.
+    ``timestamp_ms``: of the record; by default, no timestamp in process, and the producer's clock
+    on a broker.
     """
 
     value: Record | bytes | None = None

@@ -95,13 +95,13 @@ def time_column(name: str, values: Sequence[Any], kind: TimeValue) -> TimeColumn
     return TimeColumn(numbers.cast(kind.dtype), times.reasons, times.converted)
 
 
-def _none(count: int) -> _Times:
+def _all_null(count: int) -> _Times:
     return _Times(np.zeros(count, np.int64), np.zeros(count, np.bool_))
 
 
 def _mixed(values: Sequence[Any], types: Sequence[type], kind: TimeValue) -> _Times:
     """Return the times of values of several types."""
-    whole = _none(len(values))
+    whole = _all_null(len(values))
     for type_ in types:
         of_type = np.fromiter((type(value) is type_ for value in values), np.bool_, len(values))
         places = np.flatnonzero(of_type)
@@ -133,7 +133,7 @@ def _times(values: Sequence[Any], type_: type, kind: TimeValue) -> _Times:
         for place, value in enumerate(values)
         if value is not None
     }
-    times = _none(len(values))
+    times = _all_null(len(values))
     times.reasons = faults
     return times
 
