@@ -9,6 +9,8 @@ from tidemark.errors import ConfigurationError
 from tidemark.files.json_documents import starts_document
 from tidemark.infer.delimited import delimited
 from tidemark.infer.sample import SampleRecord, json_objects
+from tidemark.serde.formats.cloud_events import BINARY_MARK, REQUIRED
+from tidemark.serde.formats.debezium_values import ENVELOPE, OPERATIONS
 from tidemark.serde.formats.framing import HEADER_BYTES
 from tidemark.serde.formats.source_format import (
     JSON,
@@ -21,9 +23,6 @@ from tidemark.serde.formats.source_format import (
 
 _MOST = 0.5
 _ENVELOPES = 0.9
-_CHANGES = ("c", "u", "d", "r", "t", "m")
-_EVENT = ("specversion", "id", "source", "type")
-_BINARY_EVENT = "ce_specversion"
 
 
 def format_of_lines(lines: Sequence[bytes], what: str) -> SourceFormat:
@@ -63,7 +62,7 @@ def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceForma
         ConfigurationError: the values are binary and not Avro with framing, or arrays without
             names.
     """
-    if _share(_BINARY_EVENT in dict(each.headers or ()) for each in records) >= _ENVELOPES:
+    if _share(BINARY_MARK in dict(each.headers or ()) for each in records) >= _ENVELOPES:
         return CloudEventsFormat()
     values = [each.value for each in records if each.value is not None and each.value.strip()]
     if _share(bool(json_objects(value)) for value in values) >= _MOST:
@@ -88,17 +87,17 @@ def envelope_format(values: Sequence[bytes | None]) -> SourceFormat:
 
 def _is_change(record: dict[str, Any]) -> bool:
     """Return whether a record is a change of Debezium, with the schema beside it or without."""
-    change = record["payload"] if record.keys() == {"schema", "payload"} else record
+    change = record["payload"] if record.keys() == ENVELOPE else record
     return (
         isinstance(change, dict)
-        and change.get("op") in _CHANGES
+        and change.get("op") in OPERATIONS
         and isinstance(change.get("source"), dict)
         and bool(change.keys() & {"before", "after"})
     )
 
 
 def _is_event(record: dict[str, Any]) -> bool:
-    return all(isinstance(record.get(name), str) for name in _EVENT)
+    return all(isinstance(record.get(name), str) for name in REQUIRED)
 
 
 def _require_text(values: Sequence[bytes], what: str) -> None:

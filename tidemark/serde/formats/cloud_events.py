@@ -12,9 +12,12 @@ from tidemark.serde.formats.json_value import json_value
 from tidemark.serde.formats.value_decoder import UnreadableValueError
 from tidemark.serde.records import Headers
 
-_REQUIRED = ("specversion", "id", "source", "type")
+REQUIRED = ("specversion", "id", "source", "type")
 _VERSIONS = ("1.0", "0.3")
 _PREFIX = "ce_"
+BINARY_MARK = f"{_PREFIX}specversion"
+"""The header that each event in binary mode has."""
+
 _EVENT = "application/cloudevents"
 _BATCH = "application/cloudevents-batch"
 _DATA, _DATA_BASE64, _DATA_TYPE = "data", "data_base64", "datacontenttype"
@@ -29,7 +32,7 @@ class CloudEventValues:
         """Return an event, or the events of a batch; no value is an event in binary mode only."""
         texts = {name.lower(): text for name, text in headers or ()}
         kind = _text(texts.get("content-type"), "content-type")
-        if f"{_PREFIX}specversion" in texts and not (kind or "").startswith(_EVENT):
+        if BINARY_MARK in texts and not (kind or "").startswith(_EVENT):
             return _binary(value, kind, texts)
         if value is None or not value.strip():
             return []
@@ -66,7 +69,7 @@ def _binary(
 
 
 def _require_attributes(event: dict[str, Any]) -> None:
-    for name in _REQUIRED:
+    for name in REQUIRED:
         if not isinstance(event.get(name), str) or not event[name]:
             raise UnreadableValueError(f"not a CloudEvent: no attribute {name!r}")
     if event["specversion"] not in _VERSIONS:

@@ -15,8 +15,8 @@ from tidemark.serde.records import Headers
 
 _DELETED = "d"
 _WITHOUT_ROW = ("t", "m")  # a truncated table, a message of the database's log
-_OPERATIONS = ("c", "u", "d", "r", *_WITHOUT_ROW)
-_ENVELOPE = {"schema", "payload"}
+OPERATIONS = ("c", "u", "d", "r", *_WITHOUT_ROW)
+ENVELOPE = {"schema", "payload"}
 
 
 class DebeziumValues:
@@ -49,10 +49,9 @@ class DebeziumValues:
         if change is None:
             return []
         operation = change.get("op") if isinstance(change, dict) else None
-        if operation not in _OPERATIONS:
+        if operation not in OPERATIONS:
             raise UnreadableValueError(
-                f"not a change of Debezium: op is {operation!r}, not one of "
-                f"{', '.join(_OPERATIONS)}"
+                f"not a change of Debezium: op is {operation!r}, not one of {', '.join(OPERATIONS)}"
             )
         before, after = _row(change, "before"), _row(change, "after")
         row = before if operation == _DELETED else after
@@ -85,6 +84,6 @@ def _row(change: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 def _payload(value: Any, *, with_times: bool) -> Any:
     """Return a value without its schema, and with the times and decimals that the schema names."""
-    if not isinstance(value, dict) or value.keys() != _ENVELOPE:
+    if not isinstance(value, dict) or value.keys() != ENVELOPE:
         return value
     return typed(value["payload"], value["schema"], with_times=with_times)
