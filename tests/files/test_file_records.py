@@ -157,7 +157,7 @@ def test_a_container_of_another_schema_or_damaged_is_refused():
 @pytest.mark.parametrize(
     "format_", [AvroFormat(), AvroFormat("{}", framed=True), DebeziumFormat("avro"), BytesFormat()]
 )
-def test_records_of_binary_formats_are_in_no_file(format_):
+def test_records_of_binary_formats_cannot_be_in_a_file(format_):
     with pytest.raises(ConfigurationError, match="cannot be in a file; try the pipeline with"):
         records(b"", format_)
 
@@ -193,7 +193,7 @@ def test_contents_of_other_forms_are_refused_with_the_remedy(tmp_path, content, 
         opened(path)
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_folders_and_missing_files_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=r"^--input FILE: Is a directory"):
         opened(tmp_path)
     with pytest.raises(ConfigurationError, match=r"^--input FILE: No such file"):

@@ -33,6 +33,7 @@ _TOPIC_OF_STDIN = "records"
 _HEAD_LINES = 1_000
 _HEAD_BYTES = 1 << 22
 _SHOWN = 40
+_FILE_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".log", ".gz")
 
 
 def infer_(
@@ -68,17 +69,7 @@ def infer_(
 
 def _is_file(source: str) -> bool:
     path = Path(source)
-    looks_like_one = path.suffix[1:] in (
-        "json",
-        "jsonl",
-        "ndjson",
-        "csv",
-        "tsv",
-        "txt",
-        "log",
-        "gz",
-    )
-    return source == STDIN or path.exists() or "/" in source or looks_like_one
+    return source == STDIN or path.exists() or "/" in source or path.suffix in _FILE_SUFFIXES
 
 
 def _topic_of(path: str) -> str:

@@ -18,7 +18,7 @@ def container_schema(content: BinaryIO, what: str) -> tuple[str, Any]:
     """Return the schema of a container in JSON, and a reader of its blocks.
 
     Raises:
-        ConfigurationError: the content is no container, or its schema cannot be used.
+        ConfigurationError: the content is not a container, or its schema cannot be used.
     """
     try:
         blocks = fastavro.block_reader(content)
@@ -33,7 +33,7 @@ def avro_records(content: BinaryIO, schema: str, what: str) -> Iterator[bytes]:
     """Yield the records of a container whose schema is that of the source.
 
     Raises:
-        ConfigurationError: it is no container, has another schema, or is damaged.
+        ConfigurationError: it is not a container, has another schema, or is damaged.
     """
     text, blocks = container_schema(content, what)
     if _canonical(text) != _canonical(schema):

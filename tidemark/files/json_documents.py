@@ -1,8 +1,8 @@
 """The JSON documents in the lines of a file: one a line, or over several lines.
 
-Each line is a record, if the first line that is not blank is a document or begins none.  Otherwise
-each document is a record, wherever it ends.  The elements of an array that is alone in a file are
-records.
+Each line is a record, if the first line that is not blank is a document or does not begin one.
+Otherwise each document is a record, wherever it ends.  The elements of an array that is alone in a
+file are records.
 """
 
 import re

@@ -1,6 +1,6 @@
 """How far records are out of order, and the sizes that fit: of watermarks and windows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,11 +58,10 @@ def disorder(place: TimePlace, partitions: Sequence[int]) -> Disorder:
 
 
 def window_ms(place: TimePlace) -> int:
-    """Return a size of windows that cuts the time of the records in some dozens."""
+    """Return a size of windows that divides the times into about 50 windows or fewer."""
     ms = place.ms[place.known]
     return _rounded_up((int(ms.max()) - int(ms.min())) / _WINDOWS, _SIZES_MS)
 
 
-def _rounded_up(ms: float, choices: Iterable[int]) -> int:
-    listed = tuple(choices)
-    return next((each for each in listed if each >= ms), listed[-1])
+def _rounded_up(ms: float, choices: Sequence[int]) -> int:
+    return next((each for each in choices if each >= ms), choices[-1])

@@ -15,7 +15,7 @@ from tidemark.core.time.time_units import EPOCH, NUMBER_UNITS
 from tidemark.infer.names import IDS, LATER, TIMES
 from tidemark.infer.observed import FLOAT, INT, TEXT, Path, value_at
 from tidemark.infer.schema import Column, Type, type_at
-from tidemark.infer.time_texts import Reading, reading_of
+from tidemark.infer.time_texts import Reading, reading_of, share_in_order
 from tidemark.serde.spellings.lenient import lenient
 
 _SHARE = 0.5
@@ -23,6 +23,7 @@ _GROWS = 0.9
 _MOST = 0.75
 _FAR = 10.0
 _FAR_MS = 10 * 365 * 86_400_000
+_OF_NUMBERS = {EPOCH, *NUMBER_UNITS}
 _DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
 """Patterns of dates and times that are written as integers."""
 
@@ -75,14 +76,14 @@ def time_places(
 def _is_clock(place: TimePlace) -> bool:
     """Return whether a place has texts of dates with times that grow."""
     ms = place.ms[place.known]
-    is_text = not {*place.units} & {EPOCH, *NUMBER_UNITS}
+    is_text = not {*place.units} & _OF_NUMBERS
     is_instant = is_text and not Reading(place.units, place.zone).is_date
-    return is_instant and _ordered(ms) >= _GROWS and bool(ms[-1] > ms[0])
+    return is_instant and share_in_order(ms) >= _GROWS and bool(ms[-1] > ms[0])
 
 
 def _is_far_after(place: TimePlace, text: TimePlace) -> bool:
     """Return whether many numbers of a place are years after texts: likely a counter."""
-    if not {*place.units} <= {EPOCH, *NUMBER_UNITS}:
+    if not {*place.units} <= _OF_NUMBERS:
         return False
     return bool(np.quantile(place.ms[place.known], _MOST) > text.ms[text.known].max() + _FAR_MS)
 
@@ -102,8 +103,9 @@ def _place(records: Sequence[object], path: Path, type_: Type) -> TimePlace | No
         texts = values_as(values, pl.String(), is_lenient=True)
         for unit in _DIGITS:
             reading = Reading((unit,), "UTC")
-            if reading.times(texts).known.mean() > _SHARE:
-                return _made(path, reading, reading.times(texts), as_text=True)
+            times = reading.times(texts)
+            if times.known.mean() > _SHARE:
+                return _made(path, reading, times, as_text=True)
     return place
 
 
@@ -149,8 +151,8 @@ def _made(
         return None
     named = [bool(name.fullmatch(path[-1])) for name in TIMES]
     score = 4.0 - named.index(True) if any(named) else 0.0
-    ordered = _ordered(times.ms[times.known])
-    if not score and {*reading.units} <= {EPOCH, *NUMBER_UNITS}:
+    ordered = share_in_order(times.ms[times.known])
+    if not score and {*reading.units} <= _OF_NUMBERS:
         # A number with another name may be anything.  One that grows is likely a time, and so is
         # one with the digits of ms or less.
         grows = ordered >= _GROWS or not {*reading.units} & {"s", EPOCH}
@@ -170,9 +172,3 @@ def _made(
         is_guess=reading.is_guess,
         as_text=as_text,
     )
-
-
-def _ordered(ms: Times) -> float:
-    """Return the share of times that are not before the one before them."""
-    steps = np.diff(ms)
-    return float((steps >= 0).mean()) if len(steps) else 0.0

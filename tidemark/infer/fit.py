@@ -11,7 +11,6 @@ from tidemark.infer.sample import Sample, SampleRecord
 from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
 from tidemark.language.pipeline import Pipeline
 from tidemark.plan.physical import Plan
-from tidemark.serde.formats.avro_values import WriterSchemas
 
 _REASONS = 10
 
@@ -29,16 +28,14 @@ def plan_of(text: str) -> Plan:
     return pipeline.plan()
 
 
-def fit_comments(
-    plan: Plan, sample: Sample, size_ms: int, writers: WriterSchemas | None = None
-) -> Iterator[str]:
+def fit_comments(plan: Plan, sample: Sample, size_ms: int) -> Iterator[str]:
     """Yield what a pipeline makes of the sample: how many records pass, are dead or late, and why.
 
-    ``size_ms``: of its windows.  ``writers``: for Avro with a registry.
+    ``size_ms``: of its windows.
     """
     reasons: Counter[str] = Counter()
     total = blank = rows = late = 0
-    ingest = Ingest(plan, writers)
+    ingest = Ingest(plan)
     for partition in sorted({each.partition for each in sample.records}):
         batch = _batch(plan, [each for each in sample.records if each.partition == partition])
         taken = ingest.take(batch, Progress())

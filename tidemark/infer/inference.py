@@ -87,19 +87,17 @@ def infer(sample: Sample) -> Inferred:
     else:
         inside = None
     late = None if time is None else disorder(time, partitions)
-    others = [place for place in times if place is not time]
-    if time is not None and time.as_text and not is_csv:
-        columns = with_type(columns, time.path, Type(TEXT, lenient=True))
-    elif time is not None and time.as_text:
-        columns = with_type(columns, time.path, Type(TEXT))
-    found = {place.path for place in times if place.score > 0}
-    keys = [(at, seen, type_at(columns, at).text) for at, seen in places.items() if at not in found]
-    if isinstance(sample.format, TextFormat):
-        keys.clear()
-    others = [place for place in others if not place.as_text]
-    key = key_place(keys, len(records))
+    others = [place for place in times if place is not time and not place.as_text]
+    if time is not None and time.as_text:
+        columns = with_type(columns, time.path, Type(TEXT, lenient=not is_csv))
     if inside is not None:
         key = _key_inside(inside)
+    elif isinstance(sample.format, TextFormat):
+        key = None
+    else:
+        found = {place.path for place in times if place.score > 0}
+        keys = ((at, seen) for at, seen in places.items() if at not in found)
+        key = key_place(((at, seen, type_at(columns, at).text) for at, seen in keys), len(records))
     return Inferred(
         sample.format,
         columns,

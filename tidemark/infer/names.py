@@ -22,14 +22,14 @@ LATER = re.compile(
     r".*(updated|modified|ingest|received|processed|expire|drop_?off|finish|complet|birth).*"
     r"|(.*_)?end(_.*|ed.*)?|.*End.*"
 )
-"""Names of times that come after the event, or have nothing to do with it."""
+"""Names of times after the event, or unrelated to it."""
 
 IDS = re.compile(
     r"(?i:(.*[ _.-])?(id|key|no|nr|number|code|phone|fax|version|zip|post(al)?(_?code)?|account"
     r"|serial|sku|ref|imei|imsi|mmsi|isbn|ean|iban|hash|uuid|guid|ssn|name)(_?str)?)"
     r"|.*[a-z](Id|ID|Key|Number|Code|Phone|Version|Zip|Name)"
 )
-"""Names of values that may have digits and are no numbers."""
+"""Names of values that may be digits but are not numbers."""
 
 SHARED = re.compile(
     r"(?i:(.*[ _.-])?(id|key|name|user|login|device|sensor|host|account|customer|station|symbol|s"

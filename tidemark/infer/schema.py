@@ -146,8 +146,7 @@ class _Reading:
             found = self._list(seen, at)
         else:
             found = self._value(seen, at, in_list=in_list)
-        lenient_text = isinstance(found, Type) and found.text == TEXT and found.lenient
-        if isinstance(found, str) or lenient_text:
+        if isinstance(found, str) or (found.text == TEXT and found.lenient):
             return found
         return replace(found, misfits=misfits)
 

@@ -39,7 +39,7 @@ _LINES = (
         "%a %b %d %H:%M:%S%.f %Y",
     ),
 )
-"""Patterns of times in lines, with their formats; the first one that is in most lines counts."""
+"""Patterns of times in lines, with their formats; the first one that is in most lines is chosen."""
 
 
 def expression_places(
@@ -95,8 +95,12 @@ def _dates_and_clocks(
     columns: tuple[Column, ...], siblings: Sequence[tuple[Path, pl.Series]]
 ) -> Iterator[TimePlace]:
     """Yield the first date and the first clock of the same object."""
-    dates = ((path, column, reading_of(column.drop_nulls())) for path, column in siblings)
-    date = next((each for each in dates if each[2] is not None and each[2].is_date), None)
+    dates = (
+        (path, column, reading)
+        for path, column in siblings
+        if (reading := reading_of(column.drop_nulls())) is not None and reading.is_date
+    )
+    date = next(dates, None)
     clocks = (
         (path, column, form)
         for path, column in siblings
@@ -104,7 +108,7 @@ def _dates_and_clocks(
         if column.str.contains(pattern).sum() >= _SHARE * len(column)
     )
     clock = next(clocks, None)
-    if date is None or clock is None or date[2] is None or len(date[2].units) > 1:
+    if date is None or clock is None or len(date[2].units) > 1:
         return
     form = f"{date[2].units[0]} {clock[2]}"
     expression = (

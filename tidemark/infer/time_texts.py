@@ -9,6 +9,7 @@ import polars as pl
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.column_times import column_times
 from tidemark.core.time.event_time import NO_ZONE, EventTimes, code
+from tidemark.core.time.text_times import Times
 from tidemark.core.time.time_units import AUTO, EPOCH, UNAMBIGUOUS, is_text_unit
 
 _ANY = r"[0-9][^0-9]+[0-9]{2}|[0-9]{8}"  # every time has them, most texts do not
@@ -72,7 +73,7 @@ class Reading:
 
 
 def reading_of(texts: pl.Series) -> Reading | None:
-    """Return the units that read most of the texts, None if there are none.
+    """Return the units that read most of the texts, None if most texts stay unread.
 
     The first texts decide, unless they leave day and month open or other texts differ from them.
     """
@@ -107,8 +108,8 @@ def _reading_of(texts: pl.Series) -> Reading | None:
 def _best(texts: pl.Series, units: Iterable[str]) -> tuple[str, np.ndarray, bool] | None:
     """Return the unit that reads most texts, which ones, and whether another reads them otherwise.
 
-    If several units read the same number of texts, the one that gives the times in order counts.
-    Of two that read the same texts equally in order, the one that spans the shorter time counts.
+    If several units read the same number of texts, the one whose times are most in order is chosen.
+    Of two that read the same texts equally in order, the one that spans the shorter time is chosen.
     """
     best: tuple[tuple[int, float], str, EventTimes] | None = None
     is_guess = False
@@ -117,7 +118,7 @@ def _best(texts: pl.Series, units: Iterable[str]) -> tuple[str, np.ndarray, bool
         count = int(times.known.sum())
         if not count:
             continue
-        key = (count, _ordered(times))
+        key = (count, share_in_order(times.ms[times.known]))
         if best is not None and count == best[0][0]:
             both = times.known & best[2].known
             differs = bool((times.ms != best[2].ms)[both].any())
@@ -143,9 +144,10 @@ def _known(reading: Reading, texts: pl.Series) -> int:
     return int(reading.times(texts).known.sum())
 
 
-def _ordered(times: EventTimes) -> float:
-    steps = np.diff(times.ms[times.known])
-    return float((steps >= 0).mean()) if len(steps) else 1.0
+def share_in_order(ms: Times) -> float:
+    """Return the share of times that are not before the one before them."""
+    steps = np.diff(ms)
+    return float((steps >= 0).mean()) if len(steps) else 0.0
 
 
 def _is_shorter(times: EventTimes, others: EventTimes) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from tidemark.core.time.time_units import PER_SECOND
 from tidemark.infer.event_time import DTYPES, TimePlace, time_places, values_as
 from tidemark.infer.observed import FLOAT, TEXT, Observed, Path, value_at
 from tidemark.infer.schema import Column, Type, column_path, quoted, type_at
@@ -134,6 +135,5 @@ def _converted(series: pl.Series, type_: Type, unit: str) -> tuple[pl.Series, st
         return None
     if type_.text == FLOAT:
         return (series * 1000).cast(pl.Int64), "(", " * 1_000).cast(pl.Int64)"
-    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
-    ms = series * 1_000 if unit == "s" else series // (per_second // 1_000)
+    ms = series * 1_000 if unit == "s" else series // (PER_SECOND[unit] // 1_000)
     return ms, "", _FACTORS[unit]

@@ -14,7 +14,7 @@ from tidemark.core.time.reached import Reached
 from tidemark.core.time.segment import Segment
 from tidemark.ingest.derived import derived_segments, hand_on, mark_segment
 from tidemark.ingest.segment_builder import SegmentBuilder
-from tidemark.plan.physical import DerivedPlan, LogPlan, Plan
+from tidemark.plan.physical import DerivedPlan, Plan
 from tidemark.serde.dead_letters import DeadLetterEncoder
 
 
@@ -68,8 +68,6 @@ class Handover:
         if mark is None:
             return
         announcer.announced(mark)
+        segment = mark_segment(mark, self._now_ms, epoch=0)
         for log in self._plan.fed_by(derived):
-            yield from self._to_all(log, mark_segment(mark, self._now_ms, epoch=0))
-
-    def _to_all(self, log: LogPlan, segment: Segment) -> Iterator[Written]:
-        return (Written(log.topic, number, segment) for number in range(log.partitions))
+            yield from (Written(log.topic, number, segment) for number in range(log.partitions))
