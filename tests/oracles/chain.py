@@ -8,7 +8,7 @@ from tidemark.core.time.segment import NEVER_MS
 
 
 class Row(NamedTuple):
-    """A row of a stage; ``w_ms`` is its W, ``NEVER`` for a result of a stage, which is not late."""
+    """A row of a stage; ``w_ms`` is its W, NEVER_MS for a result of a stage, which is not late."""
 
     at_ms: int
     key: str | None

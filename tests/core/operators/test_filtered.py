@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.logs import COLUMNS, EventLog, event_logs
-from tests.support.operators.families import FAMILIES
+from tests.support.operators.families import AGGREGATING, FAMILIES
 from tests.support.operators.guarded import with_aggregation
 from tests.support.running import Task, incidents
 from tidemark.core.aggregates import constructors as aggregates
@@ -18,7 +18,6 @@ from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import DEAD, PANES
 from tidemark.core.windows.pane import RETRACTED, REVISION
 
-KINDS = [name for name in FAMILIES if name not in ("rows", "toy", "guarded")]
 EVEN = pl.col("value") % 2 == 0
 FILTERED = Aggregation(
     {
@@ -50,7 +49,7 @@ def check(made: Output) -> None:
         assert pane["n"] >= len(pane["all"])  # a null is a row
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", AGGREGATING)
 @settings(max_examples=settings().max_examples // 4)
 @given(data=st.data(), log=event_logs(), happen=incidents())
 def test_where_takes_rows_out_of_its_aggregate_alone(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.logs import EventLog, event_logs
-from tests.support.operators.families import FAMILIES
+from tests.support.operators.families import AGGREGATING, FAMILIES
 from tests.support.operators.guarded import GUARDED, MADE, fails, guarded, refused
 from tests.support.running import Task, incidents
 from tidemark.core.operators.output import Output
@@ -18,7 +18,6 @@ from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
 from tidemark.core.windows.pane import RETRACTED
 
-KINDS = [name for name in FAMILIES if name not in ("rows", "toy", "guarded")]
 PLACE = [SOURCE, OFFSET, SUB_ROW]
 
 
@@ -55,7 +54,7 @@ def check(made: Output, plain: Output, refusals: list[Any]) -> None:
     assert made.rows == plain.rows + made.dead
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", AGGREGATING)
 @settings(max_examples=settings().max_examples // 4)
 @given(data=st.data(), log=event_logs(), happen=incidents())
 def test_a_row_that_is_refused_leaves_no_trace_and_a_pane_that_fails_is_apart(  # B1

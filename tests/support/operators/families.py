@@ -213,3 +213,6 @@ FAMILIES: Mapping[str, Family] = {
     "guarded": _guarded,
     "late": _late,
 }
+
+AGGREGATING = [name for name in FAMILIES if name not in ("rows", "toy", "guarded")]
+"""The families whose aggregates a test can replace."""

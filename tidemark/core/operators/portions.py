@@ -5,9 +5,13 @@ windows, empty windows.  So a task may take the rows of a segment in portions, a
 portions.  Portions change no result (docs/semantics.md, "Portions of a segment").
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemark.core.operators.operator import Frames
+import numpy as np
+
+from tidemark.core.operators.operator import Frames, Numbers
+from tidemark.core.time.row_watermarks import ORDER
 
 TARGET_BYTES = 4 * 2**20
 """The approximate size of the results of a portion."""
@@ -51,3 +55,32 @@ class RowLimit:
 def bytes_of(frames: Frames) -> int:
     """Return the approximate size of frames."""
     return sum(int(frame.estimated_size()) for frame in frames.values())
+
+
+def height_of(sides: Frames) -> int:
+    """Return the number of rows of all inputs."""
+    return sum(frame.height for frame in sides.values())
+
+
+def span_of(sides: Frames) -> int:
+    """Return the number of places in log order, from the first row to the last, of all inputs."""
+    if len(sides) == 1:
+        return height_of(sides)
+    orders = [frame[ORDER].to_numpy() for frame in sides.values() if frame.height]
+    return int(max(order[-1] for order in orders) - _first(orders)) + 1 if orders else 0
+
+
+def _first(orders: Sequence[Numbers]) -> int:
+    return int(min(order[0] for order in orders if order.size))
+
+
+def rows_between(sides: Frames, low: int, high: int) -> Frames:
+    """Return the rows at places low to high - 1 in log order, counted over all inputs."""
+    if len(sides) == 1:
+        return {name: frame[low:high] for name, frame in sides.items()}
+    orders = {name: frame[ORDER].to_numpy() for name, frame in sides.items()}
+    if not height_of(sides):
+        return sides
+    bounds = np.array([low, high]) + _first([*orders.values()])
+    found = {name: np.searchsorted(order, bounds).tolist() for name, order in orders.items()}
+    return {name: frame[found[name][0] : found[name][1]] for name, frame in sides.items()}

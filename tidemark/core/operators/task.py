@@ -16,12 +16,20 @@ import polars as pl
 
 from tidemark.core.operators.operator import Changes, Frames, Numbers, Operator
 from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_one
-from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, Place, RowLimit, bytes_of
+from tidemark.core.operators.portions import (
+    BEGIN,
+    TARGET_BYTES,
+    Place,
+    RowLimit,
+    bytes_of,
+    height_of,
+    rows_between,
+    span_of,
+)
 from tidemark.core.operators.ports import DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.reached import Reached, behind
 from tidemark.core.time.row_watermarks import (
-    ORDER,
     SEGMENT,
     LogRows,
     rows_in_log_order,
@@ -215,10 +223,10 @@ class OperatorTask:
     ) -> Generator[Steps, None, Frames]:
         """Process the rows of a segment but for the last portion, which is returned."""
         body = self.operator.body
-        span = _span(sides)
+        span = span_of(sides)
         while body.can_portion and span - taken > self._limit.rows:
             rows = self._limit.rows
-            some = _rows_between(sides, taken, taken + rows)
+            some = rows_between(sides, taken, taken + rows)
             processed = body.process(some, self.state)
             output = self._output(some, _joined(processed, body.flush(self.state, clock_ms)))
             self._limit.took(rows, bytes_of(output.frames))
@@ -226,14 +234,14 @@ class OperatorTask:
             self._place = Place(taken)
             yield self._portion(output, number, can_pause=body.can_pause(self.state))
         self._place = Place(span)
-        return _rows_between(sides, taken, span)
+        return rows_between(sides, taken, span)
 
     def _time_in_portions(self, sides: Frames, number: int, clock_ms: int) -> Iterator[Steps]:
         """Process the last rows of a segment, and publish what is due until the clock."""
         body = self.operator.body
         published_ms = self._published_ms
         rows = self._place.rows
-        processed = body.process(sides, self.state) if rows == 0 or _height(sides) else {}
+        processed = body.process(sides, self.state) if rows == 0 or height_of(sides) else {}
         for portion in body.advance_in_portions(self.state, published_ms, clock_ms):
             output = self._output(sides, _joined(processed, portion.frames))
             sides, processed = {name: frame.clear() for name, frame in sides.items()}, {}
@@ -281,35 +289,7 @@ class OperatorTask:
         for port, frame in frames.items():
             kind = kinds[port]
             counts[kind] = counts.get(kind, 0) + frame.height
-        return Output(frames, _height(sides), counts[LATE], counts[DEAD], counts[FAILED])
-
-
-def _height(sides: Frames) -> int:
-    return sum(frame.height for frame in sides.values())
-
-
-def _span(sides: Frames) -> int:
-    """Return the number of places in log order, from the first row to the last, of all inputs."""
-    if len(sides) == 1:
-        return _height(sides)
-    orders = [frame[ORDER].to_numpy() for frame in sides.values() if frame.height]
-    return int(max(order[-1] for order in orders) - _first(orders)) + 1 if orders else 0
-
-
-def _first(orders: Sequence[Numbers]) -> int:
-    return int(min(order[0] for order in orders if order.size))
-
-
-def _rows_between(sides: Frames, low: int, high: int) -> Frames:
-    """Return the rows at places low to high - 1 in log order, counted over all inputs."""
-    if len(sides) == 1:
-        return {name: frame[low:high] for name, frame in sides.items()}
-    orders = {name: frame[ORDER].to_numpy() for name, frame in sides.items()}
-    if not _height(sides):
-        return sides
-    bounds = np.array([low, high]) + _first([*orders.values()])
-    found = {name: np.searchsorted(order, bounds).tolist() for name, order in orders.items()}
-    return {name: frame[found[name][0] : found[name][1]] for name, frame in sides.items()}
+        return Output(frames, height_of(sides), counts[LATE], counts[DEAD], counts[FAILED])
 
 
 def _joined(processed: Frames, advanced: Frames) -> Frames:
