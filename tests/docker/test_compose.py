@@ -40,15 +40,17 @@ def await_results(stack: Compose, sent: list[bytes], timeout_s: float = 180.0) -
 
 
 def test_b53_services_that_start_first_wait_for_kafka_and_for_the_database(stack):
-    """Each of the two heals all that waits for it, with no other command; so from clean."""
+    """When Kafka or the database starts, what waits for it goes on by itself; all begins empty."""
     for first in (SERVICES, ("topics",)):  # together they would wait for each other
         stack("up", "--detach", "--no-deps", *first)
     wait_until(
         lambda: all(_says(stack, name, "waiting for a broker") for name in ("topics", *SERVICES)),
-        "word of Kafka",
+        "a log line about Kafka",
     )
     stack("up", "--detach", "--no-deps", "kafka")
-    wait_until(lambda: _says(stack, "sink", "trying again until it is back"), "word of PostgreSQL")
+    wait_until(
+        lambda: _says(stack, "sink", "trying again until it is back"), "a log line about PostgreSQL"
+    )
     wait_until(lambda: stack.is_healthy("kafka", "ingest", "windowing", "sessions"), "their health")
     stack("up", "--detach", "--no-deps", "postgres")
     wait_until(stack.is_healthy, "every container to be healthy", 60)

@@ -33,7 +33,9 @@ def test_rows_are_those_of_the_topics_through_kills_and_a_restart_of_the_databas
             if part == 3:
                 postgres.stop()
                 stack.produce(_moves(5_000, 5_200))
-                wait_until(lambda: "trying again" in stack.log("sink"), "word of the database")
+                wait_until(
+                    lambda: "trying again" in stack.log("sink"), "a log line about the database"
+                )
                 postgres.start()
                 wait_until(lambda: "back again" in stack.log("sink"), "the database again")
         stack.produce([(0, None, move("n\0l", T + 3_600_000)), (0, None, b"pop!")])

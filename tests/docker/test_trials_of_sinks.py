@@ -44,7 +44,9 @@ def test_b30_a_locked_table_costs_neither_partitions_nor_a_restart(trial, postgr
             stack.produce((0, None, value) for value in values)
             stack.produce([(0, None, b'{"k":"_flush","ts":%d,"v":0}' % (T0 + 60_000))])
             logs = [lambda slot=slot: stack.log("sink", slot) for slot in ("0", "1")]
-            wait_until(lambda: all("trying again" in log() for log in logs), "word of the lock")
+            wait_until(
+                lambda: all("trying again" in log() for log in logs), "a log line about the lock"
+            )
             time.sleep(8)  # after the 5 s in which each asked for the table
         wait_until(lambda: rows("SELECT count(*) FROM out") == [(10,)], "all rows")
         counts = 'SELECT k, "count", "sum" FROM out ORDER BY k'

@@ -104,7 +104,9 @@ def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("BEGIN EXCLUSIVE")
             stack.produce([*_moves(300, 600), (0, None, move("end", T + 3_600_000))])
-            wait_until(lambda: "trying again" in stack.log("sink"), "word of the lock", 40.0)
+            wait_until(
+                lambda: "trying again" in stack.log("sink"), "a log line about the lock", 40.0
+            )
             db.execute("COMMIT")
         wait_until(lambda: "back again" in stack.log("sink"), "the sink to come back", 60.0)
         _await_end(stack, path, T + 20_000)
@@ -128,7 +130,9 @@ def test_b30_a_locked_database_costs_neither_partitions_nor_a_restart(broker, tm
             stack.produce((0, None, value) for value in values)
             stack.produce([(0, None, b'{"k":"_flush","ts":%d,"v":0}' % (T + 60_000))])
             logs = [lambda slot=slot: stack.log("sink", slot) for slot in ("0", "1")]
-            wait_until(lambda: all("trying again" in log() for log in logs), "word of the lock")
+            wait_until(
+                lambda: all("trying again" in log() for log in logs), "a log line about the lock"
+            )
             time.sleep(8)
             db.execute("COMMIT")
         counts = 'SELECT k, "count", "sum" FROM "out" ORDER BY k'
@@ -170,7 +174,7 @@ def test_results_go_to_a_table_that_a_user_has_made(broker, tmp_path):
     with Stack(broker, "mapped", **env) as stack:
         stack.start(*stack.plan.services(), "sink")
         line = 'table traffic has stopped: table "traffic" does not exist: create it'
-        wait_until(lambda: line in stack.log("sink"), "word of the missing table")
+        wait_until(lambda: line in stack.log("sink"), "a log line about the missing table")
         assert stack.stop("sink") == {"sink": 0}
         with closing(sqlite3.connect(path)) as db, db:
             db.execute(

@@ -69,7 +69,10 @@ def test_b28_keys_that_move_with_new_partitions_are_counted_once(broker):
         wait_until(lambda: stack.figures("ingest").get("records") == "60", "the first burst")
         stack.grow(4)
         spread(stack, T0 + 3_000)
-        wait_until(lambda: segments(stack)[-1].partitions[stack.raw] == 4, "word of them")
+        wait_until(
+            lambda: segments(stack)[-1].partitions[stack.raw] == 4,
+            "segments with the new partitions",
+        )
         stack.produce((p, None, record("_flush", T0 + 90_000, v=0)) for p in range(4))
         wait_until(lambda: len(panes(stack)) >= 20, "the window of all keys", 120)
         assert stack.results("dead-letters") == []
