@@ -143,7 +143,7 @@ def test_disorder_is_that_of_each_partition():
     assert (inferred.disorder.delay_ms, inferred.disorder.most_ms) == (10_000, 8_000 - 2_000)
 
 
-def test_a_place_in_few_records_is_no_time_and_no_key():
+def test_a_place_in_few_records_is_neither_time_nor_key():
     base = {"bn": "urn:dev:1", "bt": 1_767_225_600.5}
     text = of(*[base, {"n": "temp"}] * 10)
     assert 'event_time=INGEST_TIME,\n    # or: event_time="bt", unit="s": 10 would be dead' in text
@@ -154,7 +154,7 @@ def test_a_place_in_few_records_is_no_time_and_no_key():
 @pytest.mark.parametrize(
     ("begin", "column"), [(2463457000, "received_at"), (1772366400, "s.timestamp")]
 )
-def test_numbers_years_after_texts_are_no_event_time(begin, column):
+def test_numbers_years_after_texts_are_not_the_event_time(begin, column):
     text = of(
         *(
             {
@@ -305,7 +305,7 @@ def test_a_sample_without_objects_is_refused(values, words):
         module_of(values)
 
 
-def test_a_key_whose_name_is_no_identifier_has_another_name():
+def test_a_key_whose_name_is_not_an_identifier_has_another_name():
     text = of(*({"a": {"²": f"v{n % 2}"}} for n in range(8)))
     assert 'records.key_by(a__="a.²")' in text
 

@@ -22,7 +22,7 @@ from tidemark.testing import InProcess
 
 
 class Times:
-    """The sum of the times that there are, in Python."""
+    """The sum of the times that are not null, in Python."""
 
     def init(self):
         return 0
