@@ -5,7 +5,7 @@ from typing import get_args
 import polars as pl
 
 from tidemark.core.operators.rows import ROW_FIELDS, rows_port
-from tidemark.core.rows.schema import instance
+from tidemark.core.rows.leaf_values import holds
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Format, Node, RowsOutput, output_topics
 from tidemark.plan.names import require_topic
@@ -37,7 +37,7 @@ def publish_rows(
                 f"to({name!r}): column {column!r} clashes with a field of every row; rename or "
                 "drop it with select()"
             )
-        if _is_foreign(dtype):
+        if holds(dtype, _is_foreign):
             raise PipelineError(
                 f"to({name!r}): column {column!r} is {dtype}, which results cannot hold; cast it "
                 "to a String or an integer"
@@ -49,8 +49,4 @@ def publish_rows(
 
 def _is_foreign(dtype: pl.DataType) -> bool:
     """Return whether JSON has no form for values of a type that all readers share."""
-    if isinstance(dtype, pl.List):
-        return _is_foreign(instance(dtype.inner))
-    if isinstance(dtype, pl.Struct):
-        return any(_is_foreign(instance(each.dtype)) for each in dtype.fields)
     return isinstance(dtype, pl.Time | pl.Duration | pl.Array)

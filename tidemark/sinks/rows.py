@@ -11,7 +11,8 @@ import msgspec
 import polars as pl
 
 from tidemark.core.operators.ports import ROW
-from tidemark.core.rows.schema import INSTANT, instance
+from tidemark.core.rows.leaf_values import holds
+from tidemark.core.rows.schema import INSTANT
 from tidemark.core.rows.time_text import times_as_text
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import StateError
@@ -124,7 +125,8 @@ def _json(values: Sequence[bytes], schema: dict[str, pl.DataType]) -> pl.DataFra
     text = b"\n".join(values)
     if not text:
         return pl.DataFrame(schema=schema)
-    if any(map(_holds_decimals, schema.values())):  # read_ndjson is faster, but knows no decimals
+    # read_ndjson is faster, but knows no decimals.
+    if any(holds(dtype, _is_decimal) for dtype in schema.values()):
         return _json_with_decimals(values, schema)
     return pl.read_ndjson(text, schema=schema)
 
@@ -136,11 +138,7 @@ def _json_with_decimals(values: Sequence[bytes], schema: dict[str, pl.DataType])
     return lines.str.json_decode(pl.Struct(wide)).struct.unnest().cast(pl.Schema(schema))
 
 
-def _holds_decimals(dtype: pl.DataType) -> bool:
-    if isinstance(dtype, pl.List):
-        return _holds_decimals(instance(dtype.inner))
-    if isinstance(dtype, pl.Struct):
-        return any(_holds_decimals(instance(field.dtype)) for field in dtype.fields)
+def _is_decimal(dtype: pl.DataType) -> bool:
     return isinstance(dtype, pl.Decimal)
 
 
