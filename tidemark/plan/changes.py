@@ -107,14 +107,22 @@ def columns_lacking(recorded: Program, program: Program) -> list[Change]:
 
     ``program``: of a plan that is placed for a replay of the logs.
     """
-    known = stream_names(recorded)
     return [
         change
-        for output, names in program.outputs.items()
-        for name in names
-        if name in known
-        for change in _lacking(output, program, stream_of(program, name), stream_of(recorded, name))
+        for output, new, old in _going_on(recorded, program)
+        for change in _lacking(output, program, new, old)
     ]
+
+
+def _going_on(
+    recorded: Program, program: Program
+) -> Iterator[tuple[str, StreamProgram, StreamProgram]]:
+    """Yield each output with a stream that goes on: as it is now, and as it was recorded."""
+    known = stream_names(recorded)
+    for output, names in program.outputs.items():
+        for name in names:
+            if name in known:
+                yield output, stream_of(program, name), stream_of(recorded, name)
 
 
 def _lacking(
@@ -246,14 +254,10 @@ def gaining_outputs(recorded: Program, program: Program) -> frozenset[str]:
 
     Their earlier rows in the log lack these columns, so the log cannot give all rows again.
     """
-    known = stream_names(recorded)
     return frozenset(
         output
-        for output, names in program.outputs.items()
-        if output not in program.reads
-        for name in names
-        if name in known
-        and stream_of(program, name).columns.keys() - stream_of(recorded, name).whole
+        for output, new, old in _going_on(recorded, program)
+        if output not in program.reads and new.columns.keys() - old.whole
     )
 
 

@@ -1,6 +1,5 @@
 """Names that users choose, of columns, outputs and pipelines; and the topics named after them."""
 
-import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
@@ -10,7 +9,7 @@ from typing import Any, get_args, get_origin
 import polars as pl
 
 from tidemark.core.operators.ports import ALL
-from tidemark.core.rows.expression import METADATA, Columns, as_written
+from tidemark.core.rows.expression import METADATA, Columns, as_written, digest
 from tidemark.core.rows.schema import INSTANT
 from tidemark.core.time.raw_topics import is_pattern
 from tidemark.core.windows.pane import END_OF_INPUT, PANE_COLUMNS, WINDOW
@@ -92,8 +91,7 @@ def stage_name(parts: Sequence[str], taken: Collection[str]) -> str:
     """
     name = ".".join(re.sub(r"[^a-zA-Z0-9_]+", "-", part).strip("-") for part in parts)
     if len(name) > _LONGEST_STAGE:
-        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-        name = f"{name[:_LONGEST_STAGE]}-{digest}"
+        name = f"{name[:_LONGEST_STAGE]}-{digest([name])}"
     numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
     return next(each for each in numbered if each not in taken)
 
