@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
 
 _ROW_OPERATORS = (
-    *("filter", "with_columns", "select", "apply", "flat_map", "explode", "split", "union"),
-)
+    "filter", "with_columns", "select", "apply", "flat_map", "explode", "split", "union",
+)  # fmt: skip
 """The operators of a Stream that a keyed stream does not have."""
 
 

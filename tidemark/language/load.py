@@ -49,10 +49,15 @@ def pipeline_module(path: str) -> ModuleType:
 
 def import_from_here() -> str:
     """Return the working directory, after imports can find its modules."""
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return folder
+    return _import_from(Path.cwd())
+
+
+def _import_from(folder: Path) -> str:
+    """Return a folder as text, after imports can find its modules."""
+    text = str(folder)
+    if text not in sys.path:
+        sys.path.insert(0, text)
+    return text
 
 
 def _module_name(path: str) -> str:
@@ -78,9 +83,7 @@ def _module_name(path: str) -> str:
 
 def _name_in_its_folder(file: Path) -> str:
     """Return the name of a file that has no package, after imports can find it."""
-    folder = str(file.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    _import_from(file.resolve().parent)
     return file.stem
 
 
