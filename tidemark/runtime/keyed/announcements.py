@@ -129,7 +129,7 @@ class Announcements:
         """Take reports.
 
         Raises:
-            StateError: a message is no report that this version reads.
+            StateError: this version cannot read a message.
         """
         announcer = self._owned[at].announcer
         for message in messages:
@@ -144,13 +144,13 @@ class Announcements:
         """
         found = []
         for at, owned in self._owned.items():
-            mark = owned.announcer.mark()
             now_s = time.monotonic()
-            is_due = mark is not None and now_s >= owned.announced_s + owned.pause_s
-            if mark is not None and is_due:
+            is_early = now_s < owned.announced_s + owned.pause_s
+            mark = None if is_early else owned.announcer.mark()
+            if mark is not None:
                 self._announce(owned, mark, outbox)
                 owned.announced_s = now_s
-            if is_due or (commits and positions[at] > owned.committed):
+            if mark is not None or (commits and positions[at] > owned.committed):
                 owned.committed = positions[at]
                 found.append(TopicPartition(*at, owned.committed, metadata=encode(owned.past)))
         return found
