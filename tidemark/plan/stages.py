@@ -80,8 +80,8 @@ def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPla
     """
     if graph.metadata:
         raise PipelineError(
-            f"column {graph.metadata[0]!r} is one of a Kafka record, and a result of aggregate() "
-            "is none; carry it along as a value, such as max(...)"
+            f"column {graph.metadata[0]!r} is of a Kafka record, and results of aggregate() do not "
+            "have it; carry it along as a value, such as max(...)"
         )
     dead = Port(
         f"{DEAD}-{operator}",

@@ -17,7 +17,7 @@ class StoppedTables:
     """The tables that have stopped, each with what is wrong and what helps."""
 
     def __init__(self, tables: Sequence[Table], as_typed: Callable[[str], str]) -> None:
-        """Start without any; ``as_typed``: makes the commands of a line work as they are."""
+        """Start empty; ``as_typed``: makes the commands of a line work as they are."""
         self._tables = tables
         self._as_typed = as_typed
         self._reasons: dict[str, str] = {}

@@ -126,7 +126,7 @@ class PastMarks:
 
 
 def furthest(marks: Iterable[SourceMark | None]) -> Progress:
-    """Return how far a source has come by its last marks in several logs; the start without any.
+    """Return how far a source has come by its last marks in logs; the start if it has no mark.
 
     A log that is being built may end earlier than others.
     """

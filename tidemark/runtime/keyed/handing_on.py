@@ -62,7 +62,7 @@ class HandingOn:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many rows are held that a commit is due."""
+        """Whether the rows held are so large that a commit is due."""
         return self._builder.size_bytes > self._most_bytes
 
     @property

@@ -75,7 +75,7 @@ class KeyedOperators:
 
     @property
     def hold_many_rows(self) -> bool:
-        """Whether so many rows for other operators are held that a commit is due."""
+        """Whether the rows held for other operators are so large that a commit is due."""
         return self.handing_on is not None and self.handing_on.is_full
 
     def _handing_on(self, plan: OperatorPlan) -> HandingOn | None:

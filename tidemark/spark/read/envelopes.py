@@ -163,7 +163,7 @@ class SegmentAssembler:
 
 
 def _rows(stream: str, ranges: dict[int, ReplayedRange]) -> pl.DataFrame | None:
-    """Return the rows of a stream, in the order of the sources; None without any."""
+    """Return the rows of a stream, in the order of the sources; None without rows."""
     frames = [
         decode_frame(range_.streams[stream], stream).select(
             pl.lit(index, pl.UInt16).alias(SOURCE), pl.all()
