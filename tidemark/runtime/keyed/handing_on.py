@@ -11,6 +11,7 @@ once.  Otherwise the broker may have a report before the rows, so the next commi
 from collections.abc import Iterable, Sequence
 
 import polars as pl
+from confluent_kafka.admin import AdminClient
 
 from tidemark.core.time.announcer import TaskProgress
 from tidemark.ingest.derived import derived_segments, hand_on
@@ -18,6 +19,10 @@ from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.client.commit import Outbox
+from tidemark.runtime.client.topics import segment_builder
+from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.announcements import progress_topics
+from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import DeadLetterEncoder
 from tidemark.serde.operator_progress import encode_progress
@@ -49,8 +54,8 @@ class HandingOn:
             certain: whether all records of a commit become visible at once.
         """
         self._plan = plan
-        names = {each.name for each in operators}
-        self._derived = {each.operator: each for each in plan.derived if each.operator in names}
+        derived = progress_topics(plan, operators).values()
+        self._derived = {each.operator: each for each in derived}
         self._letters = {
             name: DeadLetterEncoder(each.dead, plan.dead_letters)
             for name, each in self._derived.items()
@@ -100,3 +105,21 @@ class HandingOn:
         for operator, progress in due:
             key, value = encode_progress(progress)
             outbox.write(progress_topic(self._plan.pipeline, operator), 0, [key], [value])
+
+
+def opened_handing_on(
+    config: Config, admin: AdminClient, plan: Plan, operators: Sequence[OperatorPlan]
+) -> HandingOn | None:
+    """Return what collects the results that operators hand on; None if they hand on no results.
+
+    Only a service that writes to logs asks the broker for the size of their messages.
+    """
+    if not progress_topics(plan, operators):
+        return None
+    return HandingOn(
+        plan,
+        operators,
+        segment_builder(admin, plan),
+        held_bytes(config.memory_bytes),
+        certain=config.guarantee == "exactly-once",
+    )

@@ -34,20 +34,19 @@ from tidemark.runtime.client.generations import Generation, Key, newest_generati
 from tidemark.runtime.client.progress import encode
 from tidemark.runtime.client.recorded_program import require_same_chains
 from tidemark.runtime.client.silence import EndOffsets
-from tidemark.runtime.client.topics import ensure, own_topics, segment_builder, topic_ids
+from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import as_typed
 from tidemark.runtime.keyed.announcements import Announcements, topics_of
 from tidemark.runtime.keyed.catch_up import CatchUp
 from tidemark.runtime.keyed.encoders import encoders
-from tidemark.runtime.keyed.handing_on import HandingOn
+from tidemark.runtime.keyed.handing_on import opened_handing_on
 from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition, segments_of
 from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
 from tidemark.runtime.keyed.shown import operator_figures, operator_stats, trouble_lines
-from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.service.idle import idle
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account, RestoreStats
@@ -339,12 +338,6 @@ def run(config: Config, plan: Plan, service: str) -> None:
         ensure(process.admin, own_topics(process.plan), config.replication_factor)
         operators = process.plan.of_service(service)
         encoding = encoders(config, operators)
-        handing_on = HandingOn(
-            process.plan,
-            operators,
-            segment_builder(process.admin, process.plan),
-            held_bytes(config.memory_bytes),
-            certain=config.guarantee == "exactly-once",
-        )
+        handing_on = opened_handing_on(config, process.admin, process.plan, operators)
         keyed = KeyedOperators(config, operators, process.plan, backend, encoding, handing_on)
         process.run(KeyedTask(config, keyed, process))
