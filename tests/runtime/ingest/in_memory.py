@@ -15,7 +15,7 @@ from tidemark.core.time.segment import Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.plan.program import Program
-from tidemark.runtime.client import topics
+from tidemark.runtime.client import recorded_program, topics
 from tidemark.runtime.client.consumer import EARLIEST, Start
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest import backfill, new_logs, past_marks, raw_sources, raw_topics, task
@@ -39,7 +39,7 @@ class Cluster:
         for module in (raw_sources, backfill, task):
             monkeypatch.setattr(module, "now_ms", lambda: self.now_ms)
         monkeypatch.setattr(topics, "message_bytes", lambda *_: 2**20)
-        monkeypatch.setattr(task, "recorded_program", lambda *_: self.recorded)
+        monkeypatch.setattr(recorded_program, "recorded_program", lambda *_: self.recorded)
         monkeypatch.setattr(task, "EndOffsets", lambda *_: _Ends(self))
         monkeypatch.setattr(task, "require_raw", lambda *_: self._counts())
         monkeypatch.setattr(raw_topics, "require", lambda *_: self._counts())

@@ -38,11 +38,19 @@ from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts, require_raw, topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.faults import as_typed
 
 _KEY = b"ingest"  # of the record in the topic of generations
 _TOPIC = b"ingest:"  # and of the records of topics that came or went later; no name has a colon
 
 _log = logging.getLogger("tidemark")
+
+_NO_RECORD = (
+    "ingest has read raw topics before, but topic {} does not have its program: the topic was "
+    "deleted, or an earlier version wrote the logs. Streams have the names of a new deployment. If "
+    "outputs were added, removed or changed since the first one, the names may be wrong: 'tidemark "
+    "reset PIPELINE' starts the pipeline afresh from its raw topics"
+)
 
 
 def placed_plan(config: Config, admin: AdminClient, plan: Plan) -> Plan:
@@ -68,6 +76,16 @@ def replayed_plan(config: Config, admin: AdminClient, plan: Plan, *, from_raw: b
                 f"{'; '.join(map(str, found))}: replay the raw topics instead, with --from raw"
             )
     return plan
+
+
+def warn_unless_recorded(config: Config, admin: AdminClient, topic: str) -> None:
+    """Warn if ingest has read records before and no program is recorded, not even meanwhile.
+
+    A process that starts with a new pipeline records the program with its first records.
+    """
+    if recorded_program(config, admin, topic) is None:
+        where = config.pipeline, "ingest", config.bootstrap_servers
+        _log.warning("%s", as_typed(_NO_RECORD.format(topic), *where))
 
 
 def checked_program(admin: AdminClient, plan: Plan, recorded: Program | None) -> Record | None:

@@ -33,7 +33,7 @@ from tidemark.plan.program import SourceProgram
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Record
-from tidemark.runtime.client.recorded_program import checked_program, recorded_program
+from tidemark.runtime.client.recorded_program import checked_program, warn_unless_recorded
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
@@ -45,7 +45,6 @@ from tidemark.runtime.client.topics import (
     warn_of_retention,
 )
 from tidemark.runtime.config import Config
-from tidemark.runtime.faults import as_typed
 from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.backfill import Backfill
 from tidemark.runtime.ingest.departures import Departures
@@ -64,13 +63,6 @@ from tidemark.serde.object_count import memory_size
 from tidemark.serde.records import Counts, DeadLetter
 
 _log = logging.getLogger("tidemark")
-
-_NO_RECORD = (
-    "ingest has read raw topics before, but topic {} does not have its program: the topic was "
-    "deleted, or an earlier version wrote the logs. Streams have the names of a new deployment. If "
-    "outputs were added, removed or changed since the first one, the names may be wrong: 'tidemark "
-    "reset PIPELINE' starts the pipeline afresh from its raw topics"
-)
 
 
 @dataclass
@@ -144,18 +136,8 @@ class IngestTask:
         if source.committed < 0:
             self._moved.add(start.partition)
         elif not self.known and not self._knows_of_record:
-            self._warn_unless_recorded()
-
-    def _warn_unless_recorded(self) -> None:
-        """Warn, once, if records were read and no program is recorded, not even meanwhile.
-
-        A process that starts with a new pipeline records the program with its first records.
-        """
-        self._knows_of_record = True
-        topic = self.plan.generations
-        if recorded_program(self.config, self.process.admin, topic) is None:
-            where = self.config.pipeline, "ingest", self.config.bootstrap_servers
-            _log.warning("%s", as_typed(_NO_RECORD.format(topic), *where))
+            self._knows_of_record = True
+            warn_unless_recorded(self.config, self.process.admin, self.plan.generations)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget raw partitions that were revoked."""
