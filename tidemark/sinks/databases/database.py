@@ -9,7 +9,7 @@ import polars as pl
 from tidemark.core.windows.pane import RETRACTED
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks.databases import sql
+from tidemark.sinks.databases import row_values, sql
 from tidemark.sinks.databases.conversion import Conversion
 from tidemark.sinks.databases.sql import Dialect, quoted
 from tidemark.sinks.identifiers import OWN_PREFIX
@@ -124,8 +124,8 @@ def require_fit(database: Database, batches: Sequence[Batch]) -> None:
     rows = {}
     for batch in batches:
         table = batch.table
-        fitted = sql.fitted(dialect, table, batch.rows)
-        unfit = sql.unfit(dialect, table, fitted, database.conversions.get(table.name, {}))
+        fitted = row_values.fitted(dialect, table, batch.rows)
+        unfit = row_values.unfit(dialect, table, fitted, database.conversions.get(table.name, {}))
         if unfit:
             rows[batch.partition] = unfit
     if rows:
@@ -135,7 +135,7 @@ def require_fit(database: Database, batches: Sequence[Batch]) -> None:
 
 def fitted(database: Database, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the values that are sent, each of which the database can hold."""
-    rows = sql.fitted(database.dialect, table, rows)
+    rows = row_values.fitted(database.dialect, table, rows)
     conversions = database.conversions.get(table.name)
     return (
         rows.with_columns(c.value.alias(n) for n, c in conversions.items()) if conversions else rows

@@ -14,7 +14,7 @@ import polars as pl
 from tidemark.core.rows.schema import INSTANT
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases import database, row_values, sql
 from tidemark.sinks.databases.conversion import Rules
 from tidemark.sinks.databases.database import INDEX, Column
 from tidemark.sinks.databases.database_sink import DatabaseSink
@@ -185,7 +185,7 @@ class DuckSink(DatabaseSink):
 
     def _register(self, rows: pl.DataFrame) -> None:
         """Let statements read ``rows`` as table _ROWS; they replace those before."""
-        self._db.register(_ROWS, sql.json_texts(rows).to_arrow())
+        self._db.register(_ROWS, row_values.json_texts(rows).to_arrow())
 
     def close(self) -> None:
         """Close the file."""

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tidemark.core.rows.schema import INSTANT
 from tidemark.errors import ConfigurationError, InfrastructureError
 from tidemark.partition import Partition
-from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases import database, row_values, sql
 from tidemark.sinks.databases import postgres_catalog as catalog
 from tidemark.sinks.databases.conversion import Rules
 from tidemark.sinks.databases.database import INDEX, Column
@@ -307,7 +307,7 @@ class PostgresSink(DatabaseSink):
 
 
 def _csv(rows: pl.DataFrame) -> str:
-    texts = sql.instants(sql.json_texts(rows), _INSTANT)
+    texts = row_values.instants(row_values.json_texts(rows), _INSTANT)
     # All texts are quoted, so that no text is read as NULL.
     return texts.write_csv(include_header=False, null_value=_NULL, quote_style="non_numeric")
 

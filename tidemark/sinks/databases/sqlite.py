@@ -16,7 +16,7 @@ from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.pane import REVISION
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.sinks.databases import database, sql
+from tidemark.sinks.databases import database, row_values, sql
 from tidemark.sinks.databases.conversion import Rules
 from tidemark.sinks.databases.database import INDEX, Column
 from tidemark.sinks.databases.database_sink import DatabaseSink
@@ -237,7 +237,7 @@ def _values(rows: pl.DataFrame) -> list[list[object]]:
         for name, dtype in rows.schema.items()
         if isinstance(dtype, pl.Decimal | pl.Date)
     )
-    columns = sql.instants(sql.json_texts(texts), _INSTANT).get_columns()
+    columns = row_values.instants(row_values.json_texts(texts), _INSTANT).get_columns()
     return [column.to_list() for column in columns]
 
 
