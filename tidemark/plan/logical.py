@@ -84,7 +84,7 @@ class Node:
         return ((node, node.stage) for node in self.ancestors() if node.stage)
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sources that feed the stream, or a stage before it; some twice."""
+        """Yield the sources that feed the stream or a stage before it; a source may come twice."""
         for node in self.ancestors():
             if node.source:
                 yield node.source

@@ -343,7 +343,7 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
 
 
 def _await_leaders(admin: AdminClient, names: set[str]) -> None:
-    """Wait until every partition has a leader; just after creation some have none."""
+    """Wait until every partition has a leader; just after creation some do not."""
 
     def have_leaders() -> bool:
         topics = admin.list_topics(timeout=_TIMEOUT_S).topics

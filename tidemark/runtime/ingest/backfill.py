@@ -40,7 +40,7 @@ _log = logging.getLogger("tidemark")
 
 _PORTION_RECORDS = 2_000
 _FIRST_RECORDS = 10
-"""Records after lost ones of which one, at least, is taken not to be late."""
+"""At least one of this many records after lost ones is assumed not to be late."""
 _SHARE = 4  # a portion and what is held take this part of the memory that other records may take
 
 Sources = Mapping[Partition, OwnedSource]

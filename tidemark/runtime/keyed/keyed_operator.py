@@ -257,9 +257,9 @@ class KeyedOperator:
             self.tally.failed += dead
 
     def progress(self) -> TaskProgress | None:
-        """Return what the operator has reached, for those that read its results; else None.
+        """Return what the operator has reached, for the operators that read its results.
 
-        None, too, if that was returned before.
+        None if no operator reads them, or if it has reached nothing new since the last call.
         """
         if self._handing_on is None or self._generation is None or self.is_stopped:
             return None
