@@ -5,11 +5,11 @@ its offsets, which the group will refuse, are next.
 """
 
 import signal
-from pathlib import Path
 
 import pytest
 
 from tests.kafka.pipelines import stalling
+from tests.kafka.support.forked import stands_still
 from tests.kafka.support.stack import Replica, Stack, wait_until
 from tidemark.core.time.segment import SourceMark
 from tidemark.serde.segments import decode_segment
@@ -44,10 +44,6 @@ def test_a_zombie_whose_output_is_only_of_silence_is_fenced(broker, service):
         assert [pane["moves"] for pane in stack.results("sessions")] == [5]
         if service == "ingest":  # the zombie's own mark reported a silence of two seconds
             assert min(silences(stack)) >= IDLE_MS + SESSION_MS // 2
-
-
-def stands_still(pid: int) -> bool:
-    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
 
 
 def refused(log: str) -> bool:

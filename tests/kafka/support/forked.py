@@ -93,6 +93,11 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def stands_still(pid: int) -> bool:
+    """Whether a process was stopped by a signal."""
+    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
+
+
 def _run(service: str, env: Mapping[str, str], log: Path) -> None:
     """Become a service, in a process that was just forked."""
     die_with_parent()
