@@ -5,26 +5,13 @@ docs/semantics.md, "Chains".  No row of a stage is late for the operator after i
 
 from typing import Any
 
-import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Result, Row, Stage, Windows, results
 from tests.oracles.clock import Table, heard
-from tidemark import (
-    Pipeline,
-    bounded,
-    calendar,
-    col,
-    count,
-    hopping,
-    last,
-    same,
-    session,
-    sliding,
-    tumbling,
-)
-from tidemark import sum as total
+from tests.support.chain import results_of
+from tidemark import Pipeline, bounded
 from tidemark.core.time.segment import is_operator_source
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.testing import InProcess
@@ -60,39 +47,13 @@ def chains(windows, unit_ms) -> st.SearchStrategy[tuple[Stage, ...]]:
     return st.lists(stage, min_size=2, max_size=3).map(tuple)
 
 
-def window(spec: Windows) -> Any:
-    if spec.kind == "same":
-        return same()
-    if spec.kind == "day":
-        return calendar("day", "UTC")
-    if spec.kind == "session":
-        return session(f"{spec.size_ms}ms")
-    if spec.kind == "sliding":
-        return sliding(f"{spec.size_ms}ms")
-    if spec.size_ms == spec.slide_ms:
-        return tumbling(f"{spec.size_ms}ms")
-    return hopping(f"{spec.size_ms}ms", f"{spec.slide_ms}ms")
-
-
 def build(stages: tuple[Stage, ...], partitions: int, unit_ms: int) -> Pipeline:
     pipeline = Pipeline("chain", partitions)
     schema = {"key": str, "value": int, "at": int}
     stream: Any = pipeline.source(
         "rows", schema=schema, event_time="at", watermark=bounded(f"{2 * unit_ms}ms")
     )
-    keyed = stream.key_by("key")
-    for stage in stages:
-        windows = keyed.window(window(stage.windows), allowed_lateness=f"{stage.lateness_ms}ms")
-        found = windows.aggregate(n=count(), total=total("value"), last=last("value"))
-        kept = found.filter(col("n") >= stage.least)
-        if stage.key == "all":
-            keyed = kept.select(value=col("total")).key_by()
-            continue
-        by_value = (col("total") % 3).cast(pl.String)
-        same = stage.key == "same" and "key" in found.columns
-        key = col("key") if same else by_value if stage.key == "value" else pl.lit("none")
-        keyed = kept.select(key=key, value=col("total")).key_by("key")
-    found.to("out")
+    results_of(stream.key_by("key"), stages).to("out")
     return pipeline
 
 
