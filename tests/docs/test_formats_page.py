@@ -21,4 +21,4 @@ def test_the_pipelines_of_the_page_can_be_built(code):
 
 
 def test_the_page_has_an_example_of_each_kind():
-    assert len(CODE) == 5
+    assert len(CODE) == 6

@@ -1,12 +1,11 @@
 """What a decoder makes of values."""
 
 from tests.support.hostile import BLANK, GOOD
-from tidemark.serde.json_records import JsonRecords
-from tidemark.serde.parsed_batch import ParsedBatch
+from tidemark.serde.parsed_batch import ParsedBatch, RecordDecoder
 from tidemark.serde.records import RecordBatch
 
 
-def parsed_by(decoder: JsonRecords, values) -> ParsedBatch:
+def parsed_by(decoder: RecordDecoder, values) -> ParsedBatch:
     return decoder.parse(RecordBatch.of_values("raw", 0, 0, values, 0))
 
 

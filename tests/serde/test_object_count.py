@@ -11,7 +11,7 @@ from tidemark import field
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes
 from tidemark.language.schema import schema_of
 from tidemark.serde.decoders import record_decoder
-from tidemark.serde.formats.source_format import DebeziumFormat
+from tidemark.serde.formats.source_format import JSON, DebeziumFormat, ExplodedFormat
 from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.object_count import ObjectCount, memory_size, most_values
 from tidemark.serde.records import RecordBatch
@@ -81,14 +81,20 @@ def test_a_fault_among_too_many_objects_is_the_reason():
 
 def test_batches_are_cut_by_what_objects_take():
     assert most_values(SCHEMA) == 100
-    assert memory_size(SCHEMA)(b"{}") == 8 * most_values(SCHEMA)
-    assert memory_size(schema_of({"n": int}, "s"))(b"{}") == 2
+    assert memory_size(SCHEMA, JSON)(b"{}") == 8 * most_values(SCHEMA)
+    assert memory_size(schema_of({"n": int}, "s"), JSON)(b"{}") == 2
+
+
+def test_items_of_an_exploded_list_take_memory_each():
+    exploded = ExplodedFormat(JSON, ("xs",))
+    assert memory_size(SCHEMA, exploded)(b'{"xs": [1,2,3]}') == 1_200
+    assert memory_size(SCHEMA, exploded)(b"{" + b" " * 1_200) == 1_201
 
 
 def test_a_null_counts_only_where_it_may_be_an_object_in_a_list():
     record = b'{"c1": null, "c2": null}'
-    assert memory_size(schema_of(WIDE, "s"))(record) == 800
-    assert memory_size(SCHEMA)(record) == 2_400
+    assert memory_size(schema_of(WIDE, "s"), JSON)(record) == 800
+    assert memory_size(SCHEMA, JSON)(record) == 2_400
     nulls = json.dumps({f"other{n}": None for n in range(MANY)}).encode()
     assert not ObjectCount(schema_of(WIDE, "s")).may_be_large(nulls)
     assert ObjectCount(SCHEMA).may_be_large(nulls)

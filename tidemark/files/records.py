@@ -13,12 +13,14 @@ from tidemark.serde.formats.source_format import (
     SourceFormat,
     TextFormat,
     is_binary,
+    without_explode,
 )
 
 
 def require_files(format_: SourceFormat, what: str) -> None:
     """Raise ConfigurationError if records of a format cannot be in a file; ``what``: of which."""
-    is_plain_avro = isinstance(format_, AvroFormat) and not format_.framed
+    whole = without_explode(format_)
+    is_plain_avro = isinstance(whole, AvroFormat) and not whole.framed
     if is_binary(format_) and not is_plain_avro:
         raise ConfigurationError(
             f"{what}: records of format {format_} cannot be in a file; try the pipeline with "
@@ -35,9 +37,10 @@ def file_records(content: BinaryIO, format_: SourceFormat, what: str) -> Iterato
         ConfigurationError: the file is not of its format as a whole, or cannot be of it.
     """
     require_files(format_, what)
-    if isinstance(format_, AvroFormat):
-        assert format_.schema is not None
-        return avro_records(content, format_.schema, what)
+    whole = without_explode(format_)
+    if isinstance(whole, AvroFormat):
+        assert whole.schema is not None
+        return avro_records(content, whole.schema, what)
     return text_records(content, format_)
 
 

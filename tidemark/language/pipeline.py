@@ -15,6 +15,7 @@ from tidemark.core.time.assigners import IngestTime, RecordTime
 from tidemark.core.time.duration import Duration
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
+from tidemark.language.exploded import exploded
 from tidemark.language.formats import FormatName, fitted, format_columns, source_format
 from tidemark.language.mistake import caller
 from tidemark.language.schema import schema_of
@@ -68,6 +69,7 @@ class Pipeline:
         topics: str | None = None,
         schema: Mapping[str, Any] | type | None = None,
         format: FormatName | SourceFormat = "json",  # noqa: A002 - the word users know
+        explode: str | Sequence[str] | None = None,
         event_time: str | pl.Expr | RecordTime | IngestTime,
         watermark: Watermark,
         unit: str | Sequence[str] = "ms",
@@ -92,6 +94,9 @@ class Pipeline:
         ``format``: "json", "avro", "csv", "debezium-json", "debezium-avro", "cloudevents", "text"
         or "bytes"; or with options: avro(), protobuf() or csv().
 
+        ``explode``: the path of a list in each record.  Each item is a row: the record with the
+        item in place of the list (docs/formats.md, "Lists").
+
         ``event_time``: a column or nested field; an expression of one record, in ms or as a
         Datetime with a zone; RECORD_TIME; INGEST_TIME.  ``unit`` reads a column or field: one unit,
         or several to try in turn (docs/time.md).  ``zone`` is for text without an offset.
@@ -112,11 +117,14 @@ class Pipeline:
         read = raw_topics(topic, topics)
         what = f"source({source_text(read)})"
         chosen = source_format(format, what)
+        if schema is None and explode is not None:
+            raise PipelineError(f"{what}: explode={explode!r} needs schema=, the columns of a row")
         if schema is None:
             schema = format_columns(chosen, what)
         columns = schema_of(schema, f"{what} schema")
         require_watermark(watermark, columns, what)
         chosen, read_as = fitted(chosen, columns, what)
+        chosen = exploded(chosen, explode, read_as, what)
         source = Source(
             read,
             read_as,

@@ -1,6 +1,6 @@
 """The decoder of a source's records, by the format of the source."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.avro_values import AvroValues, FramedAvroValues, WriterSchemas
@@ -8,21 +8,26 @@ from tidemark.serde.formats.cloud_events import CloudEventValues
 from tidemark.serde.formats.csv_values import CsvValues
 from tidemark.serde.formats.debezium_values import DebeziumValues
 from tidemark.serde.formats.decoded_records import DecodedRecords
+from tidemark.serde.formats.exploded_values import ExplodedValues
+from tidemark.serde.formats.json_value import JsonValues
 from tidemark.serde.formats.source_format import (
     AvroFormat,
     BytesFormat,
     CloudEventsFormat,
     CsvFormat,
     DebeziumFormat,
+    ExplodedFormat,
     JsonFormat,
     ProtobufFormat,
     SourceFormat,
     TextFormat,
+    without_explode,
 )
 from tidemark.serde.formats.value_decoder import ValueDecoder
 from tidemark.serde.formats.whole_values import BytesValues, TextValues
 from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.parsed_batch import RecordDecoder
+from tidemark.serde.record_type import RecordType
 
 _OF_DECIMALS = (
     "; of a decimal, set the connector's decimal.handling.mode to double, or to string with "
@@ -44,8 +49,9 @@ def record_decoder(
     if isinstance(format_, JsonFormat):
         return JsonRecords(schema, time_columns)
     values = value_decoder(format_, schema, writers)
-    reads_null = isinstance(format_, CloudEventsFormat)
-    number_hint = _OF_DECIMALS if format_ == DebeziumFormat("json") else ""
+    whole = without_explode(format_)
+    reads_null = isinstance(whole, CloudEventsFormat)
+    number_hint = _OF_DECIMALS if whole == DebeziumFormat("json") else ""
     return DecodedRecords(
         values, schema, time_columns, reads_null=reads_null, number_hint=number_hint
     )
@@ -54,14 +60,30 @@ def record_decoder(
 def value_decoder(
     format_: SourceFormat, schema: Schema, writers: WriterSchemas | None = None
 ) -> ValueDecoder:
-    """Return the decoder of the values of a format other than JSON."""
+    """Return the decoder of the values of a format, as Python values."""
+    if not isinstance(format_, ExplodedFormat):
+        return _of_whole(format_, schema, writers)
+    path = format_.path
+    return ExplodedValues(_of_whole(format_.of, schema, writers, path[:1]), path, schema)
+
+
+def _of_whole(
+    format_: SourceFormat,
+    schema: Schema,
+    writers: WriterSchemas | None,
+    members: Sequence[str] = (),
+) -> ValueDecoder:
+    """Return the decoder of a format; ``members``: read although the schema may not have them."""
     match format_:
+        case JsonFormat():
+            return JsonValues(is_lenient=RecordType(schema).is_lenient)
         case AvroFormat(schema=text, framed=True):
             return FramedAvroValues(_required(writers), text, with_times=schema.has_times)
         case AvroFormat(schema=str(text)):
             return AvroValues(text, with_times=schema.has_times)
         case ProtobufFormat():
-            return _protobuf_values(format_, schema)
+            read = {*members, *(each.place[0] for each in schema.fields)}
+            return _protobuf_values(format_, read)
         case CsvFormat(columns, delimiter, quote):
             return CsvValues(columns, delimiter, quote)
         case DebeziumFormat(encoding="avro"):
@@ -71,19 +93,17 @@ def value_decoder(
             return DebeziumValues.in_json(with_times=schema.has_times)
         case CloudEventsFormat():
             return CloudEventValues()
-        case TextFormat():
-            return TextValues(_whole_value_name(schema))
-        case BytesFormat():
-            return BytesValues(_whole_value_name(schema))
+        case TextFormat() | BytesFormat():
+            whole = TextValues if isinstance(format_, TextFormat) else BytesValues
+            return whole(_whole_value_name(schema))
     raise AssertionError(format_)
 
 
-def _protobuf_values(format_: ProtobufFormat, schema: Schema) -> ValueDecoder:
+def _protobuf_values(format_: ProtobufFormat, members: Collection[str]) -> ValueDecoder:
     # Protobuf is an extra, so no module imports it unless a source has it.
     from tidemark.serde.formats.protobuf_values import ProtobufValues, message_descriptor
 
     message = message_descriptor(format_.descriptors, format_.message)
-    members = {each.place[0] for each in schema.fields}
     return ProtobufValues(message, framed=format_.framed, members=members)
 
 

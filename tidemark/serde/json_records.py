@@ -37,7 +37,7 @@ from tidemark.serde.record_columns import RecordColumns, record_columns
 from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
-_EMPTY_ARRAY = "expected an object, got an empty array"
+EMPTY_ARRAY = "expected an object, got an empty array"
 
 _SPACE = b" \t\r\n"
 _HALF_PAIR = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
@@ -136,7 +136,7 @@ class JsonRecords:
                 if rows:
                     parsed.add(index, rows, self._raw(text))
                 else:
-                    parsed.add_dead(index, _EMPTY_ARRAY)
+                    parsed.add_dead(index, EMPTY_ARRAY)
             except _TooLargeError as error:
                 parsed.add_dead(index, str(error))
             except _FAULTS as error:
@@ -157,7 +157,7 @@ class JsonRecords:
 
     def _read_as(self, value: bytes) -> bytes:
         """Return the text of a record as it is read: with lenient columns, NaN is a text."""
-        text = _without_bom(value)
+        text = without_bom(value)
         return with_texts(text) if self._type.is_lenient else text
 
     def _raw(self, text: bytes) -> Sequence[bytes]:
@@ -192,7 +192,8 @@ def _is_array(text: bytes) -> bool:
     return text.lstrip(_SPACE).startswith(b"[")
 
 
-def _without_bom(value: bytes) -> bytes:
+def without_bom(value: bytes) -> bytes:
+    """Return a value with spaces in place of a byte order mark."""
     # Replaced by spaces, so that byte positions in reasons stay those of the record.
     return b"   " + value[3:] if value.startswith(BOM) else value
 

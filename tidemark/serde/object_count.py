@@ -12,8 +12,10 @@ from typing import Any
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, VALUE_BYTES
 from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, MapOf, Schema, StructOf
+from tidemark.serde.formats.source_format import ExplodedFormat, SourceFormat, is_binary
 from tidemark.serde.record_type import Member, Object, RecordType
 
+_ROW_BYTES = 400
 _FEW_VALUES = 16  # an object with up to 16 values takes at most a hundred times its text
 
 
@@ -22,8 +24,23 @@ def most_values(schema: Schema) -> int:
     return _widest(StructOf(schema.fields))
 
 
-def memory_size(schema: Schema) -> Callable[[bytes], int]:
+def least_row_bytes(schema: Schema) -> int:
+    """Return the size of a row whose values are all null or missing."""
+    return VALUE_BYTES * _values(StructOf(schema.fields))
+
+
+def most_bytes_of_a_byte(schema: Schema) -> int:
+    """Return a size that one byte of JSON does not exceed in a row, beyond ``least_row_bytes``."""
+    if _has_lists_of_objects(StructOf(schema.fields)):
+        return VALUE_BYTES * most_values(schema)
+    return VALUE_BYTES // 2  # a number in a list takes two bytes of JSON, with a comma
+
+
+def memory_size(schema: Schema, format_: SourceFormat) -> Callable[[bytes], int]:
     """Return a function that estimates what the objects of a value take in memory."""
+    if isinstance(format_, ExplodedFormat) and not is_binary(format_):
+        # Items may be short: each becomes a row of Python values.
+        return lambda value: max(len(value), _ROW_BYTES * (value.count(b",") + 1))
     values = most_values(schema)
     if values <= _FEW_VALUES:
         return len

@@ -93,6 +93,11 @@ class Encoded:
         if form == "cloudevents":
             event = {"specversion": "1.0", "id": "e", "source": "s", "type": "t", "subject": id_}
             return json.dumps({**event, "data": {"at": at, "v": v}}).encode()
+        if form == "list":
+            # The second row of a key comes with its first one.
+            both = {1.0: [row, ROWS[2]], 4.0: []}.get(v, [row])
+            readings = [{"at": at, "v": v} for _, at, v in both]
+            return json.dumps({"id": id_, "readings": readings}).encode()
         message = _READING(id=id_, at=at)
         message.limit.value = v
         data: bytes = message.SerializeToString()

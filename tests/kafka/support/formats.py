@@ -37,6 +37,7 @@ SOURCES: dict[str, tuple[Any, dict[str, Any]]] = {
         ProtobufFormat(READING_SET, "sensors.Reading", framed=True),
         {"id": str, "at": int, "v": field("limit", float)},
     ),
+    "list": ("json", {"id": str, "at": field("readings.at", int), "v": field("readings.v", float)}),
 }
 
 
@@ -48,6 +49,7 @@ def build(name: str) -> Pipeline:
             f"{name}-{form}",
             schema=schema,
             format=chosen,
+            explode="readings" if form == "list" else None,
             event_time="at",
             watermark=bounded("2s"),
             idle_after="1h",

@@ -169,9 +169,9 @@ class IngestTask:
         at_ms = now_ms()
         source = self._sources[partition]
         whole = record_batch(partition, records, at_ms, source.shift)
-        schema = self.plan.source_of(partition.topic).schema
+        plan = self.plan.source_of(partition.topic)
         most_bytes = parsed_bytes(self.config.memory_bytes)
-        for batch in whole.pieces(most_bytes, memory_size(schema)):
+        for batch in whole.pieces(most_bytes, memory_size(plan.schema, plan.format)):
             taken = self._ingest.take(batch, source.progress)
             if (warning := self._units.warning(batch, taken)) is not None:
                 _log.warning("%s", warning)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tidemark.core.rows.row_size import too_large
+from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
 from tidemark.serde.object_count import ObjectCount
@@ -86,6 +86,10 @@ class DecodedRecords:
         except UnreadableValueError as error:
             return str(error)
         values = decoded if isinstance(decoded, list) else (decoded,)
+        if self._type.schema.raw is not None and value is not None:
+            raw_bytes = len(value) * len(values)
+            if raw_bytes > MAX_RECORD_BYTES:
+                return too_large(raw_bytes)
         try:
             least_bytes = self._count.least_bytes_of(values, len(value or b""))
         except msgspec.ValidationError as error:

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from tidemark.serde.formats.value_decoder import UnreadableValueError
-from tidemark.serde.json_records import json_reason
+from tidemark.serde.json_records import EMPTY_ARRAY, json_reason, with_texts, without_bom
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
+from tidemark.serde.records import Headers
 
 _decode = msgspec.json.Decoder().decode
 
@@ -24,3 +25,21 @@ def json_value(text: bytes) -> Any:
         return _decode(text)
     except (UnicodeDecodeError, msgspec.DecodeError) as error:
         raise UnreadableValueError(json_reason(error, text)) from None
+
+
+class JsonValues:
+    """Decodes JSON: an object, or an array of objects."""
+
+    def __init__(self, *, is_lenient: bool) -> None:
+        """``is_lenient``: whether NaN and Infinity, which are not JSON, are read as texts."""
+        self._is_lenient = is_lenient
+
+    def decode(self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /) -> Any:
+        """Return the object, or the objects of an array."""
+        text = without_bom(value)
+        if not text.strip():
+            return []
+        decoded: Any = json_value(with_texts(text) if self._is_lenient else text)
+        if decoded == []:
+            raise UnreadableValueError(EMPTY_ARRAY)
+        return decoded

@@ -98,6 +98,20 @@ class BytesFormat:
         return "bytes"
 
 
+@dataclass(frozen=True)
+class ExplodedFormat:
+    """Records of another format that hold a list; each item of it is a row.
+
+    ``path``: names of the members that lead to the list.
+    """
+
+    of: "SourceFormat"
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.of} exploded by {'.'.join(map(repr, self.path))}"
+
+
 SourceFormat: TypeAlias = (
     JsonFormat
     | AvroFormat
@@ -107,16 +121,24 @@ SourceFormat: TypeAlias = (
     | CloudEventsFormat
     | TextFormat
     | BytesFormat
+    | ExplodedFormat
 )
+
+
+def without_explode(format_: SourceFormat) -> SourceFormat:
+    """Return the format of whole records, of which a source may explode a list."""
+    return format_.of if isinstance(format_, ExplodedFormat) else format_
 
 
 def is_binary(format_: SourceFormat) -> bool:
     """Return whether a record of the format may hold bytes of line feeds that end no line."""
+    format_ = without_explode(format_)
     return needs_registry(format_) or isinstance(format_, AvroFormat | ProtobufFormat | BytesFormat)
 
 
 def needs_registry(format_: SourceFormat) -> bool:
     """Return whether records of the format can only be read with a schema registry."""
+    format_ = without_explode(format_)
     if isinstance(format_, DebeziumFormat):
         return format_.encoding == "avro"
     return isinstance(format_, AvroFormat) and format_.framed
