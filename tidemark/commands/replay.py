@@ -124,7 +124,8 @@ def replay(
             "--to-offsets and --as-of"
         )
     plan = load_pipeline(pipeline).plan()
-    require_no_chain(plan, "replay")
+    if into_live:
+        require_no_chain(plan, "replay --into-live")
     plan = with_operators(plan, operators or [])
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
@@ -183,7 +184,6 @@ def diff(
     if other is not None:
         return _diff_folders(pipeline, other, master, memory)
     plan = load_pipeline(pipeline).plan()
-    require_no_chain(plan, "diff")
     plan = with_operators(plan, operators or [])
     sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     with Console(stderr=True, highlight=False).status("replaying and comparing ..."):

@@ -16,7 +16,7 @@ import polars as pl
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.output import Tally
 from tidemark.core.operators.task import LogTask
-from tidemark.core.time.segment import NEVER_MS, Segment
+from tidemark.core.time.segment import NEVER_MS, Segment, is_operator_source
 from tidemark.errors import StateError, UnreadableRowsError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
@@ -94,8 +94,13 @@ class LogReplay:
         return segment
 
     def _require_next(self, segment: Segment, offset: int) -> None:
-        """Refuse a gap in the offsets of a source: the segment that fills it is missing."""
+        """Refuse a gap in the offsets of a raw source: the segment that fills it is missing.
+
+        Of an operator, only the partitions of the log that have rows get a segment.
+        """
         for mark in segment.sources:
+            if is_operator_source(mark.source):
+                continue
             past = self.reached.get(mark.source)
             if past is not None and mark.first_offset > past.next_offset:
                 raise StateError(

@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.time.segment import SOURCE, Segment
+from tidemark.core.time.segment import SOURCE, Segment, is_operator_source
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -83,6 +83,8 @@ class MarkExtractor:
             log = logs[row.log]
             rows: list[RoutedRow] = []
             for index, mark in enumerate(segment.sources):
+                if is_operator_source(mark.source):
+                    continue
                 if mark.source not in sources:
                     raise StateError(
                         f"{row.log}, offset {row.offset}: the segment has a mark of "
@@ -108,10 +110,14 @@ class EnvelopeExtractor:
     logs: Sequence[Partition]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Yield a batch of one row per segment: the encoded envelope."""
+        """Yield a batch of one row per segment: the encoded envelope.
+
+        A segment of a stage keeps its rows.
+        """
         logs = {log: place for place, log in enumerate(self.logs)}
         for row, segment in _envelopes(batches):
-            log, data = logs[row.log], encode_segment(segment)
+            is_raw = not any(is_operator_source(mark.source) for mark in segment.sources)
+            log, data = logs[row.log], encode_segment(segment) if is_raw else row.value
             yield routed_batch([(log, row.offset, HEADER, -1, log, row.offset, data)])
 
 
@@ -145,6 +151,9 @@ class SegmentAssembler:
         log, offset = self.logs[at[0]], at[1]
         marks = []
         for index, mark in enumerate(envelope.sources):
+            if is_operator_source(mark.source):
+                marks.append(mark)
+                continue
             if index not in ranges:
                 raise StateError(f"{log}, offset {offset}: ingest has no output for {mark.source}")
             range_ = ranges[index]
@@ -158,7 +167,7 @@ class SegmentAssembler:
         (plan,) = (each for each in self.plan.logs if each.topic == log.topic)
         streams = {stream.name: _rows(stream.name, ranges) for stream in plan.streams}
         filled = {name: frame for name, frame in streams.items() if frame is not None}
-        segment = replace(envelope, sources=tuple(marks), streams=filled)
+        segment = replace(envelope, sources=tuple(marks), streams={**envelope.streams, **filled})
         return segment_batch(log, offset, encode_segment(segment))
 
 

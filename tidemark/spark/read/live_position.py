@@ -41,8 +41,8 @@ class LivePosition:
 
     ``state_begins``: by operator, the first offset whose segment is in the state.  ``before``,
     ``after``: the committed offsets before and after ``results`` were read.  ``results``: those of
-    the present generations.  ``lost_until_ms``: by operator and log partition, see ``Generation``;
-    without those that lack no rows.
+    the present generations, and the logs that stages write.  ``lost_until_ms``: by operator and log
+    partition, see ``Generation``; without those that lack no rows.
     """
 
     state_begins: dict[str, Offsets]
@@ -66,6 +66,15 @@ def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
     return [topic for each in operators for topic in each.topics]
 
 
+def logs_of_stages(plan: Plan) -> list[str]:
+    """Return the logs that operators of a plan write and other operators of it read."""
+    names = {each.name for each in plan.operators}
+    stages = [each for each in plan.derived if each.operator in names]
+    read = {each.log for each in plan.operators}
+    fed = {log.topic for each in stages for log in plan.fed_by(each)}
+    return sorted(fed & read)
+
+
 def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePosition:
     """Return the current position of the services of a plan.
 
@@ -76,6 +85,7 @@ def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePo
     """
     counts = require(admin, result_topics(plan.operators))
     require(admin, [plan.generations])
+    counts |= require(admin, logs_of_stages(plan))
     results = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
     before, _ = _committed(admin, config, plan)
     if not any(any(offsets_.values()) for offsets_ in before.values()):

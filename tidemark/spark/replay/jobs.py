@@ -10,7 +10,7 @@ from types import ModuleType
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from tidemark.errors import ConfigurationError
+from tidemark.errors import ConfigurationError, StateError
 from tidemark.plan.physical import Plan
 from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
@@ -20,6 +20,7 @@ from tidemark.spark.progress import OnProgress
 from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
 from tidemark.spark.read.raw import Raw
+from tidemark.spark.read.recorded_stages import changed_stages
 from tidemark.spark.replay.diff import Comparison
 from tidemark.spark.replay.folders import Folder, FoldersDiff, compare
 from tidemark.spark.replay.handover import HandOver
@@ -102,6 +103,13 @@ def replay(
         StateError: records are missing or damaged.
     """
     run = secrets.token_hex(4)
+    changed = changed_stages(config, clients.admin(config), plan)
+    if changed:
+        stages = "; ".join(f"{name}: {why}" for name, why in changed.items())
+        raise StateError(
+            f"the logs hold results of other stages than the pipeline has: {stages}. 'tidemark "
+            "reset PIPELINE' computes all from the raw topics"
+        )
     ranges = _ranges(config, plan, replay_input)
     raw = _raw(config, plan, replay_input.from_raw)
     job = _Job(

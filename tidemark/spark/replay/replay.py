@@ -71,12 +71,17 @@ class Replay:
 
         ``driver``: where tasks send their progress.
         """
-        segments = self.segments(spark, config)
-        whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
-        pieces = segments if whole else self._shuffled(segments, driver)
         timeout_ms = config.transaction_timeout_ms
         operating = OperatorRunner(self.plan, target, timeout_ms, self.event_times, driver)
-        return pieces.mapInArrow(operating, target.ddl)
+        return self.ordered(spark, config, driver).mapInArrow(operating, target.ddl)
+
+    def ordered(
+        self, spark: SparkSession, config: Config, driver: Address | None = None
+    ) -> DataFrame:
+        """Return the segments, or their slices; one task has those of a slice, in order."""
+        segments = self.segments(spark, config)
+        whole = self.slices == 1 and (self.raw is not None or not self.ranges.archived)
+        return segments if whole else self._shuffled(segments, driver)
 
     def segments(self, spark: SparkSession, config: Config) -> DataFrame:
         """Return the segments of the logs, or those of ingest run again.

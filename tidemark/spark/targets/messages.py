@@ -1,6 +1,9 @@
-"""Results as messages, byte for byte as the services write them, for a comparison in Spark."""
+"""Results as messages, byte for byte as the services write them, for a comparison in Spark.
 
-from collections.abc import Mapping
+The rows that stages hand on are messages, too (stage_rows.py).
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,21 +19,10 @@ from tidemark.runtime.keyed.lost_rows import are_whole
 from tidemark.runtime.keyed.oversized import Keys, Values, fitting
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import Batches, ddl
+from tidemark.spark.targets.stage_rows import MESSAGES, HandsOn
 from tidemark.spark.work import ResultWriter
 
 Offsets = npt.NDArray[np.int64]
-
-_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("place", pa.int64()),
-        ("sure", pa.bool_()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -40,41 +32,47 @@ class Messages:
     Columns: topic, partition, log_offset (of the segment), place (order within a log replay), sure,
     key, value.  ``sure`` is true if the segment is below the offset in ``before`` of its log
     partition.  ``lost_until_ms``: by operator and log partition; panes of windows that may lack
-    rows are left out, as services do.
+    rows are left out, as services do.  ``handovers``: the rows of stages that are messages, too.
     """
 
     before: Mapping[Partition, int]
     config: Config
     lost_until_ms: Mapping[Key, int]
-    ddl: str = ddl(_SCHEMA)
+    handovers: Sequence[HandsOn] = ()
+    ddl: str = ddl(MESSAGES)
 
     def open(self, replay: LogReplay) -> ResultWriter:
         """Return a writer that yields the messages of a log replay."""
-        return _MessagesWriter(replay, self.before[replay.log], self.config, self.lost_until_ms)
+        return _MessagesWriter(self, replay)
 
 
 class _MessagesWriter:
-    def __init__(
-        self, replay: LogReplay, before: int, config: Config, lost_until_ms: Mapping[Key, int]
-    ) -> None:
+    def __init__(self, target: Messages, replay: LogReplay) -> None:
         self._partition = replay.log.number
-        self._before = before
-        self._lost_until_ms = lost_until_ms
+        self._before = target.before[replay.log]
+        self._lost_until_ms = target.lost_until_ms
+        self._handovers = target.handovers
         self._place = 0
-        self._encoders = encoders(config, replay.plans)
+        self._encoders = encoders(target.config, replay.plans)
 
     def take(self, output: SegmentOutput) -> Batches:
         """Yield the messages; leave out results too large for one, which live dead-letters."""
-        for each in output.plan.published:
+        for each in output.plan.ports:
             name = each.port.name
             rows = output.frames.get(name)
-            if rows is None or rows.is_empty():
+            if rows is None or rows.is_empty() or each.port.is_dead_letters:
                 continue
             offsets = output.offsets[name]
             lost_ms = self._lost_until_ms.get((output.plan.name, self._partition))
             if lost_ms is not None and each.port.kind == PANES:
                 whole = are_whole(rows, output.plan.operator, lost_ms)
                 rows, offsets = rows.filter(whole), offsets[whole.to_numpy()]
+            if each is output.plan.results:
+                for handover in self._handovers:
+                    if handover.derived.operator == output.plan.name:
+                        yield from handover.messages(rows, offsets, self._before)
+            if not each.topic:
+                continue
             keys, values = self._encoders[output.plan.name, name].encode(rows)
             batch = self._batch(each.topic, offsets, keys, values)
             fit = fitting(keys, values)
@@ -93,7 +91,7 @@ class _MessagesWriter:
             pa.array(keys, pa.binary()),
             pa.array(values, pa.binary()),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+        return pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
 
     def finish(self, _: LogReplay) -> Batches:
         """Return no rows: ``take`` has yielded every message."""

@@ -99,6 +99,8 @@ class TopicsWriter:
         if output.first_offset > self._first:
             self._begin(output.first_offset)
         for each in output.plan.ports:
+            if not each.topic:  # results that are only handed on
+                continue
             name = each.port.name
             rows = output.frames.get(name)
             if rows is not None and output.first_offset < self._written:

@@ -12,9 +12,14 @@ from tidemark import sum as total
 
 
 def build(
-    name: str, partitions: int = 3, stages: int = 3, idle_after: str = "1h", delay: str = "2s"
+    name: str,
+    partitions: int = 3,
+    stages: int = 3,
+    idle_after: str = "1h",
+    delay: str = "2s",
+    least: int = 2,
 ) -> Pipeline:
-    """Return the pipeline; ``stages``: 2 leaves out the totals."""
+    """Return the pipeline; ``stages``: 2 leaves out the totals; ``least``: of moves, for runs."""
     pipeline = Pipeline(name, partitions=partitions)
     moves = pipeline.source(
         f"{name}-moves",
@@ -28,7 +33,7 @@ def build(
     by_player = counts.key_by("player")
     by_player.window(tumbling("30s")).aggregate(n=total("n"), windows=count()).to("sums")
     runs = (
-        counts.filter(col("n") > 1)
+        counts.filter(col("n") >= least)
         .key_by("player")
         .window(session("15s"))
         .aggregate(n=total("n"), windows=count())

@@ -1,0 +1,158 @@
+"""The rows that stages hand on, as messages: those of a replay, and those that the logs hold.
+
+Both sides are compared as multisets: the order of rows of several partitions is not fixed, so the
+place of a message is a hash of its value (docs/replay.md, "Diff").
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from tidemark.core.aggregates.stable_hash import stable_hashes
+from tidemark.core.operators.ports import shown_key
+from tidemark.core.rows.keys import partitions_of
+from tidemark.core.time.segment import (
+    EVENT_TIME,
+    OFFSET,
+    SOURCE,
+    Segment,
+    is_rows_of_operator,
+    operator_of,
+)
+from tidemark.ingest.derived import hand_on
+from tidemark.partition import Partition
+from tidemark.plan.physical import DerivedPlan, LogPlan, Plan, StreamPlan
+from tidemark.serde.json_results import json_arrays, json_lines
+from tidemark.serde.segments import segment_at
+from tidemark.spark.read.segment_rows import Batches, segment_rows
+
+MESSAGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("log_offset", pa.int64()),
+        ("place", pa.int64()),
+        ("sure", pa.bool_()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+"""Messages of results or rows, see ``Messages``."""
+
+_END, _STREAM = "end", "@stream"
+
+
+@dataclass(frozen=True)
+class HandsOn:
+    """A stage, and a log that it hands rows on to."""
+
+    derived: DerivedPlan
+    log: LogPlan
+
+    @property
+    def topic(self) -> str:
+        """What stands for the topic of the rows."""
+        return f"rows of {self.derived.operator} in {self.log.topic}"
+
+    def messages(
+        self, results: pl.DataFrame, offsets: npt.NDArray[np.int64], before: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that the stage makes of its results as messages.
+
+        ``offsets``: of the segment that published each result.  Rows of segments below ``before``
+        must be in the log.
+        """
+        streams = hand_on(self.derived, results, 0, 0).streams
+        for stream in self.log.streams:
+            rows = streams.get(stream.name)
+            if rows is not None and rows.height:
+                numbers = partitions_of(rows, stream.key, self.log.partitions)
+                at = offsets[rows[OFFSET].to_numpy()]
+                yield _batch(self.topic, stream, rows, numbers, at, at < before)
+
+
+def handovers(plan: Plan) -> tuple[HandsOn, ...]:
+    """Return the stages among the operators of a plan, each with a log that an operator reads."""
+    names = {each.name for each in plan.operators}
+    read = {each.log for each in plan.operators}
+    return tuple(
+        HandsOn(derived, log)
+        for derived in plan.derived
+        for log in plan.fed_by(derived)
+        if derived.operator in names and log.topic in read
+    )
+
+
+@dataclass(frozen=True)
+class RecordedRows:
+    """Reads segments of logs in order; returns the rows of stages in them as messages.
+
+    The batches that it takes have the columns ``SEGMENTS``, those that it returns ``MESSAGES``.
+    """
+
+    handovers: Sequence[HandsOn]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield the messages of each segment."""
+        rows = (row for batch in batches for row in segment_rows(batch))
+        for log, found in groupby(rows, key=lambda row: row.log):
+            reader = _RecordedLog(self.handovers, log)
+            for row in found:
+                yield from reader.take(row.offset, segment_at(log, row.offset, row.value))
+
+
+class _RecordedLog:
+    """The rows of stages in one log partition; repeated ones are dropped, as operators do."""
+
+    def __init__(self, handovers: Sequence[HandsOn], at: Partition) -> None:
+        self._at = at
+        mine = (each for each in handovers if each.log.topic == at.topic)
+        self._stages = {each.derived.operator: each for each in mine}
+        self._reached: dict[str, int] = {}
+
+    def take(self, offset: int, segment: Segment) -> Iterator[pa.RecordBatch]:
+        for index, mark in enumerate(segment.sources):
+            stage = operator_of(mark.source).rpartition("/")[0]
+            if not is_rows_of_operator(mark.source) or stage not in self._stages:
+                continue
+            begin = self._reached.get(mark.source, 0)
+            self._reached[mark.source] = max(begin, mark.next_offset)
+            handover = self._stages[stage]
+            for stream in handover.log.streams:
+                rows = segment.streams.get(stream.name)
+                if rows is None:
+                    continue
+                rows = rows.filter((pl.col(SOURCE) == index) & (pl.col(OFFSET) >= begin))
+                if rows.height:
+                    numbers = np.full(rows.height, self._at.number)
+                    at = np.full(rows.height, offset)
+                    yield _batch(handover.topic, stream, rows, numbers, at, at >= 0)
+
+
+def _batch(
+    topic: str,
+    stream: StreamPlan,
+    rows: pl.DataFrame,
+    partitions: npt.NDArray[np.integer],
+    offsets: npt.NDArray[np.int64],
+    sure: npt.NDArray[np.bool_],
+) -> pa.RecordBatch:
+    keys = rows.select(*shown_key(stream.key), (pl.col(EVENT_TIME) + 1).alias(_END))
+    columns = [name for name in stream.columns if name in rows.columns]
+    values = json_lines(rows.select(pl.lit(stream.name).alias(_STREAM), EVENT_TIME, *columns))
+    texts = pl.Series(values, dtype=pl.Binary).cast(pl.String)
+    arrays = [
+        pa.repeat(pa.scalar(topic), rows.height),
+        pa.array(partitions, pa.int32()),
+        pa.array(offsets, pa.int64()),
+        pa.array(stable_hashes(texts).view(np.int64)),
+        pa.array(sure),
+        pa.array(json_arrays(keys), pa.binary()),
+        pa.array(values, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
