@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import Plan
-from tidemark.plan.stages import require_no_chain
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import take_debug
 from tidemark.runtime.service.command import end_on_stop_signals, keep_freed_memory
@@ -58,7 +57,6 @@ def _monitor(config: Config, plan: Plan) -> None:
 
 
 def _spark(config: Config, plan: Plan) -> None:
-    require_no_chain(plan, "Spark")
     from tidemark.spark.services.driver import run
 
     run(config, plan)

@@ -12,7 +12,7 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.ingest.segment_builder import EPOCH, SegmentBuilder
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import Start
-from tidemark.runtime.client.progress import VERSION, MarkProgress, encode
+from tidemark.runtime.client.progress import VERSION, MarkProgress, decode, encode
 from tidemark.runtime.keyed.announcements import Announcements, topics_of
 from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.reset_checks import require_no_readers
@@ -139,6 +139,19 @@ def test_a_mark_goes_to_all_partitions_and_is_not_written_again_after_a_restart(
 
     with pytest.raises(StateError, match="deleted and created again"):
         announcements(offset.metadata, "other")
+
+
+def test_only_spark_owns_a_progress_topic_that_is_marked_as_its_own():
+    past = encode(MarkProgress(VERSION, "id", 2, 10, on_spark=True))
+    with pytest.raises(StateError, match=r"\.progress/0: Spark works on it; end 'tidemark run"):
+        announcements(past)
+    found = Announcements(PLAN, OPERATORS)
+    found.assigned([Start(PROGRESS, 0, past)], {PROGRESS.topic: "id"}, {}, by_spark=True)
+    positions = read(found, report(0, 20), report(1, 20), report(1, 30))
+    (offset,) = found.write(written(), positions, commits=False)
+    assert decode(offset.metadata or "", MarkProgress, "") == MarkProgress(
+        VERSION, "id", 3, 20, on_spark=True
+    )
 
 
 def test_an_owner_writes_the_last_mark_again_where_a_crash_may_have_lost_it():

@@ -11,6 +11,7 @@ import msgspec
 
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import StateError
+from tidemark.partition import Partition
 from tidemark.serde.versioned import decode_versioned
 
 VERSION = 1
@@ -93,7 +94,7 @@ class MarkProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     """How far the announcer of an operator has come in the operator's progress topic.
 
     ``number``, ``watermark_ms`` and ``idle``: of the last mark (core/time/announcer.py); number 0
-    if there is none.
+    if there is none.  ``on_spark``: see LogProgress.
     """
 
     version: int
@@ -101,6 +102,7 @@ class MarkProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     number: int = 0
     watermark_ms: int = NEVER_MS
     idle: bool = False
+    on_spark: bool = False
 
 
 Progress = SourceProgress | LogProgress | MarkProgress
@@ -159,3 +161,11 @@ def check_topic(
             f"{where}: the topic was deleted and created again (its id was {progress.topic_id} and "
             f"is now {topic_id}), so the committed offset means other records; {remedy}"
         )
+
+
+def on_spark_error(at: Partition | str) -> StateError:
+    """Return why a service cannot take a partition: Spark works on it."""
+    return StateError(
+        f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
+        "killed, give the partition back with --release"
+    )

@@ -22,6 +22,7 @@ from tidemark.runtime.client.progress import (
     check_topic,
     decode,
     encode,
+    on_spark_error,
 )
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
@@ -154,10 +155,7 @@ def _require_free(committed: SourceProgress, where: str, *, by_spark: bool) -> N
             "the pipeline afresh"
         )
     if committed.on_spark and not by_spark:
-        raise StateError(
-            f"{where}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
-            "killed, give the partition back with --release"
-        )
+        raise on_spark_error(where)
 
 
 def write_segments(

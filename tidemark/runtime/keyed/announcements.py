@@ -31,6 +31,7 @@ from tidemark.runtime.client.progress import (
     check_topic,
     decode,
     encode,
+    on_spark_error,
 )
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.operator_progress import decode_progress
@@ -92,20 +93,19 @@ class Announcements:
         starts: Iterable[Start],
         ids: Mapping[str, str],
         generations: Mapping[Key, Generation],
+        *,
+        by_spark: bool = False,
     ) -> None:
         """Take new partitions; ``ids``: of their topics.
 
         Raises:
-            StateError: a topic was deleted and created again.
+            StateError: a topic was deleted and created again, or is Spark's.
         """
         for start in starts:
-            at, text = start.partition, start.metadata
+            at = start.partition
             derived = self._derived[at.topic]
-            name, topic_id = derived.operator, ids[at.topic]
-            past = MarkProgress(VERSION, topic_id)
-            if text:
-                past = decode(text, MarkProgress, str(at))
-                check_topic(past, topic_id, str(at))
+            name = derived.operator
+            past = mark_progress(start, ids[at.topic], by_spark=by_spark)
             numbers = {
                 number: generations[name, number].number if (name, number) in generations else 0
                 for number in range(self._partitions(name))
@@ -168,6 +168,22 @@ class Announcements:
     def stepped(self, positions: Mapping[Partition, int]) -> bool:
         """Whether positions have moved since the last commit, over reports or markers."""
         return any(positions[at] > owned.committed for at, owned in self._owned.items())
+
+
+def mark_progress(start: Start, topic_id: str, *, by_spark: bool = False) -> MarkProgress:
+    """Return the committed progress of a partition of a progress topic.
+
+    Raises:
+        StateError: the topic was deleted and created again, or Spark owns the partition.
+    """
+    at = start.partition
+    if not start.metadata:
+        return MarkProgress(VERSION, topic_id)
+    past = decode(start.metadata, MarkProgress, str(at))
+    check_topic(past, topic_id, str(at))
+    if past.on_spark and not by_spark:
+        raise on_spark_error(at)
+    return past
 
 
 def topics_of(plan: Plan, service: str) -> list[str]:

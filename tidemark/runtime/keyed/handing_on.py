@@ -108,9 +108,16 @@ class HandingOn:
 
 
 def opened_handing_on(
-    config: Config, admin: AdminClient, plan: Plan, operators: Sequence[OperatorPlan]
+    config: Config,
+    admin: AdminClient,
+    plan: Plan,
+    operators: Sequence[OperatorPlan],
+    *,
+    certain: bool,
 ) -> HandingOn | None:
     """Return what collects the results that operators hand on; None if they hand on no results.
+
+    ``certain``: whether all records of a commit become visible at once.
 
     Only a service that writes to logs asks the broker for the size of their messages.
     """
@@ -121,5 +128,5 @@ def opened_handing_on(
         operators,
         segment_builder(admin, plan),
         held_bytes(config.memory_bytes),
-        certain=config.guarantee == "exactly-once",
+        certain=certain,
     )

@@ -19,7 +19,14 @@ from tidemark.runtime.backends.backend import Backend
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.generations import Generation, Key, record_of
-from tidemark.runtime.client.progress import ANY, VERSION, LogProgress, check_topic, decode
+from tidemark.runtime.client.progress import (
+    ANY,
+    VERSION,
+    LogProgress,
+    check_topic,
+    decode,
+    on_spark_error,
+)
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoders
@@ -291,10 +298,7 @@ def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgre
             "--service SERVICE --delete-results' starts the service afresh"
         )
     if past.on_spark and not by_spark:
-        raise StateError(
-            f"{at}: Spark works on it; end 'tidemark run --on spark PIPELINE', or if that was "
-            "killed, release the partition with --release"
-        )
+        raise on_spark_error(at)
     return past
 
 

@@ -338,6 +338,9 @@ def run(config: Config, plan: Plan, service: str) -> None:
         ensure(process.admin, own_topics(process.plan), config.replication_factor)
         operators = process.plan.of_service(service)
         encoding = encoders(config, operators)
-        handing_on = opened_handing_on(config, process.admin, process.plan, operators)
+        certain = config.guarantee == "exactly-once"
+        handing_on = opened_handing_on(
+            config, process.admin, process.plan, operators, certain=certain
+        )
         keyed = KeyedOperators(config, operators, process.plan, backend, encoding, handing_on)
         process.run(KeyedTask(config, keyed, process))

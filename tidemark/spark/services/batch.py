@@ -1,12 +1,13 @@
 """A micro-batch of one log partition: a task does what a keyed service does between two commits.
 
 The task restores state from the changelogs and processes segments.  It commits results, late rows,
-changelog and offset in one transaction, or in several if one would last too long.  Each is a commit
-like that of a service, so the next task or service continues from the last commit.  A task that
-Spark repeats fences the first attempt and processes the segments after its last commit.
+changelog, what stages hand on, and offset in one transaction, or in several if one would last too
+long.  Each is a commit like that of a service, so the next task or service continues from the last
+commit.  A task that Spark repeats fences the first attempt and processes the segments after its
+last commit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -24,6 +25,7 @@ from tidemark.runtime.client.progress import LogProgress, encode
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
+from tidemark.runtime.keyed.handing_on import opened_handing_on
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
 from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
@@ -35,6 +37,14 @@ from tidemark.spark.work import in_short_batches
 
 BATCH_COUNTS = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("clock_ms", pa.int64())])
 """What a task did: segments and rows processed, and the lowest clock."""
+
+
+def report_rows(logs: Iterable[Partition]) -> list[tuple[str, int, int, int, bytes]]:
+    """Return rows of ``SEGMENTS`` that let tasks report what stages have reached, and no more.
+
+    Their offset is below every commit, so they are skipped like segments processed before.
+    """
+    return [(at.topic, at.number, 0, -1, b"") for at in logs]
 
 
 @dataclass(frozen=True)
@@ -82,8 +92,9 @@ class _OwnedLog:
         admin = clients.admin(job.config)
         plans = [plan for plan in job.plan.of_service(service) if plan.log == at.topic]
         backend = MemoryBackend()
+        self._handing_on = opened_handing_on(job.config, admin, job.plan, plans, certain=True)
         self._operators = KeyedOperators(
-            job.config, plans, job.plan, backend, encoders(job.config, plans)
+            job.config, plans, job.plan, backend, encoders(job.config, plans), self._handing_on
         )
         topic_id = topic_ids(admin, [at.topic])[at.topic]
         self._log = LogPartition.from_commit(
@@ -91,7 +102,7 @@ class _OwnedLog:
         )
         if not self._log.past.on_spark:
             raise StateError(f"{at}: {service} was given back while Spark worked on it")
-        self._segments, self._moved = 0, False
+        self._segments, self._moved, self._reported = 0, False, False
         generations = newest_generations(job.config, admin, job.plan.generations)
         stop_without_results(admin, [self._log], generations)
         request = self._log.request(generations)
@@ -128,14 +139,26 @@ class _OwnedLog:
         segments = [(offset, segment_at(self.at, offset, value)) for offset, value in new]
         for position in self._log.take(segments, self._transaction.output):
             self._moved = True
-            if self._transaction.is_due or self._transaction.output.is_full:
+            if self._is_full:
                 self._commit(position)
         self._require_joined()
         self._segments += len(new)
         self._moved = True
 
+    @property
+    def _is_full(self) -> bool:
+        full = self._transaction.is_due or self._transaction.output.is_full
+        return full or self._operators.hold_many_rows
+
     def _commit(self, position: int) -> None:
         self._log.checkpoint(self._transaction.output, position, ahead=False, certain=True)
+        self._hand_on(position)
+
+    def _hand_on(self, position: int) -> None:
+        """Write what stages hand on, as the last records, and commit."""
+        if self._handing_on is not None:
+            self._handing_on.write(self._transaction.output, list(self._log.progress()))
+            self._reported = True
         self._log.offset = position
         self._transaction.commit(position, encode(marked(self._log.past)))
         self._moved = False
@@ -144,6 +167,8 @@ class _OwnedLog:
         """Commit the remaining output; return segments and rows processed, and the lowest clock."""
         if end > self._log.offset:
             self._commit(end)
+        if self._log.hands_on and not self._reported:
+            self._hand_on(self._log.offset)
         self._transaction.close()
         rows = sum(tally.rows for tally in self._operators.tallies.values())
         return self._segments, rows, min(each.task.clock_ms for each in self._log.operators)

@@ -3,7 +3,8 @@
 1. The driver marks the offsets of the services as Spark's, so that no service starts meanwhile.
 2. In a loop it gives Spark the next ranges of the logs; tasks process them (batch.py).  If Spark
    runs ingest too, each micro-batch first takes the next ranges of the raw topics
-   (ingest_driver.py).
+   (ingest_driver.py).  After each micro-batch the driver writes the marks of stages
+   (stage_marks.py).
 3. After a signal it completes the micro-batch and gives the offsets back.  It gives them back too
    after an error that a restart does not change.
 
@@ -12,13 +13,13 @@ After a crash the offsets stay Spark's, until the next driver or ``--release`` g
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from tidemark.errors import StateError, TidemarkError
@@ -34,6 +35,7 @@ from tidemark.runtime.client.recorded_program import (
     checked_program,
     placed_plan,
     recorded_program,
+    require_same_chains,
 )
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.client.transaction import transaction
@@ -44,13 +46,14 @@ from tidemark.runtime.service.stopping import StopAskedError
 from tidemark.spark.progress import event_time
 from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Ranges, log_partitions, resolve
-from tidemark.spark.read.segment_rows import ddl
+from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.read.source import kafka_records
 from tidemark.spark.replay.jobs import session_for
 from tidemark.spark.replay.replay import one_line_errors
-from tidemark.spark.services.batch import BATCH_COUNTS, KeyedBatch, marked
+from tidemark.spark.services.batch import BATCH_COUNTS, KeyedBatch, marked, report_rows
 from tidemark.spark.services.ingest_batch import task_id
 from tidemark.spark.services.ingest_driver import IngestDriver
+from tidemark.spark.services.stage_marks import StageMarks, services_of_stages
 from tidemark.spark.services.stop_signal import StopSignal
 
 _log = logging.getLogger("tidemark")
@@ -68,10 +71,16 @@ class MicroBatchDriver:
     plan: Plan
     with_ingest: bool = False
     _ingest: IngestDriver = field(init=False)
+    _marks: Mapping[str, StageMarks] = field(init=False)  # by service
+    _has_reports: bool = False
 
     def __post_init__(self) -> None:
         """Send no request yet."""
         self._ingest = IngestDriver(self.config, self.admin, self.plan, self._name)
+        self._marks = {
+            service: StageMarks(self.config, self.admin, self.plan, service)
+            for service in services_of_stages(self.plan)
+        }
 
     @property
     def _name(self) -> str:
@@ -94,15 +103,18 @@ class MicroBatchDriver:
         """
         groups = [*self._groups.values(), *([self._ingest.group] if self.with_ingest else [])]
         require_empty(self.admin, groups)
-        program = self._checked_program() if self.with_ingest else None
+        program = self._checked_program()
         ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
         self._fence()
         self._mark(on_spark=True, program=program)
+        for each in self._marks.values():
+            each.begin()
 
     def _checked_program(self) -> Record | None:
         """Return the record to write; reads the record again, as no service can write it now."""
         recorded = recorded_program(self.config, self.admin, self.plan.generations)
-        return checked_program(self.admin, self.plan, recorded)
+        require_same_chains(self.plan, recorded)
+        return checked_program(self.admin, self.plan, recorded) if self.with_ingest else None
 
     def release(self) -> None:
         """Give the offsets back to the services."""
@@ -120,6 +132,7 @@ class MicroBatchDriver:
             for service, group in self._groups.items()
             for at in self._logs(service)
         ]
+        ids += [each.transactional_id for each in self._marks.values()]
         if self.with_ingest:
             ids += [task_id(self._ingest.group, at) for at in self._ingest.partitions()]
         for each in ids:
@@ -133,6 +146,8 @@ class MicroBatchDriver:
             ]
             for service, group in self._groups.items()
         }
+        for service, marks in self._marks.items():
+            commits[self._groups[service]] += marks.marked(on_spark=on_spark)
         if self.with_ingest:
             commits[self._ingest.group] = self._ingest.marked(on_spark=on_spark)
         writes = {Partition(self.plan.generations, 0): [program]} if program is not None else {}
@@ -167,9 +182,29 @@ class MicroBatchDriver:
                 )
 
     def batch(self, spark: SparkSession) -> int:
-        """Process new records and segments; return how many there were."""
+        """Process new records and segments, and write marks; return how many there were."""
         records = self._ingest.batch(spark) if self.with_ingest else 0
-        return records + self._segments(spark)
+        self._report(spark)
+        segments = self._segments(spark)
+        return records + segments + sum(each.write() for each in self._marks.values())
+
+    def _report(self, spark: SparkSession) -> None:
+        """Let tasks report once what stages have reached, as a service does when it starts.
+
+        A service without transactions may have ended before it reported.
+        """
+        if self._has_reports or not self._marks:
+            return
+        read = {each.log for each in self.plan.operators if self.plan.derived_of(each.name)}
+        logs = [at for at in log_partitions(self.admin, self.plan) if at.topic in read]
+        rows = spark.createDataFrame(report_rows(logs), ddl(SEGMENTS))
+        self._run(rows, dict.fromkeys(logs, 0))
+        self._has_reports = True
+
+    def _run(self, segments: DataFrame, ends: Mapping[Partition, int]) -> list[Row]:
+        batch = KeyedBatch(self.plan, self.config, ends)
+        with one_line_errors():
+            return segments.mapInArrow(batch, ddl(BATCH_COUNTS)).collect()
 
     def _segments(self, spark: SparkSession) -> int:
         ranges = self._next()
@@ -178,9 +213,7 @@ class MicroBatchDriver:
         segments = kafka_records(spark, self.config, ranges).select(
             "topic", "partition", f.lit(0).alias("slice"), "offset", "value"
         )
-        batch = KeyedBatch(self.plan, self.config, dict(ranges.ends))
-        with one_line_errors():
-            rows = segments.mapInArrow(batch, ddl(BATCH_COUNTS)).collect()
+        rows = self._run(segments, dict(ranges.ends))
         segments_ = sum(row.segments for row in rows)
         if segments_:
             clock_ms = min(row.clock_ms for row in rows)

@@ -1,0 +1,142 @@
+"""Chains on Spark: the results are those of one process, whoever works, and whatever is killed."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.pipelines.chains import chained
+from tests.kafka.support.chains import (
+    await_equal,
+    ends_of,
+    in_parts,
+    in_process,
+    moves,
+    on_kafka,
+    produced,
+)
+from tests.kafka.support.stack import Stack, wait_until
+from tidemark.errors import StateError
+from tidemark.partition import Partition
+from tidemark.plan.names import progress_topic
+from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.keyed.announcements import mark_progress
+from tidemark.spark.read.live_position import committed_positions
+from tidemark.spark.services.driver import MicroBatchDriver, release
+
+OPTIONS = {"partitions": 2}
+SPARK = {"TIDEMARK_SPARK_MEMORY": "512m", "TIDEMARK_SPARK_FROM": "raw"}
+REPEATS = "local[2,4]"
+"""A local Spark that starts a task again, three times, as clusters do."""
+
+
+def stack_of(broker: str, name: str, **env: Any) -> Stack:
+    return Stack(broker, name, module=chained, options=OPTIONS, **env)
+
+
+def claimed(stack: Stack) -> MicroBatchDriver:
+    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
+    driver.claim()
+    return driver
+
+
+def work_until_equal(
+    driver: MicroBatchDriver, spark, stack: Stack, expected: Mapping[str, Any]
+) -> None:
+    def equal() -> bool:
+        driver.batch(spark)
+        return on_kafka(stack) == expected
+
+    wait_until(equal, f"the results of {stack.name}", 180)
+    await_equal(stack, expected)
+
+
+@pytest.mark.long
+def test_a_chain_moves_between_drivers_and_services(broker, spark):
+    """The first driver leaves off before it writes the marks of a micro-batch."""
+    values = moves(seed=11)
+    parts = in_parts(values, 3)
+    with stack_of(broker, "chains-moved") as stack:
+        first = claimed(stack)
+        produced(stack, next(parts))
+        first._ingest.batch(spark)
+        first._segments(spark)
+
+        second = claimed(stack)
+        with pytest.raises(Exception, match=r"FENCED|fenced"):
+            first.batch(spark)
+        wait_until(lambda: not second.batch(spark), "all marks", 120)
+        before = ends_of(stack)
+        assert second.batch(spark) == 0
+        assert ends_of(stack) == before
+        with pytest.raises(StateError, match="Spark works on it"):
+            owner_of_marks(stack)
+        release(stack.config, stack.plan)
+        owner_of_marks(stack)
+
+        stack.start()
+        produced(stack, next(parts))
+        wait_until(lambda: stack.results("sums") != [], "sums of services")
+        assert set(stack.stop().values()) == {0}
+
+        third = claimed(stack)
+        produced(stack, next(parts))
+        work_until_equal(third, spark, stack, in_process(OPTIONS, values))
+
+
+def owner_of_marks(stack: Stack) -> None:
+    """Check that a service may own the progress topic of the first stage.
+
+    Raises:
+        StateError: it may not.
+    """
+    stage = stack.plan.derived[0].operator
+    at = Partition(progress_topic(stack.name, stage), 0)
+    (found,) = committed_positions(stack.config, stack.plan.group("windowing"), [at])
+    start = Start(at, found.offset, found.metadata or "")
+    mark_progress(start, topic_ids(stack.admin, [at.topic])[at.topic])
+
+
+def await_commit_after(stack: Stack, values: list[bytes]) -> None:
+    """Produce moves, and wait until a task has committed something to a log."""
+    before = ends_of(stack)
+    produced(stack, values)
+    wait_until(lambda: ends_of(stack) != before, "a commit of a task", 180)
+
+
+def workers(pid: int) -> Iterator[int]:
+    """Yield the Python workers of Spark's JVM below a driver."""
+    for child in _children(pid):
+        if "pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
+            yield from _children(child)
+        else:
+            yield from workers(child)
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for each in tasks for child in each.read_text().split()]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_chain_survives_that_tasks_and_driver_are_killed(broker, spark):
+    values = moves(seed=12)
+    parts = in_parts(values, 4)
+    with stack_of(broker, "chains-killed-on-spark", **SPARK) as stack:
+        stack.start("spark", TIDEMARK_SPARK_MASTER=REPEATS)
+        process = stack.process("spark")
+        for part in (next(parts) for _ in range(3)):
+            await_commit_after(stack, part)
+            for each in workers(process.pid):
+                os.kill(each, signal.SIGKILL)
+        wait_until(lambda: stack.results("counts") != [], "counts", 120)
+        assert process.poll() is None, stack.log("spark")
+        stack.kill("spark")
+        produced(stack, next(parts))
+        work_until_equal(claimed(stack), spark, stack, in_process(OPTIONS, values))
