@@ -8,6 +8,7 @@
 4. Promise 2: where no source with records fell idle, final panes and late rows are what they make
    of the raw records in one piece.
 5. No pane is there twice, and the counts add up.
+6. Chains: judge_chains.py.
 """
 
 from collections import Counter
@@ -18,11 +19,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tests.chaos.judge_chains import Log, Stages, chains
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record
+from tests.oracles.chain import Result
 from tidemark.core.operators.task import OperatorTask
-from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
+from tidemark.core.time.segment import (
+    OFFSET,
+    SOURCE,
+    SUB_ROW,
+    Segment,
+    SourceMark,
+    is_operator_source,
+)
 from tidemark.ingest.ingest import Counts, Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.local.run import OperatorResults
@@ -34,9 +44,6 @@ from tidemark.serde.segments import decode_segment
 from tidemark.testing.in_process import decoded
 
 Pane = dict[str, Any]
-Log = Mapping[int, Sequence[Segment]]
-"""The segments of each partition of a log."""
-
 NAMES = ("revision", "timing", "retracted")
 """What, with the window, names a pane."""
 
@@ -58,8 +65,10 @@ class Wanted:
     counts: Counts
 
 
-def judge(plan: Plan, sent: Sequence[Record], recorded: Recorded) -> Verdict:
-    """Compare a run with what must come of its records."""
+def judge(
+    plan: Plan, sent: Sequence[Record], recorded: Recorded, made_chains: Sequence[Any] = ()
+) -> Verdict:
+    """Compare a run with what must come of its records; ``made_chains``: as pipelines.py does."""
     verdict = Verdict()
     verdict.differences += _raw(plan, sent, recorded)
     if verdict.differences:
@@ -68,15 +77,23 @@ def judge(plan: Plan, sent: Sequence[Record], recorded: Recorded) -> Verdict:
     logs = {log.topic: _log(recorded, log) for log in plan.logs}
     verdict.differences += _fates(sent, wanted.counts)
     verdict.differences += _letters(recorded, plan, wanted)
+    stages = Stages(plan, logs)
     for log in plan.logs:
-        verdict.differences += _marks(log, logs[log.topic], recorded)
-        verdict.differences += _rows(log, logs[log.topic], wanted.logs[log.topic])
+        got, handed_on = logs[log.topic], stages.rows[log.topic]
+        rows = {n: [*each, *handed_on[n]] for n, each in wanted.logs[log.topic].items()}
+        verdict.differences += _marks(log, got, recorded)
+        verdict.differences += _rows(log, got, rows)
+    verdict.differences += stages.differences(recorded)
     idle = _fell_idle(logs, recorded)
     for each in plan.operators:
         verdict.differences += _results(each, logs[each.log], recorded)
         if each.operator.name in FROM_RAW and not idle:
             verdict.differences += _finals(each, wanted.logs[each.log], recorded)
+    if not idle:
+        for each, there in chains(plan, made_chains, wanted.logs):
+            verdict.differences += _of_chain(each, there, recorded)
     verdict.figures = _figures(plan, logs, recorded, wanted.counts, idle)
+    verdict.figures["handed on"] = stages.height
     return verdict
 
 
@@ -152,7 +169,8 @@ def _marks(log: LogPlan, segments: Log, recorded: Recorded) -> Iterator[str]:
     for number, listed in segments.items():
         where = f"{log.topic}/{number}"
         last: dict[str, SourceMark] = {}
-        for mark in (mark for segment in listed for mark in segment.sources):
+        raw = (mark for segment in listed for mark in segment.sources)
+        for mark in (each for each in raw if not is_operator_source(each.source)):
             begin, watermark_ms = _end(last.get(mark.source))
             if mark.first_offset != begin:
                 yield f"{where}: {mark.source} goes on at {mark.first_offset}, not {begin}"
@@ -229,6 +247,8 @@ def _results(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
                     f"{_first_difference(got, wanted)}"
                 )
     results = plan.results
+    if not results.topic:
+        return
     panes = decoded(encoder_of(results), recorded.values(results.topic))
     names = Counter(tuple(map(pane.get, (*_window(plan), *NAMES))) for pane in panes)
     yield from (f"{results.topic}: {n} times {name}" for name, n in names.items() if n > 1)
@@ -252,6 +272,21 @@ def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
     found = recorded.values(late.topic)
     if sorted(found) != sorted(values):
         yield f"{late.topic} holds {len(found)}, the raw records give {len(values)}"
+
+
+def _of_chain(plan: OperatorPlan, wanted: set[Result], recorded: Recorded) -> Iterator[str]:
+    topic = plan.results.topic
+    held = _held(plan, decoded(encoder_of(plan.results), recorded.values(topic)))
+    got = {_result(pane): pane for pane in held.values()}
+    differ = wanted ^ got.keys()
+    if differ:
+        first = min(differ, key=repr)
+        which = "lacks" if first in wanted else "must not have"
+        yield f"{topic}: {len(differ)} of {len(wanted)} results differ; it {which} {first}"
+
+
+def _result(pane: Pane) -> Result:
+    return Result._make(pane.get(name) for name in Result._fields)
 
 
 def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pane]:

@@ -1,7 +1,8 @@
 """The pipelines of the chaos runs: two raw topics, two key domains, every kind of window.
 
-A run takes some of the operators.  ``FROM_RAW`` names those whose final panes are a function of the
-raw topics alone (docs/semantics.md, "Promises", 2); the others are functions of the log.
+A run takes some of the operators, and chains of others.  ``FROM_RAW`` names those whose final panes
+are a function of the raw topics alone (docs/semantics.md, "Promises", 2); the results of chains are
+such functions, too; the other operators are functions of the log.
 """
 
 import json
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tidemark as td
+from tests.oracles.chain import Stage, Windows
+from tests.support.chain import results_of
 from tidemark import Pipeline, col, count, every, on_close, on_final, on_update
 from tidemark.language.aggregated import AggregatedStream
 from tidemark.language.keyed import KeyedStream
@@ -70,8 +73,9 @@ def build(
     partitions: int = 2,
     idle_after: str = "1h",
     when_silent: Any = "wait",
+    chains: Sequence[Sequence[Any]] = (),
 ) -> Pipeline:
-    """Return a pipeline with some of the operators."""
+    """Return a pipeline with some of the operators; ``chains``: of ``Stage``, also as JSON."""
     pipeline = Pipeline(name, partitions=partitions)
     moves, visits = (
         pipeline.source(
@@ -85,9 +89,23 @@ def build(
         ).filter(col("kind").is_null() | (col("kind") != "skip"))
         for topic, delay in zip(TOPICS, ("2s", "1s"), strict=True)
     )
-    _publish(moves.union(visits), "who", operators, OF_PEOPLE)
+    both = moves.union(visits)
+    _publish(both, "who", operators, OF_PEOPLE)
     _publish(moves, "team", operators, OF_TEAMS)
+    values = both.select(key=col("who"), value=col("v").fill_null(0))
+    for number, stages in enumerate(chains):
+        results_of(values.key_by("key"), stages_of(stages)).to(chain_name(number))
     return pipeline
+
+
+def stages_of(chain: Sequence[Any]) -> tuple[Stage, ...]:
+    """Return the stages of a chain that may have been JSON."""
+    return tuple(Stage(Windows(*windows), *others) for windows, *others in chain)
+
+
+def chain_name(number: int) -> str:
+    """Return the name of the output of a chain."""
+    return f"chain-{number}"
 
 
 def _publish(stream: Stream, key: str, chosen: Sequence[str], made: dict[str, Make]) -> None:

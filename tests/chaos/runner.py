@@ -33,6 +33,8 @@ from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
 from tidemark.partition import Partition
+from tidemark.runtime.client import topics
+from tidemark.runtime.keyed.announcements import topics_of
 
 PARTS = 80
 UP_S, DRAIN_S = 180.0, 180.0
@@ -169,7 +171,8 @@ class _Run:
             self._require_ends()
         stack, outcome = self._stack, self.outcome
         outcome.restarts = self.supervisor.restarts.total()
-        verdict = judge(stack.plan, self._records, record(stack.config, stack.admin, stack.plan))
+        found = record(stack.config, stack.admin, stack.plan)
+        verdict = judge(stack.plan, self._records, found, self.scenario.options["chains"])
         outcome.differences += verdict.differences
         outcome.figures = verdict.figures
 
@@ -264,7 +267,7 @@ class _Run:
         return bool(files)
 
     def _calm(self) -> None:
-        """Let all records come through; stop the services in the order of the flow."""
+        """Let all records come through; stop ingest, then the services behind it."""
         supervisor, stack = self.supervisor, self._stack
         self._note("calm")
         supervisor.calm(time.monotonic())
@@ -277,15 +280,20 @@ class _Run:
         ]
         self._await(lambda: self._drain.is_done("ingest", raw), DRAIN_S, "ingest to read all")
         supervisor.stop_service("ingest")
-        for service in SERVICES[1:]:
-            logs = [
-                Partition(log, number)
-                for log in sorted({each.log for each in stack.plan.of_service(service)})
-                for number in range(self.scenario.options["partitions"])
-            ]
-            what = f"{service} to read all"
-            self._await(partial(self._drain.is_done, service, logs), DRAIN_S, what)
+        inputs = {service: self._inputs(service) for service in SERVICES[1:]}
+        self._await(lambda: self._drain.are_done(inputs), DRAIN_S, "the operators to read all")
+        for service in inputs:
             supervisor.stop_service(service)
+
+    def _inputs(self, service: str) -> list[Partition]:
+        """Return what a keyed service reads: logs, and the progress topics of its stages."""
+        plan = self._stack.plan
+        counts = topics.partition_counts(self._stack.admin)
+        return [
+            Partition(topic, number)
+            for topic in topics_of(plan, service)
+            for number in range(counts[topic])
+        ]
 
     def _require_ends(self) -> None:
         """Wait until no transaction is open; a broker that was hurt may have lost an end."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.chaos.pipelines import OF_PEOPLE, OF_TEAMS, SESSIONS, TOPICS
+from tests.oracles.chain import Stage, Windows
 
 SERVICES = ("ingest", "windowing", "sessions")
 SLOTS = ("0", "1", "2")
@@ -98,6 +99,7 @@ def draw_scenario(seed: int) -> Scenario:
         options={
             "operators": _operators(draw),
             "partitions": draw.randint(2, 3),
+            "chains": _chains(random.Random(f"chains of {seed}")),
             **(idle if idles else {}),
         },
         partitions=partitions,
@@ -119,6 +121,29 @@ def _operators(draw: random.Random) -> list[str]:
     """Choose a few of each key domain, so that every service has some."""
     others = [name for name in OF_PEOPLE if name not in SESSIONS]
     return [*draw.sample(SESSIONS, 2), *draw.sample(others, 2), draw.choice([*OF_TEAMS])]
+
+
+def _chains(draw: random.Random) -> list[list[Stage]]:
+    """Choose chains of two and of three stages; one run in three has none."""
+    return [_chain(draw, draw.choice((2, 3))) for _ in range(draw.choice((0, 1, 2)))]
+
+
+def _chain(draw: random.Random, length: int) -> list[Stage]:
+    stages: list[Stage] = []
+    for _ in range(length):
+        keyed = not stages or stages[-1].key != "all"
+        key = draw.choice(("same", "value", "all") if keyed else ("value", "all"))
+        lateness_ms = draw.choice((0, 0, 3_000))
+        stages.append(Stage(_windows(draw), lateness_ms, draw.choice((1, 1, 2)), key))
+    return stages
+
+
+def _windows(draw: random.Random) -> Windows:
+    size_ms = draw.randint(1, 6) * 2_000
+    kind = draw.choice(("tumbling", "hopping", "session"))
+    if kind == "session":
+        return Windows(kind, size_ms // 2)
+    return Windows("hopping", size_ms, size_ms if kind == "tumbling" else size_ms // 2)
 
 
 def _faults(

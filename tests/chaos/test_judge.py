@@ -1,6 +1,6 @@
 """The judge finds nothing where nothing is wrong, and everything that is done to a run here.
 
-A run is made in process: three raw partitions, cut into batches, recorded as the services would.
+A run is made in process: some raw partitions, cut into batches, recorded as the services would.
 """
 
 import random
@@ -11,24 +11,27 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from tests.chaos import recorded as on_broker
 from tests.chaos.judge import as_batch, judge, replayed
 from tests.chaos.pipelines import build
-from tests.chaos.recorded import Message, RawRecord, Recorded
+from tests.chaos.recorded import RawRecord, Recorded
 from tests.chaos.records import Record, draw_records
-from tidemark.core.time.segment import Segment
+from tests.oracles.chain import Stage, Windows
+from tidemark.core.time.segment import Segment, is_operator_source
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.segments import decode_segment, encode_segment
+from tidemark.testing import InProcess, Message
 
 OPERATORS = ("tumbling", "updated", "avro")
 PARTITIONS = {"moves": (0, 1), "visits": (0,)}
 NOW_MS = 1_790_000_000_000
 BATCH = 100
 
-Own = dict[Partition, list[Message]]
+Own = dict[Partition, list[on_broker.Message]]
 
 
 @pytest.fixture(scope="module")
@@ -102,19 +105,19 @@ LETTERS = Partition("judged.dead-letters", 0)
 LOG = Partition("judged.by-who.log", 1)
 
 
-def _lost(messages: list[Message]) -> list[Message]:
+def _lost(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     return messages[:7] + messages[8:]
 
 
-def _doubled(messages: list[Message]) -> list[Message]:
+def _doubled(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     return messages[:7] + messages[6:]
 
 
-def _swapped(messages: list[Message]) -> list[Message]:
+def _swapped(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     return [messages[1], messages[0], *messages[2:]]
 
 
-def _changed(messages: list[Message]) -> list[Message]:
+def _changed(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     key, value = messages[0]
     return [(key, (value or b"").replace(b":1", b":2", 1)), *messages[1:]]
 
@@ -135,26 +138,28 @@ def _judged(
     sent: list[Record],
     recorded: Recorded,
     at: Partition,
-    mutate: Callable[[list[Message]], list[Message]],
+    mutate: Callable[[list[on_broker.Message]], list[on_broker.Message]],
 ) -> list[str]:
     own = {**recorded.own, at: mutate(list(recorded.own[at]))}
     assert own[at] != recorded.own[at]
     return judge(plan, sent, replace(recorded, own=own)).differences
 
 
-def _without_a_row(messages: list[Message]) -> list[Message]:
+def _without_a_row(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     return _edited(messages, lambda frame: frame.slice(1))
 
 
-def _with_a_row_twice(messages: list[Message]) -> list[Message]:
+def _with_a_row_twice(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     return _edited(messages, lambda frame: pl.concat([frame.head(1), frame]))
 
 
-def _with_another_watermark(messages: list[Message]) -> list[Message]:
+def _with_another_watermark(messages: list[on_broker.Message]) -> list[on_broker.Message]:
     return _edited(messages, lambda frame: frame.with_columns(pl.col("@watermark") + 1))
 
 
-def _edited(messages: list[Message], edit: Callable[[pl.DataFrame], pl.DataFrame]) -> list[Message]:
+def _edited(
+    messages: list[on_broker.Message], edit: Callable[[pl.DataFrame], pl.DataFrame]
+) -> list[on_broker.Message]:
     segment = decode_segment(messages[3][1] or b"")
     streams = {name: edit(frame) for name, frame in segment.streams.items()}
     value = encode_segment(replace(segment, streams=streams))
@@ -187,3 +192,107 @@ def test_a_feed_that_failed_is_no_verdict_on_the_services(plan, sent, recorded):
     raw = {**recorded.raw, first: recorded.raw[first][:-1]}
     (difference,) = judge(plan, sent, replace(recorded, raw=raw)).differences
     assert "the feed failed" in difference
+
+
+CHAIN = (
+    Stage(Windows("hopping", 4_000, 4_000), 3_000, 1, "same"),
+    Stage(Windows("session", 3_000), 0, 1, "value"),
+    Stage(Windows("hopping", 12_000, 6_000), 0, 1, "same"),
+)
+Chained = tuple[Plan, list[Record], Recorded]
+
+
+@pytest.fixture(scope="module")
+def chained() -> Chained:
+    """Return a run of a chain of three stages whose logs are not cut as on a broker."""
+    sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
+    done: Counter[Partition] = Counter()
+    run = InProcess(build("chained", (), chains=[CHAIN]), raw_partitions=2)
+    raw: dict[Partition, list[RawRecord]] = {}
+    for begin in range(0, len(sent), BATCH):
+        for record in sent[begin : begin + BATCH]:
+            at = Partition(f"chained-{record.topic}", record.partition)
+            listed = raw.setdefault(at, [])
+            listed.append(RawRecord(len(listed), NOW_MS, None, record.value))
+        for at, listed in raw.items():
+            messages = [Message(each.value, timestamp_ms=NOW_MS) for each in listed[done[at] :]]
+            run.send(at.topic, *messages, partition=at.number)
+            done[at] = len(listed)
+    own: Own = {
+        Partition(*at): [(None, encode_segment(segment)) for segment in segments]
+        for at, segments in run._log.items()
+    }
+    letters = zip(*encode_dead_letters(run._letters), strict=True)
+    own[Partition(run.plan.dead_letters, 0)] = list(letters)
+    return run.plan, sent, _operated(run.plan, Recorded(raw, {}, own))
+
+
+def test_a_chain_without_a_fault_is_found_right(chained):
+    plan, sent, recorded = chained
+    verdict = judge(plan, sent, recorded, [CHAIN])
+    assert verdict.differences == []
+    assert verdict.figures["handed on"] > 50
+
+
+def test_it_finds_results_of_a_chain_that_plain_python_does_not_give(chained):
+    plan, sent, recorded = chained
+    other = [*CHAIN[:-1], CHAIN[-1]._replace(windows=Windows("hopping", 12_000, 12_000))]
+    (difference,) = judge(plan, sent, recorded, [other]).differences
+    assert difference.startswith("chained.chain-0: ")
+
+
+def _at_a_row(segments: list[Segment]) -> int:
+    return next(n for n, each in enumerate(segments) if n > 10 and _is_derived(each, rows=True))
+
+
+def _at_a_mark(segments: list[Segment]) -> int:
+    return next(n for n, each in enumerate(segments) if n > 10 and _is_derived(each, rows=False))
+
+
+def _is_derived(segment: Segment, *, rows: bool) -> bool:
+    sources = [mark.source for mark in segment.sources]
+    return all(map(is_operator_source, sources)) and bool(segment.height) == rows
+
+
+def _without_rows(segments: list[Segment]) -> list[Segment]:
+    at = _at_a_row(segments)
+    return segments[:at] + segments[at + 1 :]
+
+
+def _with_rows_twice(segments: list[Segment]) -> list[Segment]:
+    at = _at_a_row(segments)
+    return segments[: at + 1] + segments[at:]
+
+
+def _with_rows_behind_all(segments: list[Segment]) -> list[Segment]:
+    return [*_without_rows(segments), segments[_at_a_row(segments)]]
+
+
+def _without_the_last_mark(segments: list[Segment]) -> list[Segment]:
+    at = max(n for n, each in enumerate(segments) if _is_derived(each, rows=False))
+    return segments[:at] + segments[at + 1 :]
+
+
+def _with_a_mark_too_far(segments: list[Segment]) -> list[Segment]:
+    at = _at_a_mark(segments)
+    (mark,) = segments[at].sources
+    far = replace(mark, watermark_ms=mark.watermark_ms + 1)
+    return [*segments[:at], replace(segments[at], sources=(far,)), *segments[at + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _without_rows,
+        _with_rows_twice,
+        _with_rows_behind_all,
+        _without_the_last_mark,
+        _with_a_mark_too_far,
+    ],
+)
+def test_it_finds_a_wrong_part_of_a_chain(chained, edit):
+    plan, sent, recorded = chained
+    at = Partition("chained.by-key.log", 1)
+    values = [(None, encode_segment(each)) for each in edit(_segments(recorded, at))]
+    edited = _operated(plan, replace(recorded, own={**recorded.own, at: values}))
+    assert judge(plan, sent, edited, [CHAIN]).differences
