@@ -5,12 +5,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.aggregating import (
+    COLUMNS,
+    ORDERED,
+    bits,
+    filtered_by_where,
+    frame,
+    row_lists,
+)
 from tidemark.core.aggregates import constructors as agg
-from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.aggregates.aggregate import ROWS, Aggregation
+from tidemark.core.state.blocks import stacked
 from tidemark.core.state.prefixes import merge_groups, merged_ranges, prefixes
+from tidemark.core.time.segment import ARRIVAL
 
 
 @dataclass(frozen=True)
@@ -89,15 +100,58 @@ def test_running_aggregates_are_those_of_all_rows_so_far(groups):
         assert EACH.values(merged).row(0) == made.row(place)
 
 
-def test_running_forms_are_used_and_only_where_they_hold():
-    """An extreme of floats skips NaN, which a running one does not."""
-    group = np.array([0, 0])
-    whole = EACH.row_partials(pl.DataFrame({"n": [1, 2], "at": [1, 2], "day": [1, 2]}))
-    assert EACH.running(whole, group) is not None
-    floats = Aggregation({"greatest": agg.max("n")}, {"n": pl.Float64()})
-    assert (
-        floats.running(floats.row_partials(pl.DataFrame({"n": [float("nan"), 1.0]})), group) is None
+CHOOSING = {
+    column: Aggregation(
+        {
+            "least": agg.min(column),
+            "greatest": agg.max(column),
+            "first": agg.first(column),
+            "arrived": agg.last(column, order="arrival"),
+            "of_least": agg.min_by("list", by=column),
+            "of_greatest": agg.max_by("text", by=column),
+            "top": agg.top_k("list", 3, by=column),
+            "row": agg.latest(column, "list"),
+        },
+        COLUMNS,
     )
+    for column in ORDERED
+}
+
+
+@given(row_lists(), st.sampled_from(ORDERED), st.booleans(), st.randoms(use_true_random=False))
+def test_running_choices_are_those_of_all_lines_so_far(rows, column, some, choose):
+    """A line is the merge of some rows; with ``where`` of none, now and then."""
+    aggregation = filtered_by_where(CHOOSING[column]) if some else CHOOSING[column]
+    line = sorted(choose.randrange(1 + len(rows)) for _ in rows)
+    drawn = np.array(sorted(choose.randrange(4) for _ in set(line)), np.int64)
+    group = np.unique(drawn, return_inverse=True)[1]
+    placed = frame(rows).with_columns(pl.Series("line", line, pl.Int64))
+    lines = aggregation.partials(placed, ("line",)).sort("line").drop("line")
+
+    made = aggregation.values(prefixes(aggregation, lines, group))
+
+    first = np.searchsorted(group, group).tolist()
+    so_far = [lines[low : at + 1].with_columns(at=at) for at, low in enumerate(first)]
+    merged = aggregation.combine(so_far, ("at",)).sort("at") if so_far else lines
+    assert bits(made.rows(named=True)) == bits(aggregation.values(merged).rows(named=True))
+
+
+@pytest.mark.parametrize("aggregation", [EACH, *CHOOSING.values()])
+def test_numbers_and_choices_have_running_forms(aggregation):
+    nulls = {name: pl.lit(None, dtype) for name, dtype in aggregation.columns.items()}
+    rows = frame([{}, {}]).with_columns(pl.lit(0).alias(ARRIVAL), **nulls)
+    assert aggregation.running(aggregation.row_partials(rows), np.array([0, 0])) is not None
+
+
+@pytest.mark.parametrize("choose", [agg.min_by, agg.max_by])
+def test_a_line_without_rows_is_never_chosen(choose):
+    aggregation = Aggregation({"chosen": choose("int", by="float")}, COLUMNS)
+    of_row = aggregation.row_partials(frame([{"int": 5, "float": 1.0}]))
+    lines = stacked([pl.DataFrame({ROWS: [0]}), of_row])
+    made = aggregation.values(prefixes(aggregation, lines, np.array([0, 0])))
+    assert made["chosen"].to_list() == [None, 5]
+    merged = aggregation.combine([lines.with_columns(g=0)], ("g",))
+    assert aggregation.values(merged)["chosen"].to_list() == [5]
 
 
 @given(GROUPS)

@@ -126,7 +126,10 @@ class RunningFunction(Protocol):
     """An aggregate that can compute running merges of a run of partials in one pass."""
 
     def running(self, name: str, partials: pl.DataFrame, runs: Runs, /) -> list[pl.Series] | None:
-        """Merge each partial with those before it in its run; None if the types do not allow it."""
+        """Merge each partial with those before it in its run; None if one pass cannot do that.
+
+        The parts that are returned are as small as after ``compact``.
+        """
 
 
 @dataclass(frozen=True)
@@ -235,7 +238,7 @@ class Aggregation:
             if merged is None:
                 return None
             columns += merged
-        return self._compacted(pl.DataFrame(columns))
+        return self._carried(pl.DataFrame(columns))
 
     def combine(self, partials: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Merge frames of partials into one partial per group of ``by``.
@@ -290,10 +293,15 @@ class Aggregation:
 
     def _compacted(self, partials: pl.DataFrame) -> pl.DataFrame:
         """Return partials whose parts are small again after a merge."""
-        for name, part in self._limbed(partials.columns):
-            partials = carried(name, partials, part)
+        partials = self._carried(partials)
         for name, function in self._compacting:
             partials = partials.with_columns(function.compact(name, partials))
+        return partials
+
+    def _carried(self, partials: pl.DataFrame) -> pl.DataFrame:
+        """Return partials whose limbs are small again."""
+        for name, part in self._limbed(partials.columns):
+            partials = carried(name, partials, part)
         return partials
 
     def _limbed(self, present: Iterable[str]) -> list[tuple[str, str]]:

@@ -167,13 +167,19 @@ class _Extreme(ColumnFunction):
         """Return the values themselves."""
         return [rows[self.column].alias(f"{name}.{self.function_name}")]
 
-    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series] | None:
-        """Return the running extreme; only of integers up to 64 bits and of times."""
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
+        """Return the running extreme."""
         part = partials[f"{name}.{self.function_name}"]
         whole = part.dtype.is_integer() and part.dtype not in (pl.Int128, pl.UInt128)
-        if not (whole or part.dtype.is_temporal()):
-            return None
-        return [self._so_far(part, runs)]
+        if whole or part.dtype.is_temporal():
+            return [self._so_far(part, runs)]
+        column = pl.col(part.name)
+        nan = [(column.is_nan(), False)] if part.dtype.is_float() else []
+        by = [(column.is_null(), False), *nan, (column, self._descending)]
+        return [chosen_so_far(partials, part.name, by, runs)]
+
+    _descending = False
+    """Whether the greatest value is the extreme."""
 
     def _so_far(self, part: pl.Series, runs: Runs) -> pl.Series:
         raise NotImplementedError
@@ -201,6 +207,8 @@ class Min(_Extreme):
 
 class Max(_Extreme):
     """The greatest value."""
+
+    _descending = True
 
     def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
         """Return the greatest value of a group."""
@@ -262,11 +270,49 @@ def order_columns(rows: pl.DataFrame, order: dict[str, str] = ORDER) -> pl.DataF
     return fields
 
 
-class _FirstOrLast(OrderedFunction):
+By = list[tuple[pl.Expr, bool]]
+"""What lines are sorted by, each ascending or, if true, descending; no two lines are equal."""
+
+
+class ChoosingFunction:
+    """Base of the aggregates that choose a row.  One part, named like the function: structs."""
+
+    @property
+    def function_name(self) -> str:
+        """The name of the function that users write, and of the part."""
+        raise NotImplementedError
+
+    def _by(self, part: pl.Expr) -> By:
+        """Return what the rows of a group are sorted by; the first one is chosen."""
+        raise NotImplementedError
+
+    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
+        """Return the chosen row of a group."""
+        part = pl.col(f"{name}.{self.function_name}")
+        keys, descending = zip(*self._by(part), strict=True)
+        return [part.sort_by(keys, descending=descending).first()]
+
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series]:
+        """Return the row chosen of each run so far."""
+        part = f"{name}.{self.function_name}"
+        return [chosen_so_far(partials, part, self._by(pl.col(part)), runs)]
+
+
+def chosen_so_far(partials: pl.DataFrame, column: str, by: By, runs: Runs) -> pl.Series:
+    """Return for each line the value of the first line by ``by`` of its run so far."""
+    keys, descending = zip(*by, strict=True)
+    order = partials.select(pl.arg_sort_by(keys, descending=descending)).to_series()
+    return partials[column][runs.chosen(order.cast(pl.Int64).to_numpy())]
+
+
+class _FirstOrLast(OrderedFunction, ChoosingFunction):
     """The value of the first or last row.
 
     One part, named like the function: a struct of the order's fields and ``value``.
     """
+
+    _descending = False
+    """Whether the last row is chosen."""
 
     def type(self, name: str, columns: Columns) -> pl.DataType:
         """Return the column's type, which may be any."""
@@ -281,23 +327,16 @@ class _FirstOrLast(OrderedFunction):
         """Return the chosen value."""
         return partials[f"{name}.{self.function_name}"].struct.field("value")
 
-    def _ordered(self, part: pl.Expr, null_rank: pl.Expr) -> pl.Expr:
-        return part.sort_by(null_rank, *(part.struct.field(field) for field in self.fields))
+    def _by(self, part: pl.Expr) -> By:
+        order = [(part.struct.field(field), self._descending) for field in self.fields]
+        return [(part.struct.field("value").is_null(), False), *order]
 
 
 class First(_FirstOrLast):
     """The first value that is not null."""
 
-    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Return the first value of a group; null values come last."""
-        part = pl.col(f"{name}.first")
-        return [self._ordered(part, part.struct.field("value").is_null()).first()]
-
 
 class Last(_FirstOrLast):
     """The last value that is not null."""
 
-    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Return the last value of a group; null values come first."""
-        part = pl.col(f"{name}.last")
-        return [self._ordered(part, part.struct.field("value").is_not_null()).last()]
+    _descending = True

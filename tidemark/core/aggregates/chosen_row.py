@@ -12,6 +12,8 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import KEPT, Columns
 from tidemark.core.aggregates.basic import (
     ORDER,
+    By,
+    ChoosingFunction,
     ColumnFunction,
     InRowOrder,
     RowOrder,
@@ -21,12 +23,15 @@ from tidemark.core.aggregates.lists import is_scalar
 from tidemark.core.rows.expression import require_column
 from tidemark.errors import PipelineError
 
+_NULL_RANK = 2
+"""The rank of null, as ``rank_of`` returns it."""
+
 _THERE, _ROW = "there", "row"
 """Fields of the part of latest: whether there is a row, and the row."""
 
 
 @dataclass(frozen=True)
-class _ExtremeBy(ColumnFunction):
+class _ExtremeBy(ColumnFunction, ChoosingFunction):
     """The value of the row with an extreme ``by``; rows whose ``by`` is null do not count.
 
     A NaN is chosen only if every ``by`` is NaN.  One part, named like the function: a struct of the
@@ -61,12 +66,10 @@ class _ExtremeBy(ColumnFunction):
         fields = order_columns(rows).with_columns(rank=rank, by=by, value=value)
         return [fields.to_struct(f"{name}.{self.function_name}")]
 
-    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Return the first by rank, ``by`` and order."""
-        part = pl.col(f"{name}.{self.function_name}")
-        keys = [part.struct.field(field) for field in ("rank", "by", *ORDER)]
-        descending = [False, self._descending, *(False for _ in ORDER)]
-        return [part.sort_by(keys, descending=descending).first()]
+    def _by(self, part: pl.Expr) -> By:
+        rank, by, *order = (part.struct.field(field) for field in ("rank", "by", *ORDER))
+        rank = rank.fill_null(_NULL_RANK)  # of a partial without rows
+        return [(rank, False), (by, self._descending), *((field, False) for field in order)]
 
     def value(self, name: str, partials: pl.DataFrame, _columns: Columns) -> pl.Series:
         """Return the chosen value."""
@@ -94,7 +97,7 @@ class MaxBy(_ExtremeBy):
 
 
 @dataclass(frozen=True)
-class Latest(InRowOrder):
+class Latest(InRowOrder, ChoosingFunction):
     """The last row by event time or by arrival: the columns ``names``, or all if it is empty.
 
     Part: ``latest``, structs of the order's fields, ``there`` and ``row``.
@@ -113,6 +116,11 @@ class Latest(InRowOrder):
         names = [f'"{name}"' for name in self.names]
         order = [f'order="{self.order}"'] if self.by_arrival else []
         return f"latest({', '.join([*names, *order])})"
+
+    @property
+    def function_name(self) -> str:
+        """The name of the function that users write."""
+        return "latest"
 
     @property
     def skips_nulls_of(self) -> tuple[str, ...]:
@@ -140,11 +148,9 @@ class Latest(InRowOrder):
         fields = order_columns(rows, self.fields).with_columns(there.alias(_THERE), row)
         return [fields.to_struct(f"{name}.latest")]
 
-    def merge(self, name: str, _present: Sequence[str]) -> list[pl.Expr]:
-        """Return the last row of a group."""
-        part = pl.col(f"{name}.latest")
+    def _by(self, part: pl.Expr) -> By:
         there = part.struct.field(_THERE).fill_null(value=False)
-        return [part.sort_by(there, *map(part.struct.field, self.fields)).last()]
+        return [(there, True), *((part.struct.field(field), True) for field in self.fields)]
 
     def value(self, name: str, partials: pl.DataFrame, columns: Columns) -> pl.Series:
         """Return the last rows; null for a group without rows."""
@@ -160,7 +166,7 @@ class Latest(InRowOrder):
 
 def rank_of(by: pl.Series) -> pl.Series:
     """Return ranks, Int8, that put values before NaN and NaN before null."""
-    rank = by.is_null().cast(pl.Int8) * 2
+    rank = by.is_null().cast(pl.Int8) * _NULL_RANK
     return rank + by.is_nan().fill_null(value=False).cast(pl.Int8) if by.dtype.is_float() else rank
 
 

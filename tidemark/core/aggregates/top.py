@@ -27,6 +27,7 @@ from tidemark.core.aggregates.lists import (
     summed_counts,
     unflattened,
 )
+from tidemark.core.aggregates.runs import Runs
 from tidemark.errors import PipelineError
 
 MOST_TIES = 10_000
@@ -40,6 +41,10 @@ RANK = "rank"
 
 _TIED = ("rank", "by")
 """The fields of a row kept in which rows that tie are equal."""
+
+_BY = ("rank", "by", *ORDER)
+_DESCENDING = (False, True, *(False for _ in ORDER))
+"""The order of the rows kept: which of the fields descend."""
 
 PLACE = "@place"
 """Int64 column beside flattened lists: the rank of each element in its list."""
@@ -201,13 +206,22 @@ class Largest(_Top):
         """Concatenate the lists."""
         return [concatenated(f"{name}.rows")]
 
+    def running(self, name: str, partials: pl.DataFrame, runs: Runs) -> list[pl.Series] | None:
+        """Return the k largest rows of each run so far; None with ties, which may be many."""
+        if self.ties:
+            return None
+        lists = partials[f"{name}.rows"]
+        index, flat = flattened(lists)
+        order = flat.struct.unnest().select(pl.arg_sort_by(_BY, descending=_DESCENDING))
+        kept, line = runs.most(order.to_series().cast(pl.Int64).to_numpy(), index, self.k)
+        return [unflattened(line, flat[kept], lists.len())]
+
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Return the k largest rows, in order."""
         lists = partials[f"{name}.rows"]
         index, flat = flattened(lists)
         rows = flat.struct.unnest().with_columns(pl.Series(LIST, index))
-        descending = [False, False, True, *(False for _ in ORDER)]
-        rows = rows.sort(LIST, "rank", "by", *ORDER, descending=descending)
+        rows = rows.sort(LIST, *_BY, descending=[False, *_DESCENDING])
         best = self._best(rows, _TIED)
         kept = best.drop(LIST, PLACE).to_struct(lists.name)
         return [unflattened(best[LIST].to_numpy(), kept, lists.len())]
