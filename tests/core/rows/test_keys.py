@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -57,6 +59,24 @@ def test_key_of_several_columns_is_a_json_array():
     rows = pl.DataFrame({"k": ["a", 'q"\n', None], "n": [1, 2, 3]})
 
     assert key_bytes(rows, ["n", "k"]) == [b'[1,"a"]', b'[2,"q\\"\\n"]', b"[3,null]"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.text(max_size=3) | st.characters(max_codepoint=0x7F),
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.booleans(),
+            st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        )
+    )
+)
+def test_keys_are_written_as_json_writes_them(values: list[tuple[object, ...]]):
+    schema = {"text": pl.String, "n": pl.Int64, "yes": pl.Boolean, "x": pl.Float64}
+    rows = pl.DataFrame(values, schema=schema, orient="row")
+    arrays = [[value or 0.0 if type(value) is float else value for value in row] for row in values]
+    written = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in arrays]
+    assert key_bytes(rows, [*schema]) == [text.encode() for text in written]
 
 
 KEYS = st.lists(

@@ -36,6 +36,7 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ESCAPED = r'["\\\x00-\x1f]'  # characters that JSON does not take as they are
 _LONG_KEY = 256  # bytes; longer keys are rare and are hashed one by one
 
 Hashes = npt.NDArray[np.uint32]
@@ -118,24 +119,31 @@ def partitions_of(
 
 def key_bytes(rows: pl.DataFrame, key: Sequence[str]) -> list[bytes]:
     """Return the bytes of each row's key, the input of the hash."""
-    first = rows[key[0]]
-    if len(key) == 1 and (first.dtype in (pl.String, pl.Boolean) or first.dtype.is_integer()):
-        of_rows: list[bytes] = first.cast(pl.String).fill_null("").cast(pl.Binary).to_list()
-        return of_rows
-    rows = times_as_text(rows.select(key)).with_columns(pl.col(pl.Date).dt.to_string("iso"))
-    if len(key) == 1 and isinstance(first.dtype, pl.Datetime | pl.Date):
-        return rows[key[0]].fill_null("").cast(pl.Binary).to_list()
-    columns = [_canonical(rows[name]) for name in key]
-    if len(columns) > 1:
-        return [_json(values).encode() for values in zip(*columns, strict=True)]
-    return [b"" if value is None else _json(value).encode() for value in columns[0]]
+    rows = rows.select(key)
+    if any(dtype.is_temporal() or dtype.is_nested() for dtype in rows.dtypes):
+        rows = times_as_text(rows).with_columns(pl.col(pl.Date).dt.to_string("iso"))
+    if len(key) == 1:
+        only = rows[key[0]]
+        texts = (only if only.dtype == pl.String else _json_texts(only)).fill_null("")
+    else:
+        columns = [_json_texts(column).fill_null("null") for column in rows]
+        array = pl.concat_str(pl.lit("["), pl.concat_str(columns, separator=","), pl.lit("]"))
+        texts = pl.select(array).to_series()
+    of_rows: list[bytes] = texts.cast(pl.Binary).to_list()
+    return of_rows
 
 
-def _canonical(column: pl.Series) -> list[Any]:
+def _json_texts(column: pl.Series) -> pl.Series:
+    """Return the JSON text of each value; null stays null."""
+    if column.dtype == pl.Boolean or column.dtype.is_integer():
+        return column.cast(pl.String)
+    if column.dtype == pl.String and not column.str.contains(_ESCAPED).any():
+        return '"' + column + '"'
     values: list[Any] = column.to_list()
-    return (
-        [0.0 if value == 0.0 else value for value in values] if column.dtype.is_float() else values
-    )
+    if column.dtype.is_float():
+        values = [0.0 if value == 0.0 else value for value in values]
+    texts = [None if value is None else _json(value) for value in values]
+    return pl.Series(column.name, texts, pl.String)
 
 
 def distinct_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, Places]:
