@@ -6,7 +6,7 @@ drops instead of returning them.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -168,7 +168,12 @@ class Member:
         self.consumer.incremental_assign([TopicPartition(*at, to) for at, to in moved.items()])
 
     def leave(self) -> None:
-        """Settle and leave the group, so that others need not wait for the session timeout."""
+        """Settle and leave the group, so that others need not wait for the session timeout.
+
+        A client that closes while its group rebalances may not know its membership any more, and
+        no commit goes without it.  So the last commit comes before ``close``.
+        """
+        self._listener.settle()
         self._leaving = True
         self._callbacks.during(self.consumer.close)
 
@@ -217,7 +222,8 @@ class Member:
             raise
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._listener.settle()
+        if not self._leaving:
+            self._listener.settle()
         self._drop(consumer, partitions)
 
     def _drop(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -230,13 +236,17 @@ class Member:
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         topics = {tp.topic for tp in partitions}
-        if all(map(self._may_go, topics)) and topics.isdisjoint(partition_counts(self._admin)):
-            self._drop(consumer, partitions)  # deleted: there is nothing to commit for
+        if self._leaving or self._are_gone(topics):  # there is nothing to commit for
+            self._drop(consumer, partitions)
             return
         names = ", ".join(f"{tp.topic}/{tp.partition}" for tp in partitions)
         raise PartitionsLostError(
             f"the group took {names} away: this process was too slow, or no broker answered"
         )
+
+    def _are_gone(self, topics: Set[str]) -> bool:
+        """Return whether topics that may go have been deleted."""
+        return all(map(self._may_go, topics)) and topics.isdisjoint(partition_counts(self._admin))
 
 
 def _timed_out(error: Exception) -> bool:

@@ -19,7 +19,7 @@ from tidemark.plan.placement import placed
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.broker_probe import BrokerProbe, BrokersAwayError, await_broker
 from tidemark.runtime.client.commit import Outbox, outbox
-from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
+from tidemark.runtime.client.consumer import Member, Start
 from tidemark.runtime.client.identity import client_id, give_way
 from tidemark.runtime.client.recorded_program import recorded_program
 from tidemark.runtime.client.topics import partition_counts
@@ -307,7 +307,7 @@ class Process:
         self.outbox.abort()
         try:
             self.member.leave()
-        except (KafkaException, PartitionsLostError) as error:
+        except KafkaException as error:
             _log.warning("%s could not leave its group: %s", self.name, error)
 
     def _report(self, work: Work, now_s: float) -> None:
