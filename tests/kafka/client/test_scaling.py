@@ -1,5 +1,6 @@
 """Replicas come and go under load; the processes that stay neither end nor start anew."""
 
+import re
 import sqlite3
 import threading
 import time
@@ -19,6 +20,9 @@ from tests.kafka.support.stack import Stack, wait_until
 T = 1_700_000_000_000
 END = T + 3_600_000
 BY_BROKERS = {"KAFKA_SESSION_TIMEOUT_MS": "", "KAFKA_HEARTBEAT_INTERVAL_MS": ""}
+SLOW_BROKER = "waiting for a broker|Not coordinator: retrying"
+"""What services warn of where a busy machine delays the broker, whatever replicas do."""
+
 PARTITIONS, KEYS, RATE, PIECES_A_SECOND = 4, 40, 1_500, 20
 
 
@@ -70,14 +74,17 @@ def load(stack: Stack) -> Iterator[Load]:
 def scale(stack: Stack, service: str, replicas: int, *, kill: bool = False) -> None:
     """Start or end processes until ``replicas`` run; those with the highest slots end."""
     slots = {int(each.slot) for each in stack.processes if each.service == service}
-    for slot in range(replicas):
-        if slot not in slots:
-            stack.start(service, slot=str(slot))
-    for slot in sorted(slots - set(range(replicas))):
+    new = [str(slot) for slot in range(replicas) if slot not in slots]
+    for slot in new:
+        stack.start(service, slot=slot)
+    wait_until(
+        lambda: all("started, " in stack.log(service, slot) for slot in new), f"{service}: {new}"
+    )
+    for old in sorted(slots - set(range(replicas))):
         if kill:
-            stack.kill(service, slot=str(slot))
+            stack.kill(service, slot=str(old))
         else:
-            assert stack.stop(service, slot=str(slot)) == {service: 0}
+            assert stack.stop(service, slot=str(old)) == {service: 0}
 
 
 def rows(path: Path) -> dict[tuple[str, int], int]:
@@ -132,4 +139,4 @@ def test_scaling_up_and_down_restarts_nobody(broker, tmp_path, case):  # B6
         for replica, text in stack.logs():
             assert text.count("started, transactional id") == 1, (replica, text)
             found = [line for line in text.splitlines() if words & set(line.split())]
-            assert found == [], replica
+            assert [line for line in found if not re.search(SLOW_BROKER, line)] == [], replica
