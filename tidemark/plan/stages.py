@@ -96,6 +96,14 @@ def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPla
     return DerivedPlan(operator, port, graph, dead)
 
 
+def readers(plan: Plan, operator: str) -> tuple[str, ...]:
+    """Return the operators that read the results of an operator."""
+    derived = plan.derived_of(operator)
+    if derived is None:
+        return ()
+    return tuple(it.name for it in plan.operators if derived.source in it.operator.sources)
+
+
 def require_no_chain(plan: Plan, what: str) -> None:
     """Raise ConfigurationError if operators read the results of others; ``what``: cannot run it."""
     if plan.derived:

@@ -40,4 +40,7 @@ def test_a_message_says_what_is_not_published():
     counted = pane_port(("key",), {"key": pl.String()}, {"n": pl.Int64()}, numbered=True)
     assert without_lost_rows(rows_port((), columns)) == "these rows are not published"
     assert without_lost_rows(windows) == "windows that start by then are not published"
+    assert without_lost_rows(windows, ["hours", "days"]).endswith(
+        "are not published; windows of hours, days lack these results"
+    )
     assert without_lost_rows(counted).endswith("published, but windows in order of arrival are")

@@ -18,6 +18,7 @@ from tidemark.ingest.derived import derived_segments, hand_on
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.plan.stages import readers
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.topics import segment_builder
 from tidemark.runtime.config import Config
@@ -75,9 +76,9 @@ class HandingOn:
         """Whether the next commit must come even if nothing else is new."""
         return bool(self._held)
 
-    def hands_on(self, operator: str) -> bool:
-        """Whether other operators read the results of an operator."""
-        return operator in self._derived
+    def readers(self, operator: str) -> Sequence[str]:
+        """Return the operators that read the results of an operator."""
+        return readers(self._plan, operator)
 
     def take(
         self, operator: str, results: pl.DataFrame, partition: int, handed_on: int, outbox: Outbox

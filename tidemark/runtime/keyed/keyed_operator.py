@@ -178,8 +178,11 @@ class KeyedOperator:
             "%s: its log lacks rows with event times up to %s; %s",
             self.where,
             instant_text(lost_ms),
-            without_lost_rows(self.plan.results.port),
+            without_lost_rows(self.plan.results.port, self._readers()),
         )
+
+    def _readers(self) -> Sequence[str]:
+        return () if self._handing_on is None else self._handing_on.readers(self.plan.name)
 
     def _whole(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the panes of windows that lack no rows from before the beginning of the log."""

@@ -87,7 +87,7 @@ class KeyedOperators:
 
     def _handing_on(self, plan: OperatorPlan) -> HandingOn | None:
         found = self.handing_on
-        return found if found is not None and found.hands_on(plan.name) else None
+        return found if found is not None and found.readers(plan.name) else None
 
 
 @dataclass

@@ -4,7 +4,7 @@ See docs/semantics.md, "Logs without their beginning".  The first mark of a sour
 whether the log has the source's first rows: the watermark before it is NEVER_MS only then.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
@@ -51,8 +51,13 @@ class FirstMarks:
         return max(found, default=None)
 
 
-def without_lost_rows(port: Port) -> str:
-    """Return, for messages, which results of a port are not published because rows are lost."""
+def without_lost_rows(port: Port, readers: Sequence[str] = ()) -> str:
+    """Return, for messages, which results of a port are not published because rows are lost.
+
+    ``readers``: the operators that read the results.
+    """
+    if readers:
+        return f"{without_lost_rows(port)}; windows of {', '.join(readers)} lack these results"
     if port.kind != PANES:
         return "these rows are not published"
     missing = "windows that start by then are not published"

@@ -13,6 +13,7 @@ from tidemark.core.time.segment import Segment
 from tidemark.errors import ConfigurationError, UnreadableRowsError
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.plan.stages import readers
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
@@ -67,11 +68,10 @@ def require_no_readers(plan: Plan, operators: Iterable[OperatorPlan]) -> None:
         ConfigurationError: some operators read them.
     """
     for each in operators:
-        derived = plan.derived_of(each.name)
-        if derived is not None:
-            readers = [it.name for it in plan.operators if derived.source in it.operator.sources]
+        names = readers(plan, each.name)
+        if names:
             raise ConfigurationError(
-                f"operator {each.name!r} feeds {', '.join(map(repr, readers))}, whose log holds "
+                f"operator {each.name!r} feeds {', '.join(map(repr, names))}, whose log holds "
                 "its earlier results: it cannot start afresh alone. 'tidemark reset PIPELINE "
                 "--delete-results' computes everything from the raw topics"
             )
