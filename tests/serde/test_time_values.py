@@ -56,7 +56,7 @@ FAULTS = (
     ('"2026-01-02T03:04:05"', "no offset, and the source names no zone"),
     ("true", "expected datetime in unit auto, got bool"),
     ("[]", "expected datetime in unit auto, got array"),
-    ("1", "from 2000 to 2100 in no unit of s, ms, us and ns"),
+    ("1", "1 is from 2000 to 2100 in no unit of s, ms, us and ns"),
     ("99999999999999999999", "number out of range"),
 )
 

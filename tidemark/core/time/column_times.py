@@ -121,7 +121,7 @@ def _epoch_times(column: pl.Series) -> EventTimes:
         ms[seconds] = _ms_of_seconds(numbers[seconds])
     reason = codes(units == 0, NO_UNIT)
     reason[column.is_null().to_numpy()] = code(MISSING)
-    return EventTimes(ms, reason)
+    return EventTimes(ms, reason, numbers=numbers)
 
 
 def _ms_of_units(numbers: Times, units: npt.NDArray[np.uint8]) -> Times:

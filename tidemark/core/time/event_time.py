@@ -8,12 +8,15 @@ and the unit that would fit, if there is one.  See docs/semantics.md, "Event tim
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tidemark.core.time.text_times import Mask, Times
 from tidemark.core.time.time_units import UNITS
+
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -25,7 +28,7 @@ NO_TEXT = "no date and time"
 NO_ZONE = "no offset, and the source names no zone"
 NO_INSTANT = "skipped or repeated by a clock change of the zone"
 NO_ZONE_NAME = "its zone is not UTC, GMT, an offset or an IANA name such as Europe/Berlin"
-NO_UNIT = "from 2000 to 2100 in no unit of s, ms, us and ns"
+NO_UNIT = "is from 2000 to 2100 in no unit of s, ms, us and ns"
 
 REASONS = (
     "",
@@ -54,6 +57,7 @@ class EventTimes:
 
     ``reason``: a code in REASONS; ``ms`` is valid where it is 0.  ``unit``: of numbers; ``forms``:
     the units of texts.  ``fits``: where those do not fit, the code of the unit that would.
+    ``numbers``: as they came, where they are of unit "epoch".
     """
 
     ms: Times
@@ -61,6 +65,7 @@ class EventTimes:
     unit: str | None = None
     fits: npt.NDArray[np.uint8] | None = None
     forms: str = ""
+    numbers: npt.NDArray[np.int64] | npt.NDArray[np.float64] | None = None
 
     @property
     def known(self) -> Mask:
@@ -92,6 +97,9 @@ class EventTimes:
         fit = "" if self.fits is None else FITS[self.fits[index]]
         if reason == NO_TEXT:
             return f"{reason} in unit {self.forms}{f'; unit {fit} would read it' if fit else ''}"
+        if reason == NO_UNIT:
+            assert self.numbers is not None
+            return f"{self.numbers[index].item()} {reason}"
         if reason not in (OUT_OF_RANGE, TOO_EARLY):
             return reason
         if reason == TOO_EARLY and min_ms is not None:
@@ -104,19 +112,31 @@ class EventTimes:
     def at(self, rows: npt.NDArray[np.intp]) -> "EventTimes":
         """Return the event times at positions."""
         fits = None if self.fits is None else self.fits[rows]
-        return replace(self, ms=self.ms[rows], reason=self.reason[rows], fits=fits)
+        numbers = None if self.numbers is None else self.numbers[rows]
+        return replace(
+            self, ms=self.ms[rows], reason=self.reason[rows], fits=fits, numbers=numbers
+        )
 
     def spread(self, records: npt.NDArray[np.intp], height: int) -> "EventTimes":
         """Return event times of ``height`` records: these for ``records``, the others missing."""
         if len(records) == height:  # all records, in order
             return self
-        ms, reason = np.zeros(height, np.int64), np.full(height, code(MISSING), np.uint8)
-        ms[records], reason[records] = self.ms, self.reason
-        if self.fits is None:
-            return replace(self, ms=ms, reason=reason)
-        fits = np.zeros(height, np.uint8)
-        fits[records] = self.fits
-        return replace(self, ms=ms, reason=reason, fits=fits)
+        reason = np.full(height, code(MISSING), np.uint8)
+        reason[records] = self.reason
+        return replace(
+            self,
+            ms=_spread(self.ms, records, height),
+            reason=reason,
+            fits=None if self.fits is None else _spread(self.fits, records, height),
+            numbers=None if self.numbers is None else _spread(self.numbers, records, height),
+        )
+
+
+def _spread(values: _Array, records: npt.NDArray[np.intp], height: int) -> _Array:
+    """Return values of ``height`` records: these for ``records``, and 0 for the others."""
+    spread = np.zeros(height, values.dtype)
+    spread[records] = values
+    return spread  # type: ignore[return-value]  # the dtype is that of the values
 
 
 def record_times(timestamps: Times) -> EventTimes:
