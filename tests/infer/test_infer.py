@@ -242,8 +242,26 @@ def test_a_value_in_place_of_a_list_that_other_records_wrap_is_dead():
         {"rows": [{"k": n % 3, "at": f"{at:%FT%TZ}"}]} for n, at in enumerate(half_hours(40))
     ]
     text = of(*records, {"rows": 5})
-    assert 'records = records.explode("rows")' in text
+    assert '\n    explode="rows",\n    event_time="rows.at",\n' in text
     assert "# 41 records = 40 that fit + 1 dead" in text
+
+
+def test_items_of_a_list_have_times_of_their_own_beside_members_of_the_record():
+    fixes = [{"lat": 0.5, "at": f"{at:%FT%TZ}"} for at in half_hours(40)]
+    records = [
+        {"device.id": f"d{n % 3}", "sent": n, "track.points": fixes[n : n + 4]}
+        for n in range(0, 40, 4)
+    ]
+    text = of(*records)
+    assert '        "device_id": field(["device.id"], str),\n' in text
+    assert '        "track_points": field(["track.points"], {"lat": float, "at": str}),\n' in text
+    assert '    explode=["track.points"],\n    event_time="track_points.at",\n' in text
+    assert 'key_by("device_id").window(tumbling("1h"))' in text
+    assert "# 40 rows = 40 on time + 0 late" in text
+    own = of(
+        *({**each, "at": f"{at:%FT%TZ}"} for each, at in zip(records, half_hours(10), strict=True))
+    )
+    assert "explode" not in own
 
 
 def test_members_of_different_kinds_have_no_column():

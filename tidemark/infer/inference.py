@@ -1,7 +1,7 @@
 """What a sample says about its source: columns, event time, disorder and key."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -13,14 +13,15 @@ from tidemark.infer.observed import TEXT, Observed, Path
 from tidemark.infer.sample import LINE, Sample
 from tidemark.infer.schema import Column, Type, column_path, columns_of, type_at, with_type
 from tidemark.infer.time_expressions import expression_places, line_places
-from tidemark.infer.wrapped import Wrapped, wrapped
+from tidemark.infer.wrapped import wrapped
 from tidemark.serde.formats.source_format import (
     CloudEventsFormat,
     CsvFormat,
     DebeziumFormat,
-    JsonFormat,
+    ExplodedFormat,
     SourceFormat,
     TextFormat,
+    without_explode,
 )
 
 _MANY = 10
@@ -34,9 +35,7 @@ class Inferred:
     """What a sample says about its source.
 
     ``columns``: of the schema; ``without``: members that have no column, with the reason.
-    ``time``: the place of the event time; ``other_times``: places that may be it too.  ``steps``:
-    the lists on the way to the rows, if records wrap them; ``key`` is then in the items of the
-    last one.
+    ``time``: the place of the event time; ``other_times``: places that may be it too.
     """
 
     format: SourceFormat
@@ -47,7 +46,6 @@ class Inferred:
     disorder: Disorder | None
     key: Path | None
     has_timestamps: bool
-    steps: tuple[Path, ...] = ()
 
 
 def infer(sample: Sample) -> Inferred:
@@ -61,7 +59,7 @@ def infer(sample: Sample) -> Inferred:
         observed.add(record)
         records.append(record)
         partitions.append(partition)
-    if isinstance(sample.format, CloudEventsFormat):
+    if isinstance(without_explode(sample.format), CloudEventsFormat):
         observed.members.pop("data_base64", None)  # the decoder gives its content as data
     is_csv = isinstance(sample.format, CsvFormat)
     columns, without = columns_of(observed, of_text=is_csv)
@@ -79,22 +77,18 @@ def infer(sample: Sample) -> Inferred:
         times += expression_places(records, columns, places)
         times.sort(key=lambda place: -place.score)
     usual = _usual_time(sample.format)
-    times.sort(key=lambda place: place.path != usual)
+    times.sort(key=lambda place: place.path[: len(usual)] != usual)
     time = next((place for place in times if place.share >= PRESENT), None)
-    inside = wrapped(records, columns, observed) if isinstance(sample.format, JsonFormat) else None
-    if inside is not None and (time is None or inside.number > _MANY * len(records)):
-        time = inside.time
-    else:
-        inside = None
+    if not isinstance(sample.format, CsvFormat | TextFormat | ExplodedFormat):
+        inside = wrapped(records, columns, observed)
+        if inside is not None and (time is None or inside.number > _MANY * len(records)):
+            return infer(replace(sample, format=ExplodedFormat(sample.format, inside.path)))
     late = None if time is None else disorder(time, partitions)
     others = [place for place in times if place is not time and not place.as_text]
     if time is not None and time.as_text:
         columns = with_type(columns, time.path, Type(TEXT, lenient=not is_csv))
-    if inside is not None:
-        key = _key_inside(inside)
-    elif isinstance(sample.format, TextFormat):
-        key = None
-    else:
+    key = None
+    if not isinstance(sample.format, TextFormat):
         found = {place.path for place in times if place.score > 0}
         keys = ((at, seen) for at, seen in places.items() if at not in found)
         key = key_place(((at, seen, type_at(columns, at).text) for at, seen in keys), len(records))
@@ -107,24 +101,16 @@ def infer(sample: Sample) -> Inferred:
         late,
         key,
         sample.has_timestamps,
-        () if inside is None else inside.steps,
     )
 
 
-def _key_inside(inside: Wrapped) -> Path | None:
-    """Return the place of a key in the items of a list, from the last step on."""
-    columns = inside.columns
-    places = [
-        (at, seen, type_at(columns, at).text)
-        for at, seen in inside.items.scalars()
-        if column_path(columns, at) is not None
-    ]
-    key = key_place(places, inside.number)
-    return None if key is None else (inside.steps[-1][-1], *key)
-
-
 def _usual_time(format_: SourceFormat) -> Path:
-    """Return the place of the event time by the rules of a format, () if it has none."""
+    """Return the place of the event time by the rules of a format, () if it has none.
+
+    Of a list that is exploded, it is somewhere in the items.
+    """
+    if isinstance(format_, ExplodedFormat):
+        return format_.path
     if isinstance(format_, DebeziumFormat):
         return "__source", "ts_ms"
     return ("time",) if isinstance(format_, CloudEventsFormat) else ()

@@ -16,6 +16,7 @@ from tidemark.plan.names import PANE_FIELDS, topic_part
 from tidemark.serde.formats.source_format import (
     AvroFormat,
     CsvFormat,
+    ExplodedFormat,
     JsonFormat,
     SourceFormat,
     TextFormat,
@@ -58,7 +59,6 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         *(f"    # no column: {line}" for line in inferred.without),
         *_time_lines(inferred),
         ")",
-        *_explode_lines(inferred),
         "",
         *(["# No field looks like a key."] if inferred.key is None else []),
         f"counts = {keyed}.window(tumbling({quoted(size)}))",
@@ -84,6 +84,13 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
 
 def _format_lines(format_: SourceFormat) -> Iterator[str]:
     """Yield the argument ``format=``."""
+    if isinstance(format_, ExplodedFormat):
+        yield from _format_lines(format_.of)
+        names = list(map(quoted, format_.path))
+        has_dot = any("." in name for name in format_.path)
+        place = f"[{', '.join(names)}]" if has_dot else quoted(".".join(format_.path))
+        yield f"    explode={place},"
+        return
     if isinstance(format_, JsonFormat):
         return
     if isinstance(format_, CsvFormat):
@@ -136,8 +143,6 @@ def _key(inferred: Inferred) -> tuple[str, str]:
     path: str | None = "all"
     if inferred.key is not None:
         path = column_path(inferred.columns, inferred.key)
-        if inferred.steps:
-            path = ".".join(inferred.key)
     assert path is not None
     if inferred.key is not None and "." not in path and path not in PANE_FIELDS:
         return path, f"records.key_by({quoted(path)})"
@@ -190,24 +195,6 @@ def _chosen_lines(inferred: Inferred, time: TimePlace) -> list[str]:
         lines = [f"    event_time={first}", *(f"{indent}{part}" for part in parts if part)]
         lines[-1] += ","
     return lines
-
-
-def _explode_lines(inferred: Inferred) -> Iterator[str]:
-    """Yield the statements that make rows of the lists in records."""
-    if not inferred.steps:
-        return
-    yield ""
-    yield "# Each record wraps a list. Its rows have the time of the first item."
-    place = "".join(f".{'.'.join(step)}[]" for step in inferred.steps)
-    yield f"# For times of their own, write a record for each item: jq -c '{place}' FILE"
-    before = ""
-    for step in inferred.steps:
-        name = step[-1]
-        if before or len(step) > 1:
-            path = quoted(".".join((before, *step) if before else step))
-            yield f"records = records.with_columns({name}=field({path}))"
-        yield f"records = records.explode({quoted(name)})"
-        before = name
 
 
 def _time_arguments(inferred: Inferred, place: TimePlace) -> list[str]:

@@ -8,11 +8,15 @@ import polars as pl
 
 from tidemark.core.rows.schema import Field, Scalar, Schema
 from tidemark.serde.decoders import value_decoder
-from tidemark.serde.formats.json_value import json_value
-from tidemark.serde.formats.source_format import CloudEventsFormat, JsonFormat, SourceFormat
-from tidemark.serde.formats.text_encoding import BOM
+from tidemark.serde.formats.exploded_values import ExplodedValues
+from tidemark.serde.formats.json_value import JsonValues
+from tidemark.serde.formats.source_format import (
+    CloudEventsFormat,
+    ExplodedFormat,
+    SourceFormat,
+    without_explode,
+)
 from tidemark.serde.formats.value_decoder import UnreadableValueError
-from tidemark.serde.json_records import with_texts
 from tidemark.serde.records import NO_TIMESTAMP, Headers
 
 LINE = "line"
@@ -44,8 +48,9 @@ class Sample:
     def rows(self) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield the rows of all records that are of the format, with their partitions."""
         decoder = _decoder(self.format)
+        reads_null = isinstance(without_explode(self.format), CloudEventsFormat)
         for each in self.records:
-            if each.value is None and not isinstance(self.format, CloudEventsFormat):
+            if each.value is None and not reads_null:
                 continue
             try:
                 decoded = decoder.decode(each.value, each.key, each.headers)
@@ -61,22 +66,15 @@ def json_objects(value: bytes | None) -> list[dict[str, Any]]:
     if value is None or not value.strip():
         return []
     try:
-        decoded = _JsonValues().decode(value)
+        decoded = JsonValues(is_lenient=True).decode(value)
     except UnreadableValueError:
         return []
     elements: Sequence[Any] = decoded if isinstance(decoded, list) else [decoded]
     return [each for each in elements if isinstance(each, dict)]
 
 
-class _JsonValues:
-    """Decodes JSON as a source with a lenient column does."""
-
-    def decode(self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /) -> Any:
-        """Return the value."""
-        return json_value(with_texts(value.removeprefix(BOM)))
-
-
 def _decoder(format_: SourceFormat) -> Any:
-    if isinstance(format_, JsonFormat):
-        return _JsonValues()
-    return value_decoder(format_, Schema((Field(LINE, Scalar(pl.String())),)))
+    if isinstance(format_, ExplodedFormat):
+        return ExplodedValues(_decoder(format_.of), format_.path, None)
+    # A lenient column lets records in JSON have NaN.
+    return value_decoder(format_, Schema((Field(LINE, Scalar(pl.String(), lenient=True)),)))

@@ -113,9 +113,7 @@ class EventTimes:
         """Return the event times at positions."""
         fits = None if self.fits is None else self.fits[rows]
         numbers = None if self.numbers is None else self.numbers[rows]
-        return replace(
-            self, ms=self.ms[rows], reason=self.reason[rows], fits=fits, numbers=numbers
-        )
+        return replace(self, ms=self.ms[rows], reason=self.reason[rows], fits=fits, numbers=numbers)
 
     def spread(self, records: npt.NDArray[np.intp], height: int) -> "EventTimes":
         """Return event times of ``height`` records: these for ``records``, the others missing."""
