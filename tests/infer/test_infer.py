@@ -117,10 +117,10 @@ def test_records_that_do_not_fit_are_counted():
     assert part(text, "# 36 records", "records =").splitlines() == [
         "= 32 that fit + 3 dead + 1 blank",
         "# 32 rows = 32 on time + 0 late",
-        "#   1 dead: 'not JSON: ends too early (byte 1)'",
-        "#   1 dead: 'column user: expected object, got str; is it JSON in text? "
+        "#   1 dead from record 33 on: 'not JSON: ends too early (byte 1)'",
+        "#   1 dead from record 34 on: 'column user: expected object, got str; is it JSON in text? "
         "field(..., json=True) declares that'",
-        "#   1 dead: 'event time at: missing'",
+        "#   1 dead from record 36 on: 'event time at: missing'",
     ]
     assert len(run(text, values).dead_letters) == 3
 

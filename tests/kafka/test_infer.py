@@ -9,18 +9,25 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.infer.shapes import lines
+from tests.kafka.support.encoded import framed, record_schema
 from tests.kafka.support.stack import ROOT
+from tests.support.registry import running_registry
 
 TOPIC = "inferred-orders"
 
 
-def tidemark(broker, folder, *arguments):
+def tidemark(broker, folder, *arguments, registry=""):
     return subprocess.run(
         [sys.executable, "-m", "tidemark", *arguments],
         cwd=folder,
         capture_output=True,
         check=False,
-        env={**os.environ, "KAFKA_BOOTSTRAP_SERVERS": broker, "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            "KAFKA_BOOTSTRAP_SERVERS": broker,
+            "PYTHONPATH": str(ROOT),
+            "TIDEMARK_SCHEMA_REGISTRY": registry,
+        },
     )
 
 
@@ -54,3 +61,42 @@ def test_a_module_is_printed_for_a_topic(broker, tmp_path):
     absent = tidemark(broker, tmp_path, "infer", "no-such-topic")
     assert absent.returncode == 2
     assert b"no-such-topic" in absent.stderr
+
+
+FRAMED = "inferred-framed"
+PROTO = """syntax = "proto3";
+package shop;
+message Order {
+  string id = 1;
+}
+"""
+
+
+def test_a_topic_with_ids_of_schemas_is_read_with_the_registry(broker, tmp_path):
+    schema = record_schema(("sensor", "string"), ("at", "long"), ("celsius", "double"))
+    with running_registry() as registry:
+        number = registry.add(schema)
+        registry.schemas.append(PROTO)
+        admin = AdminClient({"bootstrap.servers": broker})
+        topics = [FRAMED, f"{FRAMED}-proto"]
+        for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+            made.result(30)
+        producer = Producer({"bootstrap.servers": broker, "linger.ms": 5})
+        for n in range(40):
+            row = {"sensor": f"s{n % 3}", "at": 1_767_323_045_000 + 1_000 * n, "celsius": n / 2}
+            producer.produce(FRAMED, framed(number, schema, row))
+            producer.produce(f"{FRAMED}-proto", b"\0" + (number + 1).to_bytes(4, "big") + b"\0\x0a")
+        assert producer.flush(30) == 0
+
+        text = tidemark(broker, tmp_path, "infer", FRAMED, registry=registry.url).stdout.decode()
+        proto = tidemark(broker, tmp_path, "infer", f"{FRAMED}-proto", registry=registry.url)
+    assert "# 40 records = 40 that fit + 0 dead + 0 blank" in text
+    assert '\n    format="avro",\n    event_time="at",\n    unit="ms",\n' in text
+    assert 'key_by("sensor")' in text
+    assert proto.returncode == 2
+    said = " ".join(proto.stderr.decode().split())
+    assert f'format=protobuf("{FRAMED}-proto.desc", "shop.Order", framed=True)' in said
+
+    refused = tidemark(broker, tmp_path, "infer", FRAMED)
+    assert refused.returncode == 2
+    assert b"set TIDEMARK_SCHEMA_REGISTRY" in refused.stderr

@@ -1,5 +1,6 @@
 """``tidemark infer``: prints a pipeline module for the records of a file or topic."""
 
+import re
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain, islice
@@ -15,7 +16,7 @@ from tidemark.files.content import STDIN, open_content
 from tidemark.files.json_documents import is_unfinished_array
 from tidemark.files.records import text_records
 from tidemark.infer.fit import fit_comments, plan_of
-from tidemark.infer.formats import envelope_format, format_of_lines, format_of_records
+from tidemark.infer.formats import envelope_format, format_of_lines, format_of_records, is_change
 from tidemark.infer.inference import infer
 from tidemark.infer.module import module_text, window_size_ms
 from tidemark.infer.sample import Sample, SampleRecord
@@ -24,15 +25,19 @@ from tidemark.plan.names import topic_part
 from tidemark.runtime.client.broker_probe import require_broker
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.client.schema_registry import RegistrySchemas
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
-from tidemark.serde.formats.source_format import JSON, AvroFormat, needs_registry
+from tidemark.serde.formats.framing import HEADER_BYTES, schema_id
+from tidemark.serde.formats.source_format import JSON, AvroFormat, DebeziumFormat, needs_registry
 from tidemark.serde.records import Headers
 
 _TOPIC_OF_STDIN = "records"
 _HEAD_LINES = 1_000
 _HEAD_BYTES = 1 << 22
 _SHOWN = 40
+_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)\s*;", re.MULTILINE)
+_PROTOBUF = re.compile(r"^\s*message\s+(\w+)\s*\{", re.MULTILINE)
 _FILE_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".log", ".gz")
 
 
@@ -146,9 +151,39 @@ def _of_topic(topic: str, count: int, config: Config) -> Sample:
                 )
             )
     format_ = format_of_records(found, f"infer {topic}")
-    if needs_registry(format_):
+    sample = Sample(format_, found, has_timestamps=True)
+    return _framed(sample, topic, config) if needs_registry(format_) else sample
+
+
+def _framed(sample: Sample, topic: str, config: Config) -> Sample:
+    """Return a sample of records that begin with the id of a schema, with the schemas of these.
+
+    Raises:
+        ConfigurationError: no registry is set, or it has no schema of Avro for the first record.
+    """
+    what = f"infer {topic}: the records begin with the id of a schema in a registry"
+    if not config.schema_registry:
         raise ConfigurationError(
-            f"infer {topic}: the records are Avro with the id of a schema in a registry; write the "
-            'source with format="avro" and the columns of that schema (docs/formats.md)'
+            f"{what}; set TIDEMARK_SCHEMA_REGISTRY to its address. Or write the source: "
+            'format="avro" with the columns of that schema, or for Protobuf '
+            'format=protobuf("FILE.desc", "PACKAGE.MESSAGE", framed=True) (docs/formats.md)'
         )
-    return Sample(format_, found, has_timestamps=True)
+    values = (each.value or b"" for each in sample.records)
+    is_framed = (value for value in values if value.startswith(b"\0") and len(value) > HEADER_BYTES)
+    number = schema_id(next(is_framed))
+    sample.writers = RegistrySchemas(config, lambda _reason: None)
+    texts = sample.writers.texts(number)
+    if texts is None:
+        raise ConfigurationError(f"{what}, but the registry has no schema {number}")
+    if (message := _PROTOBUF.search(texts[-1])) is not None:
+        package = _PACKAGE.search(texts[-1])
+        name = f"{package[1]}.{message[1]}" if package else message[1]
+        raise ConfigurationError(
+            f"{what}, and schema {number} is of Protobuf; save it as {topic}.proto, run protoc "
+            f"--include_imports --descriptor_set_out={topic}.desc {topic}.proto, and write the "
+            f'source with format=protobuf("{topic}.desc", "{name}", framed=True)'
+        )
+    rows = [row for row, _ in islice(sample.rows(), _HEAD_LINES)]
+    if rows and all(map(is_change, rows)):
+        sample.format = DebeziumFormat("avro")
+    return sample

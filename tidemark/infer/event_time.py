@@ -24,7 +24,8 @@ _MOST = 0.75
 _FAR = 10.0
 _FAR_MS = 10 * 365 * 86_400_000
 _OF_NUMBERS = {EPOCH, *NUMBER_UNITS}
-_DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
+_HOURS = r"^(19|20)[0-9]{2}[01][0-9][0-3][0-9][0-2][0-9]$"
+_DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d%H%M", "%Y%m%d", "%Y%m%d%H")
 """Patterns of dates and times that are written as integers."""
 
 DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
@@ -98,6 +99,11 @@ def _place(records: Sequence[object], path: Path, type_: Type) -> TimePlace | No
         return None
     if type_.text == TEXT:
         return _text_place(path, column)
+    if type_.text == INT and column.drop_nulls().cast(pl.String).str.contains(_HOURS).all():
+        texts = values_as(values, pl.String(), is_lenient=True)
+        reading = Reading(_DIGITS[-1:], "UTC")
+        if bool((times := reading.times(texts)).known[texts.is_not_null().to_numpy()].all()):
+            return _made(path, reading, times, as_text=True)
     place = _number_place(path, column)
     if place is None and type_.text == INT and any(name.fullmatch(path[-1]) for name in TIMES):
         texts = values_as(values, pl.String(), is_lenient=True)

@@ -34,14 +34,19 @@ def fit_comments(plan: Plan, sample: Sample, size_ms: int) -> Iterator[str]:
     ``size_ms``: of its windows.
     """
     reasons: Counter[str] = Counter()
+    firsts: dict[str, str] = {}
     total = blank = rows = late = 0
-    ingest = Ingest(plan)
-    for partition in sorted({each.partition for each in sample.records}):
+    ingest = Ingest(plan, sample.writers)
+    partitions = sorted({each.partition for each in sample.records})
+    for partition in partitions:
         batch = _batch(plan, [each for each in sample.records if each.partition == partition])
         taken = ingest.take(batch, Progress())
         total += len(batch)
         blank += taken.counts.blank
         reasons.update(letter.reason for letter in taken.dead_letters)
+        for letter in taken.dead_letters:
+            where = f" of partition {partition}" if len(partitions) > 1 else ""
+            firsts.setdefault(letter.reason, f"record {letter.offset + 1}{where}")
         for stream in taken.streams.values():
             rows += stream.height
             late += _late(stream, size_ms)
@@ -49,7 +54,7 @@ def fit_comments(plan: Plan, sample: Sample, size_ms: int) -> Iterator[str]:
     yield f"{total:,} records = {total - dead - blank:,} that fit + {dead:,} dead + {blank:,} blank"
     yield f"{rows:,} rows = {rows - late:,} on time + {late:,} late"
     for reason, count in reasons.most_common(_REASONS):
-        yield f"  {count:,} dead: {' '.join(reason.split())!r}"
+        yield f"  {count:,} dead from {firsts[reason]} on: {' '.join(reason.split())!r}"
     if len(reasons) > _REASONS:
         others = dead - sum(count for _, count in reasons.most_common(_REASONS))
         yield f"  {others:,} dead for other reasons"

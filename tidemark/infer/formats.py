@@ -7,7 +7,7 @@ import msgspec
 
 from tidemark.errors import ConfigurationError
 from tidemark.files.json_documents import starts_document
-from tidemark.infer.delimited import delimited
+from tidemark.infer.delimited import TitleError, delimited, is_aligned
 from tidemark.infer.sample import SampleRecord, json_objects
 from tidemark.serde.formats.cloud_events import BINARY_MARK, REQUIRED
 from tidemark.serde.formats.debezium_values import ENVELOPE, OPERATIONS
@@ -43,7 +43,26 @@ def format_of_lines(lines: Sequence[bytes], what: str) -> SourceFormat:
             return JSON
     elif _share(bool(json_objects(line)) for line in present) >= _MOST:
         return JSON
-    return delimited([line.decode(errors="replace") for line in present]) or TextFormat()
+    return _format_of_text([line.decode(errors="replace") for line in present], lines, what)
+
+
+def _format_of_text(texts: Sequence[str], lines: Sequence[bytes], what: str) -> SourceFormat:
+    """Return the format of text that is not JSON; ``lines``: as they are in the file."""
+    try:
+        found = delimited(texts)
+    except TitleError as error:
+        header = str(error).encode()
+        number = next(n for n, line in enumerate(lines, 1) if line.rstrip(b"\r\n") == header)
+        raise ConfigurationError(
+            f"{what}: the names of the columns are in line {number}, but a file of CSV begins with "
+            f"them; leave out the lines before: tail -n +{number} FILE | tidemark infer -"
+        ) from None
+    if found is None and is_aligned(texts):
+        raise ConfigurationError(
+            f"{what}: several blanks are between the columns; write one: "
+            "sed -E 's/^ +//; s/ +/ /g' FILE | tidemark infer -"
+        )
+    return found or TextFormat()
 
 
 def _begins_document(line: bytes) -> bool:
@@ -78,14 +97,14 @@ def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceForma
 def envelope_format(values: Sequence[bytes | None]) -> SourceFormat:
     """Return the format of records in JSON: of Debezium, of CloudEvents, or plain."""
     objects = [each for value in values for each in json_objects(value)]
-    if _share(map(_is_change, objects)) >= _ENVELOPES:
+    if _share(map(is_change, objects)) >= _ENVELOPES:
         return DebeziumFormat("json")
     if _share(map(_is_event, objects)) >= _ENVELOPES:
         return CloudEventsFormat()
     return JSON
 
 
-def _is_change(record: dict[str, Any]) -> bool:
+def is_change(record: dict[str, Any]) -> bool:
     """Return whether a record is a change of Debezium, with the schema beside it or without."""
     change = record["payload"] if record.keys() == ENVELOPE else record
     return (

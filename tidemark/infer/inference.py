@@ -64,9 +64,10 @@ def infer(sample: Sample) -> Inferred:
     is_csv = isinstance(sample.format, CsvFormat)
     columns, without = columns_of(observed, of_text=is_csv)
     if not columns:
+        fault = f"; the first reason is: {sample.fault}" if sample.fault else ""
         raise ConfigurationError(
             f"infer: none of {len(sample.records):,} records is an object with a value; records in "
-            "JSON are objects or arrays of objects (docs/formats.md)"
+            f"JSON are objects or arrays of objects (docs/formats.md){fault}"
         )
     places = {path: seen for path, seen in observed.scalars() if column_path(columns, path)}
     times = time_places(records, columns, places)

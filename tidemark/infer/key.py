@@ -1,5 +1,6 @@
 """A key of observed records: a name or id that many of them share."""
 
+import re
 from collections.abc import Iterable
 
 from tidemark.infer.names import SHARED, WORDS
@@ -9,6 +10,10 @@ _SHARED = 0.5
 _UNIQUE = 0.9
 _PRESENT = 0.9
 _LONG = 60
+_MANY = 20
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,3}(?:[.' \u00a0\u202f]?[0-9]{3})*,[0-9]+|")
+"""A number with a decimal comma, or an empty text."""
+
 _TYPES = (TEXT, INT, BOOL)
 
 
@@ -23,22 +28,27 @@ def key_place(places: Iterable[tuple[Path, Observed, str]], records: int) -> Pat
 
 
 def _score(path: Path, seen: Observed, text: str, records: int) -> float | None:
-    """Return how likely a place is a key, None if it cannot be one."""
+    """Return how likely a place is a key, None if it cannot be one.
+
+    A key is no measurement: no integer without the name of a key, no number with a decimal comma.
+    Nor does each of many records have its own.
+    """
     present = seen.types.total() - seen.types[NULL] - seen.texts[NULL]
     if text not in _TYPES or present < _PRESENT * records:
         return None
     values = len(seen.distinct)
+    is_shared, is_word = (names.fullmatch(path[-1]) is not None for names in (SHARED, WORDS))
+    is_measure = text == INT and not is_shared and not is_word
+    if is_measure or (values == present and present >= _MANY):
+        return None
     score = 6.0 * present / records - 0.5 * (len(path) - 1)
     score += 1.0 if 1 < values <= _SHARED * present else -3.0
     score -= 3.0 * (values > _UNIQUE * present)
-    if SHARED.fullmatch(path[-1]):
-        score += 2.0
-    elif WORDS.fullmatch(path[-1]):
-        score += 1.5
-    elif text == INT:
-        score -= 1.5  # likely a measure
+    score += 2.0 if is_shared else 1.5 * is_word
     if text == TEXT:
         score += 2.0
-        lengths = [len(value) for value in list(seen.distinct)[:100] if isinstance(value, str)]
-        score -= 2.0 * (sum(lengths) > _LONG * len(lengths) > 0)
+        some = [value for value in list(seen.distinct)[:100] if isinstance(value, str)]
+        score -= 2.0 * (sum(map(len, some)) > _LONG * len(some) > 0)
+        if all(map(_DECIMAL.fullmatch, some)):
+            return None
     return score - 1.0 * (text == BOOL)

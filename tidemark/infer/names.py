@@ -11,7 +11,7 @@ TIMES = (
         re.IGNORECASE,
     ),
     re.compile(
-        r".*(time|date|_at|_ts|_ms|timestamp).*|.*[a-z](At|On|Ts)|ts.*|modified|updated|published"
+        r".*(time|date|_at|_ts|_ms|timestamp).*|.*[a-z](At|On|Ts)|ts.*|.*(datum|zeit|fecha).*|modified|updated|published"
         r"|dt",
         re.IGNORECASE,
     ),
@@ -33,7 +33,9 @@ IDS = re.compile(
 
 SHARED = re.compile(
     r"(?i:(.*[ _.-])?(id|key|name|user|login|device|sensor|host|account|customer|station|symbol|s"
-    r"|vendor|vehicle|mmsi|imei|ip|addr|address|topic|channel|wiki))"
+    r"|vendor|vehicle|mmsi|imei|ip|addr|address|topic|channel|wiki|machine|store|shop|node|unit"
+    r"|room|building|route|stop|meter|plant|tenant|server|cluster|pod|namespace|project|product"
+    r"|merchant|gateway|client|icao24|callsign|ticker|pair))"
     r"|.*[a-z](Id|ID|Key|Name)"
 )
 """Names of what many records share."""

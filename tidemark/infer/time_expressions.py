@@ -3,8 +3,10 @@
 docs/time.md, "Anything else".
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -24,6 +26,13 @@ _CLOCKS = (
     (r"^[0-9]{1,2}:[0-9]{2}:[0-9]{2} [AP]M$", "%I:%M:%S %p"),
     (r"^[0-9]{1,2}:[0-9]{2} [AP]M$", "%I:%M %p"),
 )
+_DIGIT_CLOCKS = (
+    (r"^([01][0-9]|2[0-3])[0-5][0-9]$", "%H%M", 4),
+    (r"^([01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]$", "%H%M%S", 6),
+)
+"""Patterns of clocks of digits alone, such as 1405, with the number of their digits."""
+
+_CLOCK_NAMES = re.compile(r".*(time|clock|hour|hhmm|uhr).*|.*_?tm", re.IGNORECASE)
 _DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _LINES = (
     (rf"({_DAY}T{_CLOCK}(?:[.][0-9]+)?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}}))", "%+"),
@@ -46,14 +55,21 @@ def expression_places(
     records: Sequence[object], columns: tuple[Column, ...], paths: Iterable[Path]
 ) -> Iterator[TimePlace]:
     """Yield places of times that need an expression."""
-    texts = [path for path in paths if type_at(columns, path).text == TEXT]
-    groups: dict[Path, list[tuple[Path, pl.Series]]] = defaultdict(list)
-    for path in texts:
-        column = values_as([value_at(each, path) for each in records], pl.String(), is_lenient=True)
-        groups[path[:-1]].append((path, column))
-        yield from _net_dates(columns, path, column)
+    groups: dict[Path, list[_Part]] = defaultdict(list)
+    for path in paths:
+        text = type_at(columns, path).text
+        if text not in (TEXT, INT):
+            continue
+        values = [value_at(each, path) for each in records]
+        if text == TEXT:
+            column = values_as(values, pl.String(), is_lenient=True)
+            groups[path[:-1]].append(_Part(path, _of(columns, path), column))
+            yield from _net_dates(columns, path, column)
+        else:
+            column = values_as(values, pl.Int64(), is_lenient=True).cast(pl.String)
+            groups[path[:-1]].append(_Part(path, f"{_of(columns, path)}.cast(pl.String)", column))
     for siblings in groups.values():
-        yield from _dates_and_clocks(columns, siblings)
+        yield from _dates_and_clocks(siblings)
     for each in columns:
         if each.type.before == "list[" and each.type.text == INT and not each.type.json:
             yield from _lists(records, each)
@@ -91,33 +107,58 @@ def _net_dates(columns: tuple[Column, ...], path: Path, column: pl.Series) -> It
         yield _made(path, found.cast(pl.Int64), expression)
 
 
-def _dates_and_clocks(
-    columns: tuple[Column, ...], siblings: Sequence[tuple[Path, pl.Series]]
-) -> Iterator[TimePlace]:
+@dataclass(frozen=True)
+class _Part:
+    """A place that may be a date or a clock: its expression, and its texts."""
+
+    path: Path
+    expression: str
+    texts: pl.Series
+
+
+def _dates_and_clocks(siblings: Sequence[_Part]) -> Iterator[TimePlace]:
     """Yield the first date and the first clock of the same object."""
-    dates = (
-        (path, column, reading)
-        for path, column in siblings
-        if (reading := reading_of(column.drop_nulls())) is not None and reading.is_date
-    )
-    date = next(dates, None)
-    clocks = (
-        (path, column, form)
-        for path, column in siblings
-        for pattern, form in _CLOCKS
-        if column.str.contains(pattern).sum() >= _SHARE * len(column)
-    )
-    clock = next(clocks, None)
-    if date is None or clock is None or len(date[2].units) > 1:
+    clock = next(filter(None, map(_clock, siblings)), None)
+    date = None if clock is None else next(filter(None, map(_date, siblings)), None)
+    if date is None or clock is None:
         return
-    form = f"{date[2].units[0]} {clock[2]}"
+    form = f"{date[1]} {clock[1]}"
     expression = (
-        f'({_of(columns, date[0])} + " " + {_of(columns, clock[0])})',
+        f'({date[0].expression} + " " + {clock[0].expression})',
         f'.str.to_datetime("{form}", time_zone="UTC")',
     )
-    joined = date[1] + pl.Series([" "]) + clock[1]
+    joined = date[0].texts + pl.Series([" "]) + clock[0].texts
     times = joined.str.to_datetime(form, time_unit="ms", time_zone="UTC", strict=False)
-    yield _made(date[0], times.dt.epoch("ms"), expression, "UTC")
+    yield _made(date[0].path, times.dt.epoch("ms"), expression, "UTC")
+
+
+def _date(part: _Part) -> tuple[_Part, str] | None:
+    """Return a place and the pattern of its dates; None if it has no dates in one pattern."""
+    reading = reading_of(part.texts.drop_nulls())
+    if reading is None or not reading.is_date or len(reading.units) > 1:
+        return None
+    return part, reading.units[0]
+
+
+def _clock(part: _Part) -> tuple[_Part, str] | None:
+    """Return a place and the pattern of its clocks; None without.
+
+    Clocks of digits alone get texts of one width.
+    """
+    for pattern, form in _CLOCKS:
+        if part.texts.str.contains(pattern).sum() >= _SHARE * len(part.texts):
+            return part, form
+    if not _CLOCK_NAMES.fullmatch(part.path[-1]):
+        return None
+    width = part.texts.str.len_chars().max()
+    for pattern, form, digits in _DIGIT_CLOCKS:
+        padded = part.texts.str.zfill(digits)
+        if (
+            width in (digits - 1, digits)
+            and (padded.str.contains(pattern) | padded.is_null()).all()
+        ):
+            return _Part(part.path, f"{part.expression}.str.zfill({digits})", padded), form
+    return None
 
 
 def _lists(records: Sequence[object], column: Column) -> Iterator[TimePlace]:

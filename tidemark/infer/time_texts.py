@@ -17,17 +17,38 @@ _SHARE = 0.5
 _LEAST = 0.01
 _HEAD = 500
 _MOST_UNITS = 5
-_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y%m%d", "%d-%m-%Y")
+_DATES = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%Y%m%d",
+    "%d-%m-%Y",
+    "%d.%m.%y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+)
 _ODD = (
     "%Y-%m-%d %I:%M:%S %p",
     "%Y-%m-%d:%H:%M:%S",
     "%Y.%m.%d %H:%M:%S%.f",
     "%Y/%m/%d %H:%M",
     "%Y%m%d%H%M%S",
+    "%Y%m%d%H%M",
     "%Y%m%d-%H:%M:%S%.f",
     "%Y%m%d %H:%M:%S",
     "%d.%m.%Y %H:%M:%S",
     "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S%.f",
+    "%d.%m.%Y, %H:%M:%S",
+    "%d.%m.%y %H:%M:%S%.f",
+    "%d.%m.%y %H:%M",
+    "%d-%b-%y %I.%M.%S%.f %p",
+    "%d-%b-%y %I.%M.%S%.f %p %z",
+    "%d-%b-%Y %I.%M.%S%.f %p",
+    "%d-%b-%y %H.%M.%S%.f",
+    "%Y-%m-%d-%H.%M.%S%.f",
     "%d-%m-%Y %H:%M:%S",
     "%d-%m-%Y %H:%M",
     "%G-W%V-%uT%H:%M:%S%z",
@@ -37,14 +58,17 @@ _ODD = (
 )
 _ORDERS = ("%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y")
 _CLOCKS = ("%I:%M:%S %p", "%H:%M:%S%.f", "%H:%M", "%I:%M %p")
+_HOURS = "%Y%m%d%H"
 _UNITS = (
     "iso8601",
     "rfc2822",
+    _HOURS,  # before numbers: as seconds, such texts are of 2033 and later
     EPOCH,
     "%d/%b/%Y:%H:%M:%S %z",
     *UNAMBIGUOUS,
     *_ODD,
     *(f"{order} {clock}" for clock in _CLOCKS for order in _ORDERS),
+    *(f"{order}, {clock}" for clock in _CLOCKS for order in _ORDERS[:2]),
     *_DATES,
 )
 """Units to try on texts; the one that reads most of them is chosen, then one for the others."""
@@ -128,7 +152,7 @@ def _best(texts: pl.Series, units: Iterable[str]) -> tuple[str, np.ndarray, bool
         is_shorter = best is not None and key == best[0] and _is_shorter(times, best[2])
         if best is None or key > best[0] or is_shorter:
             best = key, unit, times
-        if count == len(texts) and unit in ("iso8601", EPOCH, "rfc2822"):
+        if count == len(texts) and unit in ("iso8601", _HOURS, EPOCH, "rfc2822"):
             break
     return None if best is None else (best[1], best[2].known, is_guess)
 
