@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 
 import polars as pl
 
-from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
+from tidemark.core.aggregates.aggregate import KEPT, AggregateFunction, Aggregation
 from tidemark.core.aggregates.custom import Aggregate
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Output
@@ -29,8 +29,9 @@ def columns_read(output: Output) -> frozenset[str]:
 def _of_function(name: str, function: AggregateFunction, of: Aggregation) -> frozenset[str]:
     """Return the columns that an aggregate names; all if it needs others too."""
     columns, named = of.columns, frozenset(_names(function)).intersection(of.columns)
-    try:
-        found = function.type(name, {each: columns[each] for each in columns if each in named})
+    read = {each: columns[each] for each in columns if each in named}
+    try:  # without ``where``, which names its columns, and which takes long to check again
+        found = of.functions[name].type(name, {**read, KEPT: pl.Boolean()})
     except PipelineError:
         return frozenset(columns)
     return named if found == of.types[name] else frozenset(columns)

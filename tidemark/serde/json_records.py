@@ -30,7 +30,7 @@ import polars as pl
 from tidemark.core.rows.row_size import too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.text_encoding import BOM, utf_16_hint
-from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
+from tidemark.serde.nesting import MAX_NESTING, any_nested_too_deep, nested_too_deep
 from tidemark.serde.object_count import ObjectCount
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
 from tidemark.serde.record_columns import RecordColumns, record_columns
@@ -93,7 +93,7 @@ class JsonRecords:
         longest = max(map(len, present), default=0)
         if longest > self._count.short_bytes and any(map(self._count.may_be_large, present)):
             return None
-        if longest > 2 * MAX_NESTING and any(map(nested_too_deep, present)):
+        if longest > 2 * MAX_NESTING and any_nested_too_deep(present, longest):
             return None
         return present
 
