@@ -79,10 +79,10 @@ class RecordBatch:
 
         ``size_of``: of a value: a record may take far more memory than its bytes.
         """
-        sizes = [size_of(value) if value else 0 for value in self.values]
-        if sum(sizes) <= most_bytes:
+        if sum(map(size_of, filter(None, self.values))) <= most_bytes:
             yield self
             return
+        sizes = [size_of(value) if value else 0 for value in self.values]
         begin, held = 0, 0
         for index, size in enumerate(sizes):
             if index > begin and held + size > most_bytes:

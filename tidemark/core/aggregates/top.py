@@ -28,6 +28,7 @@ from tidemark.core.aggregates.lists import (
     unflattened,
 )
 from tidemark.core.aggregates.runs import Runs
+from tidemark.core.rows.row_size import item_counts
 from tidemark.errors import PipelineError
 
 MOST_TIES = 10_000
@@ -219,6 +220,8 @@ class Largest(_Top):
     def compact(self, name: str, partials: pl.DataFrame) -> list[pl.Series]:
         """Return the k largest rows, in order."""
         lists = partials[f"{name}.rows"]
+        if item_counts(lists).max(initial=0) <= 1:
+            return []
         index, flat = flattened(lists)
         rows = flat.struct.unnest().with_columns(pl.Series(LIST, index))
         rows = rows.sort(LIST, *_BY, descending=[False, *_DESCENDING])

@@ -318,14 +318,16 @@ class ArrivalAggregate(ArrivalBody):
 
     def _panes(self, keys: pl.DataFrame, due: _DuePanes, order: Numbers) -> pl.DataFrame:
         place = np.lexsort((due.window, order[due.row]))
-        partials = lines_at(due.partials, due.line[place])
-        values = self._timed.values(partials)
+        lines, line_of = np.unique(due.line, return_inverse=True)
+        partials = lines_at(due.partials, lines)
+        values = self._timed.values(partials).hstack([partials[ROWS]])
+        values = lines_at(values, line_of[place])  # after the values: partials have more columns
         closed = due.closed[place]
         panes = pane_frame(
             lines_at(keys, due.key[place]).hstack([pl.Series(WINDOW, due.window[place])]),
             values[_FIRST],
             values[_LAST].to_numpy() + 1,
-            partials[ROWS],
+            values[ROWS],
             timing_where(closed, ON_TIME, EARLY),
             closed,
         )
