@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.kafka.support.chains import (
     produced,
 )
 from tests.kafka.support.stack import Stack, wait_until
+from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.names import progress_topic
@@ -27,6 +29,7 @@ from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.keyed.announcements import mark_progress
 from tidemark.spark.read.live_position import committed_positions
+from tidemark.spark.replay.jobs import diff
 from tidemark.spark.services.driver import MicroBatchDriver, release
 
 OPTIONS = {"partitions": 2}
@@ -57,7 +60,7 @@ def work_until_equal(
 
 
 @pytest.mark.long
-def test_a_chain_moves_between_drivers_and_services(broker, spark):
+def test_a_chain_moves_between_drivers_and_services(broker, sessions, spark):
     """The first driver leaves off before it writes the marks of a micro-batch."""
     values = moves(seed=11)
     parts = in_parts(values, 3)
@@ -87,6 +90,8 @@ def test_a_chain_moves_between_drivers_and_services(broker, spark):
         third = claimed(stack)
         produced(stack, next(parts))
         work_until_equal(third, spark, stack, in_process(OPTIONS, values))
+        result = diff(stack.config, stack.plan, sessions, 1)
+        assert result.equal, "\n".join(diff_lines(result))
 
 
 def owner_of_marks(stack: Stack) -> None:
@@ -109,18 +114,23 @@ def await_commit_after(stack: Stack, values: list[bytes]) -> None:
     wait_until(lambda: ends_of(stack) != before, "a commit of a task", 180)
 
 
-def workers(pid: int) -> Iterator[int]:
-    """Yield the Python workers of Spark's JVM below a driver."""
+def kill_workers(pid: int) -> None:
+    """Kill the Python workers of Spark's JVM below a driver."""
     for child in _children(pid):
-        if "pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
-            yield from _children(child)
-        else:
-            yield from workers(child)
+        with suppress(OSError):  # it has ended
+            if "pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
+                for worker in _children(child):
+                    os.kill(worker, signal.SIGKILL)
+            else:
+                kill_workers(child)
 
 
 def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for each in tasks for child in each.read_text().split()]
+    found: list[int] = []
+    for each in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, each.read_text().split())
+    return found
 
 
 @pytest.mark.long
@@ -133,8 +143,7 @@ def test_a_chain_survives_that_tasks_and_driver_are_killed(broker, spark):
         process = stack.process("spark")
         for part in (next(parts) for _ in range(3)):
             await_commit_after(stack, part)
-            for each in workers(process.pid):
-                os.kill(each, signal.SIGKILL)
+            kill_workers(process.pid)
         wait_until(lambda: stack.results("counts") != [], "counts", 120)
         assert process.poll() is None, stack.log("spark")
         stack.kill("spark")
