@@ -126,12 +126,15 @@ def replay(
     plan = load_pipeline(pipeline).plan()
     if into_live:
         require_no_chain(plan, "replay --into-live")
-    plan = with_operators(plan, operators or [])
+    names = operators or []
+    with_operators(plan, names)  # before anything else, as it may have a name that is not there
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
-    plan = replayed_plan(config, require_broker(config), plan, from_raw=from_raw)
+    admin = require_broker(config)
+    plan = replayed_plan(config, admin, plan, from_raw=from_raw, operators=names)
+    part = with_operators(plan, names)
     replay_input = jobs.ReplayInput(
         from_offsets, to_offsets, as_of_ms, event_times, place, from_raw
     )
@@ -149,8 +152,10 @@ def replay(
                 on_progress=on_progress,
             )
         else:
-            result = jobs.replay(config, plan, replay_input, output, sessions, slices, on_progress)
-    for line in replay_lines(plan, result):
+            result = jobs.replay(
+                config, part, replay_input, output, sessions, slices, on_progress, whole=plan
+            )
+    for line in replay_lines(part, result):
         console.print(line, markup=False)
 
 

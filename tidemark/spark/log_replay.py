@@ -16,6 +16,7 @@ import polars as pl
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.output import Tally
 from tidemark.core.operators.task import LogTask
+from tidemark.core.time.reached import Reached
 from tidemark.core.time.segment import NEVER_MS, Segment, is_operator_source
 from tidemark.errors import StateError, UnreadableRowsError
 from tidemark.partition import Partition
@@ -115,6 +116,10 @@ class LogReplay:
     def clock_ms(self) -> int:
         """The lowest clock of the operators."""
         return self._task.clock_ms
+
+    def progress(self) -> Reached:
+        """Return how far the results of the first operator are complete, which is a stage."""
+        return self._task.tasks[0].reached()
 
     def snapshots(self) -> Iterator[tuple[OperatorPlan, Piece]]:
         """Yield all state, operator by operator, in chunks without a commit (``NO_COMMIT``)."""

@@ -51,8 +51,7 @@ class Steps:
 class Tally:
     """Counts since the start: rows = accepted + late + dead.
 
-    ``results``: published results.  ``failed``: panes whose values could not be computed, and those
-    that operators after this one refuse.
+    ``results``: published results.  ``failed``: panes whose values could not be computed.
     """
 
     rows: int = 0

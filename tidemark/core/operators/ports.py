@@ -42,8 +42,9 @@ UPSERT: Mode = "upsert"
 """The row with the highest revision of an identity is the result; RETRACTED withdraws it."""
 
 LATE_BY = "late_by_ms"
-REASON = "@reason"
-"""Column that says why a row or a pane is refused, or why a row is late, if not by its time."""
+REASON = "reason"
+LATE_REASON = "@reason"
+"""Column of an operator's late rows with their reason, where that is not "late"."""
 ROW = "row"
 ALL = "@all"
 """Key column of a stream whose rows have one key: an Int8 column of zeros."""
@@ -51,7 +52,7 @@ OWN = "@row."
 """Begins the name of a late row's own column that has the name of one of its window."""
 
 LATE_COLUMNS: dict[str, pl.DataType] = {
-    "reason": pl.String(),
+    REASON: pl.String(),
     START: pl.Int64(),
     END: pl.Int64(),
     LATE_BY: pl.Int64(),
@@ -273,7 +274,7 @@ def failed_port(panes: Port, operator: str) -> Port:
 def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
     """Return ``LATE_COLUMNS`` of an operator's late rows, in the same order of rows."""
     return late.select(
-        (pl.col(REASON) if REASON in late.columns else pl.lit("late")).alias("reason"),
+        (pl.col(LATE_REASON) if LATE_REASON in late.columns else pl.lit("late")).alias(REASON),
         START,
         END,
         LATE_BY,

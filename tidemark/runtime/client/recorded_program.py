@@ -61,8 +61,17 @@ def placed_plan(config: Config, admin: AdminClient, plan: Plan) -> Plan:
     return placed(plan, recorded_program(config, admin, plan.generations))
 
 
-def replayed_plan(config: Config, admin: AdminClient, plan: Plan, *, from_raw: bool) -> Plan:
+def replayed_plan(
+    config: Config,
+    admin: AdminClient,
+    plan: Plan,
+    *,
+    from_raw: bool,
+    operators: Collection[str] = (),
+) -> Plan:
     """Return the plan of a replay: an output whose stream has changed has its earlier log.
+
+    ``operators``: those that the replay is of; empty: all.
 
     Raises:
         StateError: a replay of the logs would read a column that their earlier rows lack.
@@ -70,7 +79,8 @@ def replayed_plan(config: Config, admin: AdminClient, plan: Plan, *, from_raw: b
     recorded = recorded_program(config, admin, plan.generations)
     plan = placed(plan, recorded, replays=True)
     if recorded is not None and not from_raw:
-        found = columns_lacking(recorded, comparable_program(plan, recorded))
+        lacking = columns_lacking(recorded, comparable_program(plan, recorded))
+        found = [each for each in lacking if not operators or {*each.outputs} & {*operators}]
         if found:
             raise StateError(
                 f"{'; '.join(map(str, found))}: replay the raw topics instead, with --from raw"

@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
-from tidemark.plan.physical import Plan
+from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.archive.archive import Archive, ArchiveFile, covered, tiled
 from tidemark.runtime.client.consumer import EARLIEST, committed_ends, offsets
-from tidemark.runtime.client.topics import require
+from tidemark.runtime.client.topics import partition_counts, require
 
 Offsets = Mapping[Partition, int]
 
@@ -34,11 +34,12 @@ class Ranges:
 
     @property
     def of_topics(self) -> "Ranges":
-        """The ranges that are read from the topics, not from the archive."""
+        """The ranges that are read from the topics, not from the archive, without empty ones."""
         begins = dict(self.begins)
         for file in self.archived:
             begins[file.at] = max(begins[file.at], file.end)
-        return Ranges(begins, self.ends)
+        filled = [at for at, end in self.ends.items() if end > begins[at]] or list(self.ends)
+        return Ranges({at: begins[at] for at in filled}, {at: self.ends[at] for at in filled})
 
     def to(self, ends: Offsets, begins: Offsets | None = None) -> "Ranges":
         """Return the ranges of the partitions in ``ends``, up to these ends.
@@ -77,6 +78,7 @@ def resolve(
     begins: Offsets | None = None,
     ends: Offsets | None = None,
     archive: Archive | None = None,
+    made: Sequence[LogPlan] = (),
 ) -> Ranges:
     """Return the ranges to read of the logs of a plan.
 
@@ -86,13 +88,14 @@ def resolve(
         begins: first offsets; 0 for a partition that it does not name.
         ends: ends; the committed end for a partition that it does not name.
         archive: holds segments that the topics no longer have.
+        made: logs that a replay makes; those that do not exist have empty ranges.
 
     Raises:
         StateError: records of a range do not exist.  The message names partition and offsets.
         ConfigurationError: a partition is not of these logs, or an end is beyond the end of its
             log.
     """
-    logs = log_partitions(admin, plan)
+    logs = log_partitions(admin, plan, made)
     for wanted in (begins or {}, ends or {}):
         for at in wanted.keys() - set(logs):
             raise ConfigurationError(
@@ -106,16 +109,30 @@ def resolve(
     archived: list[ArchiveFile] = []
     for at in found.partitions:
         archived += _require_there(at, found, first[at], last[at], archive)
-    return replace(found, archived=tuple(archived))
+    there = {at.topic for at in logs}
+    absent = [
+        Partition(log.topic, number)
+        for log in made
+        if log.topic not in there
+        for number in range(log.partitions)
+    ]
+    nothing = dict.fromkeys(absent, 0)
+    return Ranges({**found.begins, **nothing}, {**found.ends, **nothing}, tuple(archived))
 
 
-def log_partitions(admin: AdminClient, plan: Plan) -> list[Partition]:
+def log_partitions(admin: AdminClient, plan: Plan, made: Sequence[LogPlan] = ()) -> list[Partition]:
     """Return every partition of the logs that the operators of a plan read.
+
+    ``made``: logs that may not exist.
 
     Raises:
         ConfigurationError: a log does not exist.
     """
-    counts = require(admin, sorted({operator.log for operator in plan.operators}))
+    names = {operator.log for operator in plan.operators}
+    if made:
+        there = partition_counts(admin)
+        names -= {log.topic for log in made if log.topic not in there}
+    counts = require(admin, sorted(names))
     return [Partition(topic, number) for topic, n in counts.items() for number in range(n)]
 
 
@@ -154,14 +171,16 @@ def _coverage(archive: Archive | None, files: Sequence[ArchiveFile]) -> str:
     return f"The archive {archive} has {ranges}"
 
 
-def earliest(admin: AdminClient, plan: Plan) -> dict[Partition, int]:
+def earliest(admin: AdminClient, plan: Plan, made: Sequence[LogPlan] = ()) -> dict[Partition, int]:
     """Return the first offset that exists in every log partition."""
-    return offsets(admin, log_partitions(admin, plan), EARLIEST)
+    return offsets(admin, log_partitions(admin, plan, made), EARLIEST)
 
 
-def as_of(admin: AdminClient, plan: Plan, at_ms: int) -> dict[Partition, int]:
+def as_of(
+    admin: AdminClient, plan: Plan, at_ms: int, made: Sequence[LogPlan] = ()
+) -> dict[Partition, int]:
     """Return the ends of the logs at a time (ms) of the broker's clock."""
-    logs = log_partitions(admin, plan)
+    logs = log_partitions(admin, plan, made)
     spec = OffsetSpec.for_timestamp(at_ms)
     later, now = offsets(admin, logs, spec), committed_ends(admin, logs)
     return {at: min(later[at], now[at]) if later[at] >= 0 else now[at] for at in logs}

@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 
 from tidemark.core.rows.keys import partitions_of
-from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, SourceMark
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, TIE, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
 from tidemark.partition import Partition
@@ -237,6 +237,8 @@ def _by_partition(output: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataF
             log.partitions,
             [output.mark.source],
         )
+        if TIE in stream.columns:  # the stream has results of stages, too
+            rows = rows.with_columns(pl.lit(None, pl.Int64).alias(TIE))
         rows = rows.select(*columns, *stream.columns)
         for number in np.unique(numbers).tolist():
             split[number][stream.name] = rows.filter(pl.Series(numbers == number))

@@ -1,5 +1,6 @@
 """Replays, hand-overs and comparisons from start to end, for ``tidemark replay`` and ``diff``."""
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +11,8 @@ from types import ModuleType
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from tidemark.errors import ConfigurationError, StateError
-from tidemark.plan.physical import Plan
+from tidemark.errors import ConfigurationError
+from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
@@ -26,10 +27,13 @@ from tidemark.spark.replay.folders import Folder, FoldersDiff, compare
 from tidemark.spark.replay.handover import HandOver
 from tidemark.spark.replay.matching import Difference, TopicDiff
 from tidemark.spark.replay.replay import Replay, slices_for, slices_limit
+from tidemark.spark.replay.stages import StagesAgain
 from tidemark.spark.session import spark_session
 from tidemark.spark.targets.files import Files
 from tidemark.spark.targets.topics import Topics
 from tidemark.spark.work import ALL_TIMES, EventTimeRange, ReplayTarget
+
+_log = logging.getLogger("tidemark")
 
 Sessions = Callable[[], AbstractContextManager[SparkSession]]
 """Starts Spark; called only after every check that does not need Spark."""
@@ -86,6 +90,7 @@ def replay(
     sessions: Sessions,
     slices: int | None,
     on_progress: OnProgress = lambda _: None,
+    whole: Plan | None = None,
 ) -> ReplayResult:
     """Replay a plan to files or topics.
 
@@ -97,24 +102,19 @@ def replay(
         sessions: starts Spark.
         slices: key-group slices per log partition; None for enough to keep all cores busy.
         on_progress: called with a line about the progress every second.
+        whole: the plan with all operators, if ``plan`` has only some of them.
 
     Raises:
         ConfigurationError: the output has another form, or is not empty.
         StateError: records are missing or damaged.
     """
     run = secrets.token_hex(4)
-    changed = changed_stages(config, clients.admin(config), plan)
-    if changed:
-        stages = "; ".join(f"{name}: {why}" for name, why in changed.items())
-        raise StateError(
-            f"the logs hold results of other stages than the pipeline has: {stages}. 'tidemark "
-            "reset PIPELINE' computes all from the raw topics"
-        )
-    ranges = _ranges(config, plan, replay_input)
+    stages = _stages_again(config, plan, whole or plan, from_raw=replay_input.from_raw)
+    ranges = _ranges(config, plan, replay_input, stages)
     raw = _raw(config, plan, replay_input.from_raw)
     job = _Job(
         config,
-        Replay(plan, ranges, slices or 0, replay_input.event_times, raw),
+        Replay(plan, ranges, slices or 0, replay_input.event_times, raw, stages),
         sessions,
         on_progress,
     )
@@ -242,19 +242,36 @@ def _folder(place: str) -> str:
     return place.removeprefix("parquet:")
 
 
-def _ranges(config: Config, plan: Plan, replay_input: ReplayInput) -> Ranges:
+def _stages_again(config: Config, plan: Plan, whole: Plan, *, from_raw: bool) -> StagesAgain | None:
+    """Return the stages that run again: from raw topics all of them, else those that changed."""
+    if from_raw:
+        return StagesAgain.before(plan.operators, whole, [each.operator for each in whole.derived])
+    changed = changed_stages(config, clients.admin(config), whole)
+    for name, why in changed.items():
+        _log.info("stage %s runs again over its log: %s", name, why)
+    return StagesAgain.before(plan.operators, whole, changed)
+
+
+def _ranges(
+    config: Config, plan: Plan, replay_input: ReplayInput, stages: StagesAgain | None = None
+) -> Ranges:
+    """Return the ranges of the logs that operators of a plan and stages read."""
     admin = clients.admin(config)
+    made: Sequence[LogPlan] = ()
+    if stages is not None:
+        others = (each for each in stages.operators if each not in plan.operators)
+        plan, made = replace(plan, operators=(*plan.operators, *others)), stages.made_logs
     begins: Offsets | None = None
     ends: Offsets | None = None
     if replay_input.from_offsets == "earliest":
-        begins = earliest(admin, plan)
+        begins = earliest(admin, plan, made)
     elif replay_input.from_offsets is not None:
         begins = parse(replay_input.from_offsets)
     if replay_input.to_offsets is not None:
         ends = parse(replay_input.to_offsets)
     elif replay_input.as_of_ms is not None:
-        ends = as_of(admin, plan, replay_input.as_of_ms)
-    return resolve(admin, plan, begins, ends, _archive(replay_input.archive))
+        ends = as_of(admin, plan, replay_input.as_of_ms, made)
+    return resolve(admin, plan, begins, ends, _archive(replay_input.archive), made)
 
 
 def _raw(config: Config, plan: Plan, wanted: bool) -> Raw | None:

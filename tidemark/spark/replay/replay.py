@@ -27,6 +27,7 @@ from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.segment_rows import SLICED_SEGMENTS, ddl
 from tidemark.spark.read.slices import most_slices
 from tidemark.spark.read.source import kafka_records
+from tidemark.spark.replay.stages import StagesAgain
 from tidemark.spark.work import (
     ALL_TIMES,
     EventTimeRange,
@@ -51,7 +52,7 @@ class Replay:
 
     ``slices``: key-group slices, and so tasks, per log partition.  ``event_times``: selects
     results; the operators process rows of all times.  ``raw``: the raw topics, if ingest runs
-    again; the envelopes still come from the logs.
+    again; the envelopes still come from the logs.  ``stages``: those that run again.
     """
 
     plan: Plan
@@ -59,6 +60,7 @@ class Replay:
     slices: int = 1
     event_times: EventTimeRange = ALL_TIMES
     raw: Raw | None = None
+    stages: StagesAgain | None = None
 
     def results(
         self,
@@ -84,7 +86,7 @@ class Replay:
         return segments if whole else self._shuffled(segments, driver)
 
     def segments(self, spark: SparkSession, config: Config) -> DataFrame:
-        """Return the segments of the logs, or those of ingest run again.
+        """Return the segments of the logs, or those of ingest and of stages run again.
 
         Returns:
             A DataFrame with the columns of ``SEGMENTS``.
@@ -94,9 +96,13 @@ class Replay:
         )
         if self.ranges.archived:
             logged = logged.unionByName(archived_segments(spark, self.ranges.archived))
-        if self.raw is None:
+        if self.raw is not None:
+            logged = self.raw.segments(spark, config, self.plan, logged, self.ranges)
+        if self.stages is None:
             return logged
-        return self.raw.segments(spark, config, self.plan, logged, self.ranges)
+        read = {each.log for each in self.plan.operators}
+        filled = self.stages.segments(logged, self.ranges.partitions)
+        return filled.filter(f.col("topic").isin(*read))
 
     def _shuffled(self, segments: DataFrame, driver: Address | None) -> DataFrame:
         logs = self.ranges.partitions

@@ -18,8 +18,14 @@ def build(
     idle_after: str = "1h",
     delay: str = "2s",
     least: int = 2,
+    size: str = "10s",
+    mixed: bool = False,
 ) -> Pipeline:
-    """Return the pipeline; ``stages``: 2 leaves out the totals; ``least``: of moves, for runs."""
+    """Return the pipeline; ``stages``: 2 leaves out the totals.
+
+    ``least``: the moves in a window that counts for runs.  ``size``: of the windows of counts.
+    ``mixed``: adds an output on raw rows together with results of a stage.
+    """
     pipeline = Pipeline(name, partitions=partitions)
     moves = pipeline.source(
         f"{name}-moves",
@@ -28,7 +34,7 @@ def build(
         watermark=bounded(delay),
         idle_after=idle_after,
     )
-    counts = moves.key_by("player").window(tumbling("10s")).aggregate(n=count(), s=total("score"))
+    counts = moves.key_by("player").window(tumbling(size)).aggregate(n=count(), s=total("score"))
     counts.to("counts")
     by_player = counts.key_by("player")
     by_player.window(tumbling("30s")).aggregate(n=total("n"), windows=count()).to("sums")
@@ -42,6 +48,10 @@ def build(
     if stages > 2:
         totals = runs.key_by().window(tumbling("1m"))
         totals.aggregate(n=total("n"), runs=count()).to("totals")
+    if mixed:
+        rows = moves.select("player", n=col("score")).union(runs.select("player", "n"))
+        both = rows.key_by("player").window(tumbling("30s"))
+        both.aggregate(n=total("n"), windows=count()).to("mixed")
     return pipeline
 
 

@@ -1,0 +1,223 @@
+"""Replays of random chains in this process: from recorded rows, and with stages that run again.
+
+docs/replay.md, "Chains".  The tasks run as on Spark; sorted lists are in place of its shuffles.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracles.chain import Stage, Windows
+from tests.support.chain import results_of
+from tidemark import Pipeline, bounded
+from tidemark.core.time.segment import is_operator_source
+from tidemark.partition import Partition
+from tidemark.plan.physical import DerivedPlan, Plan
+from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.serde.segments import decode_segment, encode_segment
+from tidemark.spark.log_replay import LogReplay
+from tidemark.spark.read.segment_rows import segment_batch, segment_rows
+from tidemark.spark.read.slices import slice_segment
+from tidemark.spark.replay.stages import remade_stage
+from tidemark.spark.stage_segments import StageAssembler
+from tidemark.spark.stage_tasks import (
+    MarkReader,
+    SegmentRouter,
+    StageRunner,
+    placed_batch,
+    placed_rows,
+)
+from tidemark.testing import InProcess
+
+SECOND = 1000
+Logs = dict[Partition, list[tuple[int, bytes]]]
+
+WINDOWS = st.one_of(
+    st.builds(lambda n: Windows("hopping", n * SECOND, n * SECOND), st.integers(3, 12)),
+    st.builds(lambda n: Windows("hopping", 2 * n * SECOND, n * SECOND), st.integers(2, 5)),
+    st.builds(lambda n: Windows("sliding", n * SECOND), st.integers(1, 6)),
+    st.builds(lambda n: Windows("session", n * SECOND), st.integers(2, 9)),
+)
+STAGES = st.builds(
+    Stage,
+    WINDOWS,
+    st.sampled_from([0, 0, 3 * SECOND]),
+    st.integers(1, 2),
+    st.sampled_from(["value", "all"]),
+)
+CHAINS = st.lists(STAGES, min_size=2, max_size=3).map(tuple)
+CHANGES = st.lists(
+    st.tuples(st.sampled_from([0, 3 * SECOND]), st.integers(1, 2)), min_size=3, max_size=3
+)
+ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
+        st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+def build(stages: Sequence[Stage], partitions: int) -> Pipeline:
+    pipeline = Pipeline("chain", partitions)
+    schema = {"key": str, "value": int, "at": int}
+    stream: Any = pipeline.source(
+        "rows", schema=schema, event_time="at", watermark=bounded(f"{2 * SECOND}ms")
+    )
+    results_of(stream.key_by("key"), stages).to("out")
+    return pipeline
+
+
+def ran(pipeline: Pipeline, actions: Iterable[Any]) -> InProcess:
+    """Return a run over two raw partitions that ends with silence, so that all windows close."""
+    run, now = InProcess(pipeline, raw_partitions=2), 0
+    for action, partition, what in actions:
+        if action == "idle":
+            run.idle("rows", f"{what}s", partition=partition)
+            continue
+        records = []
+        for key, step, value in what:
+            now += step
+            records.append({"key": key, "at": now * SECOND, "value": value})
+        run.send("rows", *records, partition=partition)
+    for partition in range(2):
+        run.idle("rows", "1d", partition=partition)
+    return run
+
+
+def logs_of(run: InProcess) -> Logs:
+    """Return the logs with gaps between the offsets, as transactions leave them."""
+    return {
+        Partition(*at): [
+            (3 * n + 1, encode_segment(replace(each, ingested_at_ms=n)))
+            for n, each in enumerate(segments)
+        ]
+        for at, segments in run._log.items()
+    }
+
+
+def replayed(plan: Plan, logs: Logs, slices: int = 1) -> dict[str, Counter[str]]:
+    """Return the messages of each topic that a replay of logs gives, as a multiset."""
+    found: dict[str, Counter[str]] = {}
+    for log, values in logs.items():
+        for number in range(slices):
+            replay = LogReplay(plan, log, number)
+            if not replay.plans or not values:
+                continue
+            for output in replay.take([*_sliced(plan, log, values, number, slices)]):
+                for each in output.plan.published:
+                    rows = output.frames.get(each.port.name)
+                    if rows is not None and rows.height:
+                        _, lines = encoder_of(each).encode(rows)
+                        found.setdefault(each.topic, Counter()).update(map(_text, lines))
+    return found
+
+
+def _sliced(
+    plan: Plan, log: Partition, values: list[tuple[int, bytes]], number: int, slices: int
+) -> Iterator[tuple[int, bytes]]:
+    (of,) = (each for each in plan.logs if each.topic == log.topic)
+    for offset, value in values:
+        parts = slice_segment(decode_segment(value), [*of.key], of.partitions, slices)
+        yield offset, encode_segment(parts[number])
+
+
+def _text(line: bytes) -> str:
+    return json.dumps(json.loads(line), sort_keys=True)
+
+
+def live(run: InProcess) -> dict[str, Counter[str]]:
+    return {
+        topic: Counter(json.dumps(value, sort_keys=True) for value in values)
+        for topic, values in run._topics.items()
+        if values and topic != run.plan.dead_letters
+    }
+
+
+def with_stages(plan: Plan, stages: Iterable[DerivedPlan], logs: Logs) -> Logs:
+    """Return logs with the rows of stages made again, as the tasks of Spark make them."""
+    for derived in stages:
+        stage = remade_stage(plan, derived, [*logs])
+        fed = [segment_batch(at, *each) for at in stage.fed for each in logs[at]]
+        own_logs = [Partition(stage.operator.log, n) for n in range(stage.partitions)]
+        own = [segment_batch(at, *each) for at in own_logs for each in logs[at]]
+        marks = MarkReader(stage)(iter(fed))
+        input_ = [*marks, *SegmentRouter(own_logs)(iter(own))]
+        rows = [*StageRunner(stage)(gathered(input_))]
+        recorded = SegmentRouter(stage.fed)(iter(fed))
+        logs = {**logs, **{at: [] for at in stage.fed}}
+        for batch in StageAssembler(stage)(gathered([*recorded, *rows])):
+            for row in segment_rows(batch):
+                logs[row.log].append((row.offset, row.value))
+    return logs
+
+
+def gathered(batches: list[pa.RecordBatch]):
+    rows = sorted(placed_rows(iter(batches)), key=lambda row: row[:-1])
+    return iter([placed_batch(rows)] if rows else [])
+
+
+@settings(max_examples=10)
+@given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, st.integers(1, 3))
+def test_replays_of_recorded_logs_give_the_live_results(stages, partitions, actions, slices):
+    run = ran(build(stages, partitions), actions)
+    assert replayed(run.plan, logs_of(run), slices) == live(run)
+
+
+@settings(max_examples=10)
+@given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS)
+def test_stages_of_the_same_program_give_the_same_segments_again(stages, partitions, actions):
+    run = ran(build(stages, partitions), actions)
+    logs = logs_of(run)
+    assert with_stages(run.plan, run.plan.derived, logs) == logs
+
+
+@settings(max_examples=10)
+@given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, CHANGES)
+def test_changed_stages_give_what_services_would(stages, partitions, actions, changes):
+    """The marks are those of the stages before the change."""
+    before = ran(build(stages, partitions), actions)
+    changed = tuple(
+        stage._replace(lateness_ms=lateness_ms, least=least)
+        for stage, (lateness_ms, least) in zip(stages, changes, strict=False)
+    )
+    wanted = ran(build(changed, partitions), actions)
+    made = with_stages(wanted.plan, wanted.plan.derived, logs_of(before))
+    assert finals(replayed(wanted.plan, made)) == finals(live(wanted))
+
+
+@settings(max_examples=10)
+@given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS)
+def test_new_stages_give_what_services_would(stages, partitions, actions):
+    """The logs have neither rows nor marks of the stages."""
+    wanted = ran(build(stages, partitions), actions)
+    logs = {
+        at: [each for each in values if not _is_of_stage(each[1])]
+        for at, values in logs_of(wanted).items()
+    }
+    made = with_stages(wanted.plan, wanted.plan.derived, logs)
+    assert finals(replayed(wanted.plan, made, 2)) == finals(live(wanted))
+
+
+def _is_of_stage(value: bytes) -> bool:
+    return any(is_operator_source(mark.source) for mark in decode_segment(value, ()).sources)
+
+
+def finals(topics: dict[str, Counter[str]]) -> tuple[dict[Any, Any], dict[str, Counter[str]]]:
+    """Return the last pane of each key and window of the output, and all late rows."""
+    shown = ("n", "total", "last")
+    panes = [json.loads(line) for line in topics.get("chain.out", ())]
+    panes.sort(key=lambda pane: pane["revision"])
+    last = {
+        (pane.get("key"), pane["start"], pane["end"]): [pane[name] for name in shown]
+        for pane in panes
+    }
+    return last, {name: each for name, each in topics.items() if name.endswith(".late")}

@@ -1,0 +1,108 @@
+"""Stages that run again before the operators that read their results, one after the other."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from tidemark.partition import Partition
+from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
+from tidemark.spark.read.segment_rows import SEGMENTS, ddl
+from tidemark.spark.stage_segments import StageAssembler
+from tidemark.spark.stage_tasks import (
+    PLACED_ROWS,
+    MarkReader,
+    RemadeStage,
+    SegmentRouter,
+    StageRunner,
+)
+
+_ORDER = PLACED_ROWS.names[:-1]
+_ROUTED = ddl(PLACED_ROWS)
+
+
+@dataclass(frozen=True)
+class StagesAgain:
+    """Stages of a plan that run again, in the order in which rows pass them."""
+
+    plan: Plan
+    stages: tuple[DerivedPlan, ...]
+
+    @classmethod
+    def before(
+        cls, operators: Iterable[OperatorPlan], plan: Plan, stages: Collection[str]
+    ) -> "StagesAgain | None":
+        """Return those of some stages whose rows operators read, directly or through others.
+
+        None if there are none.  ``plan``: the whole plan.
+        """
+        sources = {each.name: each.operator.sources for each in plan.operators}
+        wanted = {each.name for each in operators}
+        for derived in reversed(plan.derived):
+            if any(derived.source in sources[name] for name in wanted):
+                wanted.add(derived.operator)
+        names = wanted.intersection(stages)
+        found = tuple(
+            derived
+            for derived in plan.derived
+            if derived.operator in names and any(derived.source in sources[name] for name in wanted)
+        )
+        return cls(plan, found) if found else None
+
+    @property
+    def operators(self) -> tuple[OperatorPlan, ...]:
+        """The stages as operators."""
+        names = {each.operator for each in self.stages}
+        return tuple(each for each in self.plan.operators if each.name in names)
+
+    @property
+    def made_logs(self) -> list[LogPlan]:
+        """The logs with no other rows than those of these stages: they need not exist."""
+        sources = {each.source for each in self.stages}
+        return [log for log in self.plan.logs if log.topics <= sources]
+
+    def segments(self, segments: DataFrame, logs: Sequence[Partition]) -> DataFrame:
+        """Return the segments of all logs with the rows that the stages make.
+
+        ``segments``: of ``logs``, the partitions of all logs that these stages read and feed.
+        """
+        for derived in self.stages:
+            segments = _with_stage(segments, remade_stage(self.plan, derived, logs))
+        return segments
+
+
+def remade_stage(plan: Plan, derived: DerivedPlan, logs: Sequence[Partition]) -> RemadeStage:
+    """Return a stage of a plan that runs again; ``logs``: the partitions of the logs."""
+    operators = tuple(each for each in plan.operators if each.name == derived.operator)
+    (operator,) = operators
+    fed = {log.topic for log in plan.fed_by(derived)}
+    return RemadeStage(
+        replace(plan, operators=operators),
+        derived,
+        sum(at.topic == operator.log for at in logs),
+        tuple(at for at in logs if at.topic in fed),
+    )
+
+
+def _with_stage(segments: DataFrame, stage: RemadeStage) -> DataFrame:
+    own = [Partition(stage.operator.log, number) for number in range(stage.partitions)]
+    is_fed = f.col("topic").isin(*{at.topic for at in stage.fed})
+    fed = segments.filter(is_fed)
+    marks = fed.mapInArrow(MarkReader(stage), _ROUTED)
+    input_ = segments.filter(f.col("topic") == stage.operator.log)
+    input_ = input_.mapInArrow(SegmentRouter(own), _ROUTED)
+    rows = _gathered(marks.unionByName(input_), len(own)).mapInArrow(StageRunner(stage), _ROUTED)
+    recorded = fed.mapInArrow(SegmentRouter(stage.fed), _ROUTED)
+    filled = _gathered(recorded.unionByName(rows), len(stage.fed)).mapInArrow(
+        StageAssembler(stage), ddl(SEGMENTS)
+    )
+    # The next stages and the operators read them, and each time the stage would run again.
+    kept = filled.persist(StorageLevel.DISK_ONLY)
+    return segments.filter(~is_fed).unionByName(kept)
+
+
+def _gathered(rows: DataFrame, tasks: int) -> DataFrame:
+    """Gather rows (``PLACED_ROWS``) in the task of their column ``to``, in order."""
+    return rows.repartitionById(tasks, f.col("to")).sortWithinPartitions(*_ORDER)

@@ -1,0 +1,314 @@
+"""Runs a stage again and places its rows in the logs that it feeds (docs/replay.md, "Chains").
+
+1. ``MarkReader`` reads the segments of those logs.  It routes the marks of the stage to the tasks
+   of the stage, one for each partition of the stage's own log.
+2. ``StageRunner`` runs the stage over its own log.  It routes each row to the segment where the log
+   must have it.
+3. ``StageAssembler`` (stage_segments.py) puts the rows into these segments.
+
+A row goes to the segment whose mark has its number, or to an earlier one with the first mark of the
+stage that closes its event time.  So the rows of an unchanged program are where they were, and the
+rows of another program precede the marks that close their windows.  A log without a mark of the
+stage gets the rows after its segments, in the order of recorded time.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby, islice
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from tidemark.core.rows.keys import partitions_of
+from tidemark.core.time.segment import (
+    NEVER_MS,
+    OFFSET,
+    ROW_COLUMNS,
+    SOURCE,
+    SourceMark,
+    is_rows_of_operator,
+)
+from tidemark.ingest.derived import HandedOn, hand_on
+from tidemark.partition import Partition
+from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
+from tidemark.serde.frames import encode_frame
+from tidemark.serde.segments import MAX_BATCH_SEGMENTS, as_record, in_batches, segment_at
+from tidemark.spark.log_replay import LogReplay
+from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
+
+PLACED_ROWS = pa.schema(
+    [
+        ("to", pa.int32()),
+        ("at", pa.int64()),
+        ("time", pa.int64()),
+        ("partition", pa.int32()),
+        ("kind", pa.int32()),
+        ("number", pa.int64()),
+        ("data", pa.binary()),
+    ]
+)
+"""Rows for the task ``to``, sorted by all columns but the last.
+
+``at`` is the offset of a segment, and ``data`` a segment, if ``kind`` is not one of these:
+
+* RANGE and MARK, for the tasks of a stage.  ``time``: the end of the range, or the watermark.
+  ``partition``: the place of the log partition that has the mark.  ``number``: its offset there.
+* ROWS, from the task ``partition`` of a stage for the segment ``at``.  ``data``: ``StageRows``.
+* REACHED, from that task.  ``number``: its watermark.  ``data``: not empty if it is idle.
+
+``time`` orders the other rows of a place: rows of a stage have 0, the segment has 1.  After the
+last segment of a log, it is the time of record, in ms.
+"""
+
+RANGE, MARK, ROWS, REACHED, SEGMENT = range(5)
+FIRST, AFTER = -1, 2**62
+"""Places before the first and after the last segment of a log."""
+
+PlacedRow = tuple[int, int, int, int, int, int, bytes]
+
+
+class StageRows(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of a stream with numbers from ``first`` to ``end``, exclusive; ``rows``: their frame."""
+
+    first: int
+    end: int
+    stream: str
+    rows: bytes
+
+
+@dataclass(frozen=True)
+class RemadeStage:
+    """A stage whose rows are made again, and the partitions of the logs concerned.
+
+    ``plan``: the stage is its only operator.  ``partitions``: of its own log.  ``fed``: those of
+    the logs that it feeds.
+    """
+
+    plan: Plan
+    derived: DerivedPlan
+    partitions: int
+    fed: tuple[Partition, ...]
+
+    @property
+    def operator(self) -> OperatorPlan:
+        """The stage as an operator."""
+        return self.plan.operators[0]
+
+    @property
+    def logs(self) -> list[LogPlan]:
+        """The logs that the stage feeds."""
+        topics = {at.topic for at in self.fed}
+        return [log for log in self.plan.fed_by(self.derived) if log.topic in topics]
+
+
+def placed_batch(rows: Sequence[PlacedRow]) -> pa.RecordBatch:
+    """Return rows as a batch (``PLACED_ROWS``)."""
+    return batch_of(zip(*rows, strict=True), PLACED_ROWS)
+
+
+def placed_rows(batches: Batches) -> Iterator[PlacedRow]:
+    """Yield the rows of batches (``PLACED_ROWS``)."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+@dataclass(frozen=True)
+class SegmentRouter:
+    """Routes segments (``SEGMENTS``) of log partitions to the tasks of their places."""
+
+    logs: Sequence[Partition]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield a batch of one row for each segment."""
+        places = {at: place for place, at in enumerate(self.logs)}
+        for batch in batches:
+            for row in segment_rows(batch):
+                yield placed_batch([(places[row.log], row.offset, 1, 0, SEGMENT, 0, row.value)])
+
+
+@dataclass(frozen=True)
+class MarkReader:
+    """Reads the segments of the fed logs; routes the marks of the stage to its tasks."""
+
+    stage: RemadeStage
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield a batch for each segment with marks of the stage."""
+        places = {at: place for place, at in enumerate(self.stage.fed)}
+        for batch in batches:
+            for row in segment_rows(batch):
+                segment = segment_at(row.log, row.offset, row.value, streams=())
+                found = [
+                    routed
+                    for mark in segment.sources
+                    for routed in self._routed(mark, places[row.log], row.offset)
+                ]
+                if found:
+                    yield placed_batch(found)
+
+    def _routed(self, mark: SourceMark, place: int, offset: int) -> Iterator[PlacedRow]:
+        source = self.stage.derived.source
+        if mark.source == source:
+            for task in range(self.stage.partitions):
+                yield task, FIRST, mark.watermark_ms, place, MARK, offset, b""
+        elif is_rows_of_operator(mark.source) and mark.topic == source:
+            task = int(mark.source.rpartition("/")[2])
+            yield task, FIRST, mark.next_offset, place, RANGE, offset, b""
+
+
+@dataclass(frozen=True)
+class StageRunner:
+    """Runs the stage over its own log.
+
+    The batches that it takes and returns have the columns ``PLACED_ROWS``.
+    """
+
+    stage: RemadeStage
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield the rows for the fed logs, and what each task has reached."""
+        for number, rows in groupby(placed_rows(batches), key=lambda row: row[0]):
+            yield from _StageTask(self.stage, number).run(rows)
+
+
+@dataclass
+class _Marks:
+    """The recorded marks of a stage in a log partition, each with the offset of its segment.
+
+    ``ranges``: ends of ranges of rows.  ``watermarks``: of the marks of the stage as a whole.
+    ``placed``: the place of the last row.
+    """
+
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    watermarks: list[tuple[int, int]] = field(default_factory=list)
+    placed: int = FIRST
+
+    def places(
+        self, numbers: npt.NDArray[np.int64], times_ms: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the segment of each of consecutive rows; ``AFTER`` if no mark follows it.
+
+        No row is after one with a higher number: it would be taken for a repeated one.
+        """
+        by_number = _first_above(self.ranges, numbers)
+        places = np.minimum(by_number, _first_above(self.watermarks, times_ms))
+        places = np.maximum(np.minimum.accumulate(places[::-1])[::-1], self.placed)
+        self.placed = int(places[-1])
+        return places
+
+
+def _first_above(
+    marks: Sequence[tuple[int, int]], values: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return, for each value, the offset of the first mark that is higher."""
+    highest, offsets = np.array([*sorted(marks, key=lambda each: each[1]), (0, AFTER)]).T
+    highest = np.maximum.accumulate(highest[:-1])
+    found: npt.NDArray[np.int64] = offsets[np.searchsorted(highest, values, "right")]
+    return found
+
+
+class _StageTask:
+    """A stage on one partition of its log."""
+
+    def __init__(self, stage: RemadeStage, number: int) -> None:
+        self._stage, self._number = stage, number
+        self._marks = [_Marks() for _ in stage.fed]
+        self._replay = LogReplay(stage.plan, Partition(stage.operator.log, number))
+        self._handed_on = 0
+        self._time_ms = NEVER_MS
+
+    def run(self, rows: Iterator[PlacedRow]) -> Batches:
+        """Take the marks, then the segments; yield rows for the fed logs."""
+        segments = self._after_marks(rows)
+        held = list(islice(segments, 1))  # all marks come before it
+        new = self._logs_without_marks()
+        size = 1 if new else MAX_BATCH_SEGMENTS
+        for batch in in_batches(chain(held, segments), lambda: size):
+            yield from self._take(batch, new)
+        if any(marks.watermarks for marks in self._marks):
+            yield self._reached(FIRST, [*range(len(self._marks))])
+
+    def _after_marks(self, rows: Iterator[PlacedRow]) -> Iterator[tuple[int, bytes]]:
+        for _, at, time, place, kind, number, data in rows:
+            if kind == RANGE:
+                self._marks[place].ranges.append((time, number))
+            elif kind == MARK:
+                self._marks[place].watermarks.append((time, number))
+            else:
+                yield at, data
+
+    def _logs_without_marks(self) -> frozenset[str]:
+        fed = [*zip(self._stage.fed, self._marks, strict=True)]
+        marked = {at.topic for at, marks in fed if marks.watermarks}
+        return frozenset(at.topic for at, _ in fed) - marked
+
+    def _take(self, batch: Sequence[tuple[int, bytes]], new: Collection[str]) -> Batches:
+        """Process segments; ``new``: the fed logs without marks, which also get reports."""
+        if new:
+            recorded_ms = as_record(batch[0][1])["ingested_at_ms"]
+            self._time_ms = max(self._time_ms, recorded_ms)
+        derived = self._stage.derived
+        for output in self._replay.take(batch):
+            results = output.frames.get(derived.port.name)
+            if results is not None and results.height:
+                handed = hand_on(derived, results, self._number, self._handed_on)
+                self._handed_on = handed.mark.next_offset
+                time = derived.port.row_time
+                times_ms = (results[time.column] + time.shift_ms).to_numpy()
+                yield from self._placed(handed, times_ms, new)
+        if new:
+            fed = enumerate(self._stage.fed)
+            yield self._reached(AFTER, [place for place, at in fed if at.topic in new])
+
+    def _reached(self, at: int, places: Sequence[int]) -> pa.RecordBatch:
+        """Return what the task has reached, for the tasks of log partitions."""
+        time_ms = 0 if at == FIRST else self._time_ms
+        watermark_ms, is_idle = self._replay.progress()
+        idle = b"1" if is_idle else b""
+        return placed_batch(
+            [(place, at, time_ms, self._number, REACHED, watermark_ms, idle) for place in places]
+        )
+
+    def _placed(
+        self, handed: HandedOn, times_ms: npt.NDArray[np.int64], new: Collection[str]
+    ) -> Batches:
+        """Yield the rows for each log partition; without those that no mark follows.
+
+        ``times_ms``: the event time of each result.
+        """
+        first, end = handed.mark.first_offset, handed.mark.next_offset
+        numbers = np.arange(first, end)
+        places: dict[int, npt.NDArray[np.int64]] = {}
+        for log, stream, number, rows in self._by_partition(handed):
+            to = self._stage.fed.index(Partition(log.topic, number))
+            if log.topic in new:
+                yield self._rows(to, AFTER, self._time_ms, stream, rows)
+                continue
+            if to not in places:
+                places[to] = self._marks[to].places(numbers, times_ms)
+            at = places[to][rows[OFFSET].to_numpy() - first]
+            for place in np.unique(at[at < AFTER]).tolist():
+                yield self._rows(to, place, 0, stream, rows.filter(pl.Series(at == place)))
+
+    def _by_partition(self, handed: HandedOn) -> Iterator[tuple[LogPlan, str, int, pl.DataFrame]]:
+        """Yield the rows of each stream of each log by the number of the log partition."""
+        for log in self._stage.logs:
+            for stream in log.streams:
+                rows = handed.streams.get(stream.name)
+                if rows is None or rows.is_empty():
+                    continue
+                numbers = partitions_of(rows, stream.key, log.partitions)
+                names = [name for name in ROW_COLUMNS if name != SOURCE]
+                rows = rows.select(*names, *stream.columns)
+                for number in np.unique(numbers).tolist():
+                    yield log, stream.name, number, rows.filter(pl.Series(numbers == number))
+
+    def _rows(
+        self, to: int, at: int, time_ms: int, stream: str, rows: pl.DataFrame
+    ) -> pa.RecordBatch:
+        lowest, highest = rows[OFFSET][0], rows[OFFSET][-1]
+        data = msgspec.msgpack.encode(StageRows(lowest, highest + 1, stream, encode_frame(rows)))
+        return placed_batch([(to, at, time_ms, self._number, ROWS, lowest, data)])
