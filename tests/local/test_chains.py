@@ -225,7 +225,7 @@ def test_a_plan_shows_the_chain():
 
 
 def test_what_cannot_run_a_chain_says_so():
-    with pytest.raises(ConfigurationError, match=r"top reads results of user\.tumbling-1m\.n; run"):
+    with pytest.raises(ConfigurationError, match=r"top reads results of user\.tumbling-1m\.n: 't"):
         require_no_chain(top_pipeline().plan(), "replay")
 
 

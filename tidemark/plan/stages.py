@@ -111,6 +111,6 @@ def require_no_chain(plan: Plan, what: str) -> None:
         fed = [each.name for each in plan.operators if each.operator.sources & sources]
         raise ConfigurationError(
             f"{what} cannot run operators on results yet, and {', '.join(fed)} reads results of "
-            f"{', '.join(each.operator for each in plan.derived)}; run the services without Spark, "
-            "or split the pipeline: write the results with .to() and read their topic"
+            f"{', '.join(each.operator for each in plan.derived)}: 'tidemark reset PIPELINE "
+            "--delete-results' computes everything from the raw topics"
         )

@@ -67,10 +67,9 @@ class _MessagesWriter:
             if lost_ms is not None and each.port.kind == PANES:
                 whole = are_whole(rows, output.plan.operator, lost_ms)
                 rows, offsets = rows.filter(whole), offsets[whole.to_numpy()]
-            if each is output.plan.results:
-                for handover in self._handovers:
-                    if handover.derived.operator == output.plan.name:
-                        yield from handover.messages(rows, offsets, self._before)
+            for handover in self._handovers:
+                if handover.hands_on(output.plan.name, name):
+                    yield from handover.messages(rows, offsets, self._before)
             if not each.topic:
                 continue
             keys, values = self._encoders[output.plan.name, name].encode(rows)

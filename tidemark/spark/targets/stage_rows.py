@@ -59,6 +59,10 @@ class HandsOn:
         """What stands for the topic of the rows."""
         return f"rows of {self.derived.operator} in {self.log.topic}"
 
+    def hands_on(self, operator: str, port: str) -> bool:
+        """Whether rows of a port of an operator are handed on."""
+        return (self.derived.operator, self.derived.port.name) == (operator, port)
+
     def messages(
         self, results: pl.DataFrame, offsets: npt.NDArray[np.int64], before: int
     ) -> Iterator[pa.RecordBatch]:
