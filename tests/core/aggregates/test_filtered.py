@@ -91,6 +91,19 @@ def test_rows_on_which_where_fails_are_named_and_the_others_count():
     assert values.select("some", "height").rows() == [(2, 2)]
 
 
+def test_rows_on_which_one_where_fails_are_not_refused_by_another():
+    parsed = pl.col("text").str.to_integer() > 1
+    counts = {"int": aggregates.count(where=pl.col("int") > 0), "text": aggregates.count()}
+    rows = frame([{"int": n, "text": text} for n, text in enumerate(["1", "x", "2"])])
+
+    assert Aggregation(counts, COLUMNS).refusals(rows) == {}
+    failing = Aggregation({**counts, "text": aggregates.count(where=parsed)}, COLUMNS)
+    refused = failing.refusals(rows)
+
+    assert [*refused] == [1]
+    assert refused[1].startswith("text=count(): where: ")
+
+
 class Refuses(CountRows):
     """A count that refuses the integer 7."""
 

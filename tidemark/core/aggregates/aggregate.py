@@ -21,6 +21,7 @@ import polars as pl
 from tidemark.core.aggregates import exact_sum
 from tidemark.core.aggregates.parts import LIMB, SQUARE, carried
 from tidemark.core.aggregates.runs import Numbers, Runs
+from tidemark.core.aggregates.user_call import good_for_all
 from tidemark.core.time.segment import ARRIVAL, ROW_COLUMNS, SOURCE
 from tidemark.errors import PipelineError
 
@@ -112,6 +113,10 @@ class FilteringFunction(Protocol):
     def inner(self) -> AggregateFunction:
         """The aggregate of all rows."""
 
+    @property
+    def where(self) -> pl.Expr:
+        """Whether a row counts."""
+
 
 @runtime_checkable
 class CompactingFunction(Protocol):
@@ -195,9 +200,21 @@ class Aggregation:
     def refusals(self, rows: pl.DataFrame) -> dict[int, str]:
         """Return the places of rows that an aggregate cannot take, in order, with reasons."""
         found: dict[int, str] = {}
+        good = good_for_all(self._wheres, rows)
         for name, function in self.refusing.items():
-            found = {**function.refusals(name, rows), **found}
+            if name not in good:
+                found = {**function.refusals(name, rows), **found}
         return dict(sorted(found.items()))
+
+    @cached_property
+    def _wheres(self) -> dict[str, pl.Expr]:
+        """The ``where`` of the aggregates that can fail on a row in no other way."""
+        return {
+            name: function.where
+            for name, function in self.refusing.items()
+            if isinstance(function, FilteringFunction)
+            and not isinstance(function.inner, UserFunction)
+        }
 
     @property
     def by_arrival(self) -> bool:
