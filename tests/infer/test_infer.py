@@ -261,7 +261,8 @@ def test_items_of_a_list_have_times_of_their_own_beside_members_of_the_record():
     own = of(
         *({**each, "at": f"{at:%FT%TZ}"} for each, at in zip(records, half_hours(10), strict=True))
     )
-    assert "explode" not in own
+    assert "\n    explode=" not in own
+    assert '# The items of "track.points" have a time too: explode= makes rows' in own
 
 
 def test_members_of_different_kinds_have_no_column():

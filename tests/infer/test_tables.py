@@ -159,3 +159,14 @@ def test_a_measurement_is_no_key(column):
 def test_a_text_that_each_record_has_once_is_no_key():
     text, _ = inferred(table(["at,user_id"], lambda n: f"{at(n):%FT%TZ},u{n}"))
     assert "# No field looks like a key." in text
+
+
+def test_numbers_with_a_decimal_comma_are_text_with_a_comment():
+    text, _ = inferred(
+        table(
+            ["at;k;v;w"], lambda n: f"{at(n):%FT%TZ};k{n % 2};1.2{n:02},5;{'' if n % 3 else '1,5'}"
+        )
+    )
+    for name in "vw":
+        assert f'"{name}": str,  # numbers with commas are text; replace' in text
+    assert '"k": str,\n' in text

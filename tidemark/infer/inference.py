@@ -13,7 +13,7 @@ from tidemark.infer.observed import TEXT, Observed, Path
 from tidemark.infer.sample import LINE, Sample
 from tidemark.infer.schema import Column, Type, column_path, columns_of, type_at, with_type
 from tidemark.infer.time_expressions import expression_places, line_places
-from tidemark.infer.wrapped import wrapped
+from tidemark.infer.wrapped import Wrapped, wrapped
 from tidemark.serde.formats.source_format import (
     CloudEventsFormat,
     CsvFormat,
@@ -36,6 +36,7 @@ class Inferred:
 
     ``columns``: of the schema; ``without``: members that have no column, with the reason.
     ``time``: the place of the event time; ``other_times``: places that may be it too.
+    ``inside``: a list whose items have a time too.
     """
 
     format: SourceFormat
@@ -46,6 +47,7 @@ class Inferred:
     disorder: Disorder | None
     key: Path | None
     has_timestamps: bool
+    inside: Wrapped | None = None
 
 
 def infer(sample: Sample) -> Inferred:
@@ -80,6 +82,7 @@ def infer(sample: Sample) -> Inferred:
     usual = _usual_time(sample.format)
     times.sort(key=lambda place: place.path[: len(usual)] != usual)
     time = next((place for place in times if place.share >= PRESENT), None)
+    inside = None
     if not isinstance(sample.format, CsvFormat | TextFormat | ExplodedFormat):
         inside = wrapped(records, columns, observed)
         if inside is not None and (time is None or inside.number > _MANY * len(records)):
@@ -102,6 +105,7 @@ def infer(sample: Sample) -> Inferred:
         late,
         key,
         sample.has_timestamps,
+        inside,
     )
 
 

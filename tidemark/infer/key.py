@@ -1,9 +1,8 @@
 """A key of observed records: a name or id that many of them share."""
 
-import re
 from collections.abc import Iterable
 
-from tidemark.infer.names import SHARED, WORDS
+from tidemark.infer.names import COMMA_NUMBER, SHARED, WORDS
 from tidemark.infer.observed import BOOL, INT, NULL, TEXT, Observed, Path
 
 _SHARED = 0.5
@@ -11,8 +10,6 @@ _UNIQUE = 0.9
 _PRESENT = 0.9
 _LONG = 60
 _MANY = 20
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,3}(?:[.' \u00a0\u202f]?[0-9]{3})*,[0-9]+|")
-"""A number with a decimal comma, or an empty text."""
 
 _TYPES = (TEXT, INT, BOOL)
 
@@ -49,6 +46,6 @@ def _score(path: Path, seen: Observed, text: str, records: int) -> float | None:
         score += 2.0
         some = [value for value in list(seen.distinct)[:100] if isinstance(value, str)]
         score -= 2.0 * (sum(map(len, some)) > _LONG * len(some) > 0)
-        if all(map(_DECIMAL.fullmatch, some)):
+        if all(map(COMMA_NUMBER.fullmatch, some)):
             return None
     return score - 1.0 * (text == BOOL)

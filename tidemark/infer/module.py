@@ -12,6 +12,7 @@ from tidemark.infer.event_time import TimePlace
 from tidemark.infer.inference import PRESENT, Inferred
 from tidemark.infer.schema import column_path, quoted
 from tidemark.infer.schema_text import lines_of
+from tidemark.infer.wrapped import Wrapped
 from tidemark.plan.names import PANE_FIELDS, topic_part
 from tidemark.serde.formats.source_format import (
     AvroFormat,
@@ -58,6 +59,7 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         *_format_lines(inferred.format),
         *(f"    # no column: {line}" for line in inferred.without),
         *_time_lines(inferred),
+        *_list_lines(inferred.inside),
         ")",
         "",
         *(["# No field looks like a key."] if inferred.key is None else []),
@@ -102,6 +104,14 @@ def _format_lines(format_: SourceFormat) -> Iterator[str]:
         yield "    ),"
     else:
         yield f'    format="{"avro" if isinstance(format_, AvroFormat) else format_}",'
+
+
+def _list_lines(inside: Wrapped | None) -> Iterator[str]:
+    """Yield a comment on a list whose items may be rows."""
+    if inside is not None:
+        place = quoted(".".join(inside.path))
+        yield f"    # The items of {place} have a time too: explode= makes rows"
+        yield "    # of them (docs/formats.md)."
 
 
 def _csv_lines(format_: CsvFormat) -> Iterator[str]:

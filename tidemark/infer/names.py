@@ -1,4 +1,4 @@
-"""What names of members say: names of times, ids and words."""
+"""What names of members say: names of times, ids and words; and numbers that people write."""
 
 import re
 
@@ -45,3 +45,6 @@ WORDS = re.compile(
     r"|service|action|verb|method|path|side|currency|source))"
 )
 """Names of categories."""
+
+COMMA_NUMBER = re.compile(r"[+-]?[0-9]{1,3}(?:[.' \u00a0\u202f]?[0-9]{3})*,[0-9]+|")
+"""A number with a decimal comma, or an empty text."""
