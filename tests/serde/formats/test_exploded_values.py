@@ -7,6 +7,8 @@ from typing import Any
 
 import fastavro
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.serde.outcomes import outcomes, parsed_by
 from tests.support.hostile import BLANK, GOOD
@@ -205,3 +207,37 @@ def test_members_that_no_column_reads_take_no_memory():
 def test_rows_within_the_bound_pass_although_members_repeat():
     record = {"xs": [1] * 4_000, "a": "\u0001" * 1_000}
     assert verdict(record, {"xs": int, "a": str}, ("xs",)) == GOOD
+
+
+values = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([1.5, "a", [], {}])
+items = values | st.fixed_dictionaries({}, optional={"at": values, "v": values, "other": values})
+documents = st.fixed_dictionaries(
+    {"track": st.fixed_dictionaries({"points": st.lists(items, min_size=1, max_size=3)})},
+    optional={"device": values, "meta": st.fixed_dictionaries({}, optional={"k": values})},
+)
+
+
+def beside(record):
+    """Return the members beside the list, in the order of the schema, as reasons name the first."""
+    return {name: record[name] for name in ("device", "meta") if name in record}
+
+
+@given(st.lists(documents, min_size=1, max_size=5))
+def test_a_record_is_read_as_its_rows_would_be_in_an_array(records):
+    schema = {
+        "device": str,
+        "k": field("meta.k", int),
+        "at": field("track.points.at", int),
+        "v": field("track.points.v", float, lenient=True),
+    }
+    arrays = [
+        [{**beside(each), "track": {"points": point}} for point in each["track"]["points"]]
+        for each in records
+    ]
+    texts = [json.dumps(each[0] if len(each) == 1 else each).encode() for each in arrays]
+    expected = parsed_by(record_decoder(JSON, schema_of(schema, "s")), texts)
+    found = parsed(schema, ("track", "points"), *records)
+    assert outcomes(found) == outcomes(expected)
+    assert found.records.tolist() == expected.records.tolist()
+    assert found.columns.equals(expected.columns)
+    assert found.converted == expected.converted
