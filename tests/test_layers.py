@@ -25,7 +25,12 @@ LAYERS = (
     ("core.windows",),
     ("core.operators",),
     ("core.operators.aligned",),
-    ("core.operators.sessions", "core.operators.sliding", "core.operators.arrival"),
+    (
+        "core.operators.sessions",
+        "core.operators.sliding",
+        "core.operators.arrival",
+        "core.operators.ordered",
+    ),
     ("serde",),
     ("plan",),
     ("ingest",),

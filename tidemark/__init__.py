@@ -26,6 +26,7 @@ from tidemark.core.aggregates.constructors import (
     variance,
 )
 from tidemark.core.aggregates.custom import Aggregate
+from tidemark.core.operators.ordered.values import cum_sum, diff, prev
 from tidemark.core.time.assigners import INGEST_TIME, RECORD_TIME
 from tidemark.core.time.watermark import bounded, from_expression, monotonic, punctuated
 from tidemark.core.windows.trigger import every, on_close, on_final, on_update
@@ -66,8 +67,10 @@ __all__ = [
     "count_distinct",
     "count_window",
     "csv",
+    "cum_sum",
     "custom",
     "delta",
+    "diff",
     "every",
     "field",
     "first",
@@ -88,6 +91,7 @@ __all__ = [
     "on_close",
     "on_final",
     "on_update",
+    "prev",
     "processing_time",
     "protobuf",
     "punctuated",

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
-from tidemark.core.operators.ports import REASON
+from tidemark.core.operators.ports import PANES, REASON
 from tidemark.core.time.segment import (
     EVENT_TIME,
     NEVER_MS,
@@ -59,7 +59,7 @@ def hand_on(
     }
     own = _own_columns(plan, results)
     rows = pl.DataFrame(columns).hstack(own)
-    misfit = _misfits(results, own)
+    misfit = _misfits(results, own, "aggregate" if plan.port.kind == PANES else "scan")
     fits = misfit.is_null()
     misfits = rows.with_columns(misfit).filter(~fits)
     rows = rows.filter(fits)
@@ -83,12 +83,15 @@ def _own_columns(plan: DerivedPlan, results: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _misfits(results: pl.DataFrame, own: pl.DataFrame) -> pl.Series:
-    """Return why results are refused, null for those whose values all fit the types of ``own``."""
+def _misfits(results: pl.DataFrame, own: pl.DataFrame, method: str) -> pl.Series:
+    """Return why results are refused, null for those whose values all fit the types of ``own``.
+
+    ``method``: what users call to get such results.
+    """
     reasons = [
         pl.when(pl.col(column.name).is_not_null() & column.is_null()).then(
             pl.concat_str(
-                pl.lit(f"aggregate({column.name}): "),
+                pl.lit(f"{method}({column.name}): "),
                 pl.col(column.name).cast(pl.String),
                 pl.lit(f" does not fit in {column.dtype}"),
             )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
+from tidemark.core.operators.ordered.values import RowValue
 from tidemark.core.operators.ports import ALL, shown_key
 from tidemark.core.rows.byte_text import has_bytes
 from tidemark.core.rows.expression import as_written
@@ -38,9 +39,11 @@ from tidemark.plan.names import require_values
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
+    from tidemark.language.stream import Stream
 
 _ROW_OPERATORS = (
-    "filter", "with_columns", "select", "apply", "flat_map", "explode", "split", "union",
+    "filter", "with_columns", "select", "apply", "flat_map", "explode", "unnest", "split",
+    "union",
 )  # fmt: skip
 """The operators of a Stream that a keyed stream does not have."""
 
@@ -140,6 +143,33 @@ class KeyedStream:
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute running values of each key over all its rows so far: one pane for each row."""
         return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
+
+    def distinct_by(self, *columns: str, within: Duration) -> "Stream":
+        """Keep the first row of each value of ``columns``, and the next only after ``within``.
+
+        Rows are taken in order of event time.  A row is kept if no row of the same key and values
+        was kept less than ``within`` before it.  Without ``columns`` the key alone counts.
+
+        Raises:
+            PipelineError: a column is missing or cannot be a key, or the time is not positive.
+        """
+        from tidemark.language.ordered import distinct
+
+        return distinct(self.dataflow, self.node, self.key, columns, within)
+
+    def scan(self, *, max_silence: Duration | None = None, **values: RowValue) -> "Stream":
+        """Add values of each row and those of its key before: ``scan(delta=diff("celsius"))``.
+
+        Rows are taken in order of event time.  ``max_silence``: a key without rows for that long
+        begins anew; without it the state of a key stays for ever.
+
+        Raises:
+            PipelineError: a value is none of ``prev``, ``diff`` and ``cum_sum``, does not fit its
+                column, or has a name that is taken.
+        """
+        from tidemark.language.ordered import scanned
+
+        return scanned(self.dataflow, self.node, self.key, values, max_silence)
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
         """Publish each row on topic ``<pipeline>.<name>``, in the partition of its key.

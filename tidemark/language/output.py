@@ -5,6 +5,7 @@ from typing import get_args
 import polars as pl
 
 from tidemark.core.operators.rows import ROW_FIELDS, rows_port
+from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.leaf_values import holds
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Format, Node, RowsOutput, output_topics
@@ -30,8 +31,16 @@ def publish_rows(
         PipelineError: the name is not legal or is taken, a column has the name of a field of every
             row or a type without a form in JSON, or Avro does not support a name or type.
     """
+    require_rows(dataflow, node.columns, key, name, form)
+    dataflow.add_output(RowsOutput(name, form, node, key))
+
+
+def require_rows(
+    dataflow: Dataflow, columns: Columns, key: tuple[str, ...], name: str, form: Format
+) -> None:
+    """Raise PipelineError if rows with these columns cannot be an output of this name."""
     require_output(dataflow, name, form)
-    for column, dtype in node.columns.items():
+    for column, dtype in columns.items():
         if column in ROW_FIELDS:
             raise PipelineError(
                 f"to({name!r}): column {column!r} clashes with a field of every row; rename or "
@@ -43,8 +52,7 @@ def publish_rows(
                 "to a String or an integer"
             )
     if form == "avro":
-        record_schema(f"{dataflow.name}.{name}", rows_port(key, node.columns))
-    dataflow.add_output(RowsOutput(name, form, node, key))
+        record_schema(f"{dataflow.name}.{name}", rows_port(key, columns))
 
 
 def _is_foreign(dtype: pl.DataType) -> bool:

@@ -3,7 +3,7 @@
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.window import Hopping, Same
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Node
+from tidemark.plan.logical import Node, Stage
 
 _WHAT = "window(same())"
 
@@ -14,10 +14,12 @@ def windows_of_results(node: Node) -> Hopping | Calendar | Same:
     Raises:
         PipelineError: the rows are not results, or not results of the same aligned windows.
     """
-    found = {stage.windowed.window for _, stage in node.stages()}
-    if node.topics() or not found:
+    stages = [stage for _, stage in node.stages()]
+    found = {stage.windowed.window for stage in stages if isinstance(stage, Stage)}
+    if node.topics() or not all(isinstance(stage, Stage) for stage in stages):
         raise PipelineError(
-            f"{_WHAT}: rows of a source have no window; use it on a stream of aggregate()"
+            f"{_WHAT}: rows of a source, of distinct_by() and of scan() have no window; use it on "
+            "a stream of aggregate()"
         )
     if len(found) > 1:
         texts = ", ".join(sorted(str(each.label) for each in found))

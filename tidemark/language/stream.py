@@ -32,6 +32,7 @@ from tidemark.core.rows.row_operators import (
 )
 from tidemark.core.rows.schema import instance
 from tidemark.core.rows.stateless import RowOperator
+from tidemark.core.time.duration import Duration
 from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import publish_rows
@@ -114,6 +115,32 @@ class Stream:
         columns = {**self.node.columns, column: instance(dtype.inner)}
         return self._then(Explode(self.node.columns, column), columns)
 
+    def unnest(self, column: str) -> "Stream":
+        """Replace a struct column by its fields, in its place; of a null they are null.
+
+        After ``explode`` of a list of structs, such as that of ``top_k``, each item is a row.
+
+        Raises:
+            PipelineError: the column is unknown or not a struct, or the stream has a column of the
+                name of a field.
+        """
+        require_column(column, self.node.columns, "unnest")
+        dtype = self.node.columns[column]
+        if not isinstance(dtype, pl.Struct):
+            hint = f"; call explode({column!r}) before" if isinstance(dtype, pl.List) else ""
+            raise PipelineError(f"unnest: column {column!r} is {dtype}, not a struct{hint}")
+        fields = [field.name for field in dtype.fields]
+        for name in fields:
+            if name != column and name in self.node.columns:
+                raise PipelineError(
+                    f"unnest({column!r}): the stream has a column {name!r} already; rename or drop "
+                    "it with select()"
+                )
+        made = [nested_expression((column, name)).alias(name) for name in fields]
+        place = list(self.node.columns).index(column)
+        others = [pl.col(name) for name in self.node.columns]
+        return self.select(*others[:place], *made, *others[place + 1 :])
+
     def split(self, **predicates: pl.Expr) -> dict[str, "Stream"]:
         """Send each row to the first stream whose predicate is true; other rows are filtered.
 
@@ -170,6 +197,18 @@ class Stream:
             )
         require_key(key, stream.node.columns, what)
         return KeyedStream(self.dataflow, stream.node, key)
+
+    def distinct_by(self, *columns: str, within: Duration) -> "Stream":
+        """Keep the first row of each value of ``columns``, and the next only after ``within``.
+
+        The same as ``key_by(*columns).distinct_by(within=within)``.
+
+        Raises:
+            PipelineError: there is no column, one cannot be a key, or the time is not positive.
+        """
+        if not columns:
+            raise PipelineError("distinct_by(): no columns; name those that rows have in common")
+        return self.key_by(*columns).distinct_by(within=within)
 
     def _of_one_key(self) -> KeyedStream:
         known = self.dataflow.keyed_nodes.get((self.node, ()))

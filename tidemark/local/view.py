@@ -119,7 +119,8 @@ def summary(run: LocalRun) -> Iterator[str]:
         dead = f" + {tally.dead} dead" * bool(tally.dead)
         failed = f"; {tally.failed} panes failed" * bool(tally.failed)
         rows = f"{tally.rows} rows = {tally.accepted} accepted + {tally.late} late{dead}"
-        yield f"{name}: {rows}{failed}"
+        duplicates = f"; duplicates: {tally.duplicates}" * bool(tally.duplicates)
+        yield f"{name}: {rows}{duplicates}{failed}"
 
 
 def _has_record_time(run: LocalRun, topic: str) -> bool:

@@ -32,14 +32,17 @@ from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_read
 from tidemark.plan.logical import (
+    AnyOutput,
     Dataflow,
     Node,
+    OrderedOutput,
     Output,
     RowsOutput,
     WindowDefinition,
     output_topics,
 )
 from tidemark.plan.names import log_topic, source_text
+from tidemark.plan.ordered import ordered_operator
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 from tidemark.plan.rows import rows_operator
 from tidemark.plan.stages import derived_plan, with_stages
@@ -77,21 +80,17 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     derived = tuple(
         derived_plan(output.name, operator.results.port, _graph(output.results, streams, numbers))
         for output, operator in zip(outputs, operators, strict=True)
-        if isinstance(output, Output) and output.results is not None
+        if output.results is not None
     )
     _require_distinct(dataflow, [log.topic for log in logs])
     return Plan(dataflow.name, sources, logs, operators, dataflow.dead_letters, derived)
 
 
-def _streams(outputs: Sequence[Output | RowsOutput]) -> dict[KeyedNode, StreamPlan]:
+def _streams(outputs: Sequence[AnyOutput]) -> dict[KeyedNode, StreamPlan]:
     """Return the keyed streams, named by their topics; a second one of the topics ends in #2."""
     streams: dict[KeyedNode, StreamPlan] = {}
     counts: dict[str, int] = {}
-    names = {
-        output.results: output.name
-        for output in outputs
-        if isinstance(output, Output) and output.results is not None
-    }
+    names = {output.results: output.name for output in outputs if output.results is not None}
     for output in outputs:
         node, key = output.node, output.key
         if (node, key) in streams:
@@ -161,7 +160,7 @@ def _source(
     )
 
 
-def _longest_window_ms(source: Node, outputs: Sequence[Output | RowsOutput]) -> int:
+def _longest_window_ms(source: Node, outputs: Sequence[AnyOutput]) -> int:
     """Return the length of the windows of event time that a row of a source may be in.
 
     Lengths add up along a path of stages, since a result is a row of the next windows.  ``outputs``
@@ -171,15 +170,19 @@ def _longest_window_ms(source: Node, outputs: Sequence[Output | RowsOutput]) -> 
     longest_ms = 0
     for output in outputs:
         paths_ms = [before_ms[each] for each in output.node.ancestors() if each in before_ms]
-        if not paths_ms or not isinstance(output, Output):
+        if not paths_ms:
             continue
-        windowed = output.windowed
-        timed = not windowed.by_processing_time and not isinstance(windowed.window, ArrivalWindow)
-        path_ms = max(paths_ms) + (windowed.window.longest_ms if timed else 0)
+        path_ms = max(paths_ms) + (_window_ms(output.windowed) if isinstance(output, Output) else 0)
         longest_ms = max(longest_ms, path_ms)
         if output.results is not None:
             before_ms[output.results] = path_ms
     return longest_ms
+
+
+def _window_ms(windowed: WindowDefinition) -> int:
+    """Return the length of windows of event time; of others, 0."""
+    timed = not windowed.by_processing_time and not isinstance(windowed.window, ArrivalWindow)
+    return windowed.window.longest_ms if timed else 0
 
 
 def _recorded(plan: OperatorPlan) -> frozenset[str]:
@@ -208,13 +211,15 @@ def _graph(
 
 def _operator(
     dataflow: Dataflow,
-    output: Output | RowsOutput,
+    output: AnyOutput,
     streams: Mapping[KeyedNode, StreamPlan],
     log_of: Mapping[str, str],
 ) -> OperatorPlan:
     stream = streams[output.node, output.key]
     if isinstance(output, RowsOutput):
         return rows_operator(dataflow, output, stream, log_of[stream.name])
+    if isinstance(output, OrderedOutput):
+        return ordered_operator(dataflow, output, stream, log_of[stream.name])
     windowed = output.windowed
     results, late, changelog = output_topics(dataflow.name, output.name)
     operator = Operator(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.ordered.operator import RowRule
 from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import RowOperator
@@ -59,7 +60,7 @@ class Node:
     parents: tuple["Node", ...] = ()
     operator: RowOperator | None = None
     source: Source | None = None
-    stage: "Stage | None" = None
+    stage: "Stage | OrderedStage | None" = None
 
     def ancestors(self) -> Iterator["Node"]:
         """Yield the ancestors of this node and then the node, each once, parents first."""
@@ -79,7 +80,7 @@ class Node:
         found = (node.source for node in self.ancestors() if node.source)
         return frozenset(topic for source in found for topic in source.topics)
 
-    def stages(self) -> "Iterator[tuple[Node, Stage]]":
+    def stages(self) -> "Iterator[tuple[Node, Stage | OrderedStage]]":
         """Yield the stages whose results feed the stream itself, with their nodes."""
         return ((node, node.stage) for node in self.ancestors() if node.stage)
 
@@ -89,7 +90,7 @@ class Node:
             if node.source:
                 yield node.source
             elif node.stage:
-                yield from node.stage.windowed.node.sources()
+                yield from node.stage.node.sources()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,20 @@ class Stage:
 
     windowed: WindowDefinition
     aggregation: Aggregation
+
+    @property
+    def node(self) -> Node:
+        """The stream that the windows are on."""
+        return self.windowed.node
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedStage:
+    """The rows of a keyed stream in order of event time, by a rule; the results are a stream."""
+
+    node: Node
+    key: tuple[str, ...]
+    rule: RowRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +166,37 @@ class RowsOutput:
     node: Node
     key: tuple[str, ...]
 
+    @property
+    def results(self) -> None:
+        """None: the rows are a stream already."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedOutput:
+    """A named output of the pipeline: rows in order of event time, by a rule.
+
+    ``results``: as of ``Output``.
+    """
+
+    name: str
+    format: Format
+    stage: OrderedStage
+    results: Node | None = None
+
+    @property
+    def node(self) -> Node:
+        """The stream whose rows are put in order."""
+        return self.stage.node
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self.stage.key
+
+
+AnyOutput = Output | RowsOutput | OrderedOutput
+
 
 @dataclass
 class Dataflow:
@@ -159,7 +205,7 @@ class Dataflow:
     name: str
     partitions: int
     sources: list[Node] = field(default_factory=list)
-    outputs: list[Output | RowsOutput] = field(default_factory=list)
+    outputs: list[AnyOutput] = field(default_factory=list)
     keyed_nodes: dict[tuple[Node, Paths], Node] = field(default_factory=dict)
     """Nodes with columns of keys added, by node and paths: the same key gives the same stream."""
 
@@ -195,7 +241,7 @@ class Dataflow:
                 )
         self.sources.append(node)
 
-    def add_output(self, output: Output | RowsOutput) -> None:
+    def add_output(self, output: AnyOutput) -> None:
         """Add an output; raise PipelineError if one of its topics is taken."""
         taken = self.topics()
         for topic in output_topics(self.name, output.name):

@@ -1,8 +1,8 @@
-"""Stages: the aggregates whose results feed other operators (docs/semantics.md, "Chains").
+"""Stages: the operators whose results feed other operators (docs/semantics.md, "Chains").
 
-Each is an operator of its own, which publishes a window once, when it is final.  It does so
-whatever the trigger of an output on the same aggregates is, so its results are only appended.  Its
-name is made of its key, windows and aggregates; docs/decisions/0037 says why.
+Each is an operator of its own.  One on windows publishes a window once, when it is final.  It does
+so whatever the trigger of an output on the same aggregates is, so its results are only appended.
+The name of a stage is made of its key and of what it does; docs/decisions/0037 says why.
 """
 
 from collections.abc import Collection
@@ -12,28 +12,37 @@ import polars as pl
 
 from tidemark.core.operators.ports import DEAD, REASON, ROW, Port, RowTime, shown_key
 from tidemark.core.rows.stateless import StatelessGraph
-from tidemark.core.time.segment import EVENT_TIME
+from tidemark.core.time.segment import EVENT_TIME, OFFSET
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import ConfigurationError, PipelineError
-from tidemark.plan.logical import Dataflow, Node, Output, RowsOutput, Stage, output_topics
+from tidemark.plan.logical import (
+    AnyOutput,
+    Dataflow,
+    Node,
+    OrderedOutput,
+    OrderedStage,
+    Output,
+    Stage,
+    output_topics,
+)
 from tidemark.plan.names import progress_topic, stage_name
 from tidemark.plan.physical import DerivedPlan, Plan
 
 
-def with_stages(dataflow: Dataflow) -> tuple[Output | RowsOutput, ...]:
+def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
     """Return the outputs, with the stages before them, in the order in which rows pass them.
 
     Raises:
         PipelineError: an output has the name of a stage, or a topic of one is taken.
     """
     taken: set[str] = set()
-    found: dict[Node, Output] = {}
-    ordered: list[Output | RowsOutput] = []
+    found: dict[Node, Output | OrderedOutput] = {}
+    ordered: list[AnyOutput] = []
 
     def add_before(node: Node) -> None:
         for each, stage in node.stages():
             if each not in found:
-                add_before(stage.windowed.node)
+                add_before(stage.node)
                 found[each] = _as_output(each, stage, stage_name(_parts(stage), taken))
                 taken.add(found[each].name)
                 ordered.append(found[each])
@@ -62,12 +71,16 @@ def _require_distinct(dataflow: Dataflow, stages: Collection[str]) -> None:
                 )
 
 
-def _as_output(node: Node, stage: Stage, name: str) -> Output:
+def _as_output(node: Node, stage: Stage | OrderedStage, name: str) -> Output | OrderedOutput:
+    if isinstance(stage, OrderedStage):
+        return OrderedOutput(name, "json", stage, node)
     once = replace(stage.windowed, trigger=OnFinal(), accumulation="accumulating", empty=False)
     return Output(name, "json", once, stage.aggregation, node)
 
 
-def _parts(stage: Stage) -> tuple[str, ...]:
+def _parts(stage: Stage | OrderedStage) -> tuple[str, ...]:
+    if isinstance(stage, OrderedStage):
+        return "-".join(shown_key(stage.key)) or "all", *stage.rule.name_parts
     key = shown_key(stage.windowed.key) or ("all",)
     return "-".join(key), stage.windowed.window.label, "-".join(stage.aggregation.aggregates)
 
@@ -80,15 +93,18 @@ def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPla
     """
     if graph.metadata:
         raise PipelineError(
-            f"column {graph.metadata[0]!r} is of a Kafka record, and results of aggregate() do not "
+            f"column {graph.metadata[0]!r} is of a Kafka record, and results of operators do not "
             "have it; carry it along as a value, such as max(...)"
         )
+    columns = graph.steps[0].columns
+    # Rows in order of event time do not have their identity as columns.
+    named = port.identity if columns.keys() >= set(port.identity) else port.key or (OFFSET,)
     dead = Port(
         f"{DEAD}-{operator}",
         DEAD,
-        {REASON: pl.String(), ROW: pl.Struct(dict(graph.steps[0].columns))},
+        {REASON: pl.String(), ROW: pl.Struct(dict(columns))},
         port.key,
-        message_key=port.identity,
+        message_key=named,
         identity=(),
         row_time=RowTime(EVENT_TIME),
         stage=operator,

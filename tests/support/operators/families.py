@@ -22,6 +22,7 @@ from tests.support.operators import (
     early_sliding,
     guarded,
     late,
+    ordered,
     sessions,
     sliding,
 )
@@ -209,10 +210,14 @@ FAMILIES: Mapping[str, Family] = {
     "rolling": _arrival(arrival.specs(("steps",), st.none() | arrival.EVERY)),
     "processing_time": _processing_time,
     "rows": _rows,
+    "distinct": _family(ordered.distinct, ordered.distincts),
+    "scan": _family(ordered.scan, ordered.scans.filter(bool)),
     "toy": _toy,
     "guarded": _guarded,
     "late": _late,
 }
 
-AGGREGATING = [name for name in FAMILIES if name not in ("rows", "toy", "guarded")]
+AGGREGATING = [
+    name for name in FAMILIES if name not in ("rows", "distinct", "scan", "toy", "guarded")
+]
 """The families whose aggregates a test can replace."""

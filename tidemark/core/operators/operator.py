@@ -148,6 +148,10 @@ class Body(ABC):
         """Yield the results of ``advance`` in portions of limited size; at least one."""
         yield TimePortion(self.advance(state, before_ms, clock_ms), clock_ms)
 
+    def duplicates(self, state: Any) -> int:  # noqa: ARG002 - an ability
+        """Return, once, the number of rows that gave no result because they repeat others."""
+        return 0
+
     def record(self, state: Any, now_ms: int, clock_ms: int) -> None:  # noqa: B027 - optional
         """Take the processing time of a segment, before its rows; the clock has not moved yet."""
 

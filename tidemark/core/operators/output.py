@@ -13,7 +13,8 @@ from tidemark.core.operators.portions import BEGIN, Place
 class Output:
     """The rows that one step published, by port; always rows = accepted + late + dead.
 
-    ``failed``: the number of panes whose values could not be computed.
+    ``failed``: the number of panes whose values could not be computed.  ``duplicates``: the number
+    of rows that gave no result because they repeat others.
     """
 
     frames: Frames
@@ -21,6 +22,7 @@ class Output:
     late: int
     dead: int = 0
     failed: int = 0
+    duplicates: int = 0
 
     def __getitem__(self, port: str) -> pl.DataFrame:
         """Return the rows of a port that the step published to."""
@@ -52,6 +54,7 @@ class Tally:
     """Counts since the start: rows = accepted + late + dead.
 
     ``results``: published results.  ``failed``: panes whose values could not be computed.
+    ``duplicates``: accepted rows that repeat others.
     """
 
     rows: int = 0
@@ -59,6 +62,7 @@ class Tally:
     dead: int = 0
     results: int = 0
     failed: int = 0
+    duplicates: int = 0
 
     @property
     def accepted(self) -> int:
@@ -72,6 +76,7 @@ class Tally:
         self.late += output.late
         self.dead += output.dead
         self.failed += output.failed
+        self.duplicates += output.duplicates
         self.results += published - output.late - output.dead - output.failed
 
 
@@ -96,11 +101,15 @@ def as_one(outputs: Sequence[Output]) -> Output:
     ports = dict.fromkeys(port for output in outputs for port in output.frames)
     return Output(
         {
-            port: pl.concat([each.frames[port] for each in outputs if port in each.frames])
+            port: pl.concat(
+                [each.frames[port] for each in outputs if port in each.frames],
+                how="vertical_relaxed",  # a number that its type cannot hold widens the column
+            )
             for port in ports
         },
         sum(output.rows for output in outputs),
         sum(output.late for output in outputs),
         sum(output.dead for output in outputs),
         sum(output.failed for output in outputs),
+        sum(output.duplicates for output in outputs),
     )

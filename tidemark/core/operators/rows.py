@@ -32,29 +32,49 @@ ROW_FIELDS = (*IDENTITY, EVENT_TIME_MS)
 """Fields of every published row, in addition to the columns of its stream."""
 
 
-def rows_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType]) -> Port:
-    """Return the port of rows of a stream with these columns; bytes become text.
+def rows_port(
+    key: tuple[str, ...],
+    columns: Mapping[str, pl.DataType],
+    *,
+    holds_ms: int | None = None,
+    keeps_bytes: bool = False,
+) -> Port:
+    """Return the port of rows of a stream with these columns.
 
     The message key is the key of the stream, or without a key the identity of the row.
+
+    Args:
+        key: names of the key columns.
+        columns: of the stream, with types.
+        holds_ms: see ``Port``.
+        keeps_bytes: whether bytes stay bytes, as for other operators; else they become text.
     """
     return Port(
         ROWS,
         ROWS,
-        {**text_types(columns), **IDENTITY, EVENT_TIME_MS: pl.Int64()},
+        {
+            **(columns if keeps_bytes else text_types(columns)),
+            **IDENTITY,
+            EVENT_TIME_MS: pl.Int64(),
+        },
         key,
         message_key=key or tuple(IDENTITY),
         identity=tuple(IDENTITY),
         row_time=RowTime(EVENT_TIME_MS),
         instants=frozenset({EVENT_TIME_MS}),
+        holds_ms=holds_ms,
     )
 
 
-def published_rows(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+def published_rows(
+    rows: pl.DataFrame, columns: Sequence[str], *, keeps_bytes: bool = False
+) -> pl.DataFrame:
     """Return a task's rows as rows of ``rows_port``; ``columns``: of the stream.
 
     In a batch, they keep the column SEGMENT.
     """
-    own = bytes_as_text(rows.select(columns)).get_columns()
+    selected = rows.select(columns)
+    own = (selected if keeps_bytes else bytes_as_text(selected)).get_columns()
     fields = [
         *_places(rows[SOURCE]),
         rows[OFFSET].alias("_offset"),

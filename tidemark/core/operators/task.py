@@ -289,7 +289,10 @@ class OperatorTask:
         for port, frame in frames.items():
             kind = kinds[port]
             counts[kind] = counts.get(kind, 0) + frame.height
-        return Output(frames, height_of(sides), counts[LATE], counts[DEAD], counts[FAILED])
+        duplicates = self.operator.body.duplicates(self.state)
+        return Output(
+            frames, height_of(sides), counts[LATE], counts[DEAD], counts[FAILED], duplicates
+        )
 
 
 def _joined(processed: Frames, advanced: Frames) -> Frames:

@@ -243,7 +243,7 @@ class KeyedOperator:
                 continue
             if each.port.kind == PANES:
                 rows = self._whole(rows)
-                self._hand_on(each, rows, outbox)
+            self._hand_on(each, rows, outbox)
             if not each.topic:
                 continue
             for some in _portions(rows, self._portion_bytes):

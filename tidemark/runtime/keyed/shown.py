@@ -42,6 +42,8 @@ def operator_figures(
             shown[f"{prefix}dead"] = tally.dead
             shown[f"{prefix}failed"] = tally.failed
         shown[f"{prefix}panes"] = tally.results
+        if tally.duplicates:
+            shown[f"{prefix}duplicates"] = tally.duplicates
         if tally.incomplete:
             shown[f"{prefix}incomplete"] = tally.incomplete
         clocks = [each.task.clock_ms for each in operators if each.plan.name == name]
@@ -68,4 +70,5 @@ def operator_stats(
         tally.results,
         [each.clock_stats(last_moved, now_ms) for each in found],
         [] if lowest is None else clock_sources(lowest),
+        tally.duplicates,
     )

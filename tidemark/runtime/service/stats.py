@@ -67,7 +67,10 @@ class ClockStats(msgspec.Struct, frozen=True):
 
 
 class OperatorStats(msgspec.Struct, frozen=True):
-    """An operator on all log partitions of this process; ``sources``: those of its lowest clock."""
+    """An operator on all log partitions of this process.
+
+    ``sources``: those of its lowest clock.  ``duplicates``: rows that ``distinct_by`` left out.
+    """
 
     operator: str
     log: str
@@ -76,6 +79,7 @@ class OperatorStats(msgspec.Struct, frozen=True):
     panes: Number
     clocks: list[ClockStats]
     sources: list[SourceStats]
+    duplicates: Number = 0
 
 
 class RestoreStats(msgspec.Struct, frozen=True):

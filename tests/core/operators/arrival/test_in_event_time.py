@@ -63,10 +63,10 @@ def test_state_of_rows_that_the_clock_has_passed_is_gone():
     )
 
     operator.body.process({"input": rows}, state)
-    waiting = [state.waiting]
+    waiting = [len(state.waiting)]
     for clock_ms in (10, 11, 21, 31):
         operator.body.advance(state, clock_ms - 1, clock_ms)
-        waiting.append(state.waiting)
+        waiting.append(len(state.waiting))
 
     assert waiting == [3, 3, 2, 1, 0]
     assert operator.body.pending(state) is False

@@ -1,0 +1,47 @@
+"""The operator of rows in order of event time: distinct rows, or values of the rows before.
+
+See docs/semantics.md, "Operators in order of event time".
+"""
+
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ordered.operator import OrderedRows
+from tidemark.core.operators.ports import LATE, ROWS, Input
+from tidemark.plan.logical import Dataflow, OrderedOutput, output_topics
+from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
+
+_HORIZON_MS = 1
+"""A row is due when the clock is later than its event time."""
+
+
+def ordered_operator(
+    dataflow: Dataflow, output: OrderedOutput, stream: StreamPlan, log: str
+) -> OperatorPlan:
+    """Return the operator that puts the rows of ``stream`` in order; ``log``: its topic."""
+    is_stage = output.results is not None
+    results, late, changelog = output_topics(dataflow.name, output.name)
+    topics = {ROWS: "" if is_stage else results, LATE: late}
+    rule = output.stage.rule
+    body = OrderedRows(rule, output.key, output.node.columns, keeps_bytes=is_stage)
+    operator = Operator(
+        output.name,
+        (Input((stream.name,), stream.key, stream.columns, stream.topics),),
+        body,
+        _HORIZON_MS,
+        advances=not any(source.waits for source in output.node.sources()),
+    )
+    return OperatorPlan(
+        service="windowing",
+        log=log,
+        operator=operator,
+        ports=tuple(PortPlan(port, topics[port.kind], output.format) for port in operator.outputs),
+        changelog=changelog,
+        dead_letters=dataflow.dead_letters,
+        description=str(rule),
+        state_signature={
+            "stream": stream.name,
+            "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
+            "rule": str(rule),
+            "types": ", ".join(f"{name}: {stream.columns[name]}" for name in sorted(rule.reads)),
+        },
+        reads=rule.reads,
+    )
