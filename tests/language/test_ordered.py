@@ -65,7 +65,7 @@ MINUTE = 60_000
         ),
         (
             lambda s: s.distinct_by("player", within="1h").key_by("player").window(same()),
-            "rows of a source, of distinct_by() and of scan() have no window",
+            "rows of distinct_by() or scan() have no window; use it on a stream of aggregate()",
         ),
         (lambda s: s.distinct_by("player", within="1h").to("a", format="xml"), "format 'xml'"),
     ],

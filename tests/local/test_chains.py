@@ -207,7 +207,7 @@ def test_a_result_has_no_columns_of_a_kafka_record():
     counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
     late = counts.filter(col("_offset") > 3)
     late.key_by("user").window(MINUTE).aggregate(n=count()).to("out")
-    with refused("'_offset' is of a Kafka record, and results of aggregate() do not have it"):
+    with refused("'_offset' is of a Kafka record, and results of operators do not have it"):
         pipeline.plan()
 
 

@@ -17,9 +17,9 @@ def windows_of_results(node: Node) -> Hopping | Calendar | Same:
     stages = [stage for _, stage in node.stages()]
     found = {stage.windowed.window for stage in stages if isinstance(stage, Stage)}
     if node.topics() or not all(isinstance(stage, Stage) for stage in stages):
+        rows = "a source" if node.topics() else "distinct_by() or scan()"
         raise PipelineError(
-            f"{_WHAT}: rows of a source, of distinct_by() and of scan() have no window; use it on "
-            "a stream of aggregate()"
+            f"{_WHAT}: rows of {rows} have no window; use it on a stream of aggregate()"
         )
     if len(found) > 1:
         texts = ", ".join(sorted(str(each.label) for each in found))
