@@ -25,7 +25,8 @@ def plan_of(partitions=2):
     schema = {"user": str, "at": int}
     rows = pipeline.source("rows", schema=schema, event_time="at", watermark=bounded("5s"))
     counts = rows.key_by("user").window(tumbling("1m"), allowed_lateness="1m").aggregate(n=count())
-    hours = counts.filter(col("n") > 0).key_by().window(tumbling("1h"))
+    rows = counts.filter(col("n") > 0).with_columns(group=pl.lit("all"))
+    hours = rows.key_by("group").window(tumbling("1h"))
     hours.aggregate(n=total("n"), rows=count(), last=last("user")).to("hours")
     return pipeline.plan()
 

@@ -215,18 +215,18 @@ def test_a_plan_shows_the_chain():
     plan = top_pipeline().plan()
     text = render_text(plan)
     assert "results of user.tumbling-1m.n  <- 5" in text
-    assert (
-        "windowing  game.by-user.log, game.by-all.log  game.counts, game.top, game.by-all.log"
-        in text
-    )
-    assert "ingest     clicks                             game.by-user.log, game.dead" in text
-    assert "game.user.tumbling-1m.n.progress   1           what each partition has reached" in text
+    assert "results of top.partials-03e52d3c  <- 10" in text
+    assert "windowing  game.by-user.log, game.unkeyed.log, game.by-all.log  game.counts" in text
+    assert "  game.counts, game.top, game.unkeyed.log, game.by-all.log  6, 1 per log" in text
+    ingest = "ingest     clicks                                               game.by-user.log, "
+    assert f"{ingest}game.dead" in text
+    assert "game.user.tumbling-1m.n.progress      1           what each partition has" in text
     assert 'n1["results of user.tumbling-1m.n"]' in render_mermaid(plan)
 
 
 def test_what_cannot_run_a_chain_says_so():
     with pytest.raises(ConfigurationError, match=r"top reads results of user\.tumbling-1m\.n: 't"):
-        require_no_chain(top_pipeline().plan(), "replay")
+        require_no_chain(top_pipeline(1).plan(), "replay")
 
 
 def test_rows_of_a_stage_are_published_as_they_are():

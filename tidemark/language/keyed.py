@@ -22,7 +22,7 @@ from tidemark.language.arrival_windows import (
     resolve_windows,
 )
 from tidemark.language.output import publish_rows
-from tidemark.language.same_windows import windows_of_results
+from tidemark.language.same_windows import same_windows
 from tidemark.language.session_gap import with_gap
 from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWindows
 from tidemark.plan.logical import (
@@ -131,7 +131,7 @@ class KeyedStream:
         if isinstance(window, DynamicGapSession):
             return with_gap(self.node, window)
         if isinstance(window, SameWindows):
-            return self.node, windows_of_results(self.node)
+            return self.node, same_windows(self.node)
         if not isinstance(window, Window):
             raise PipelineError(
                 f"window: {as_written(window)} is not a window; use tumbling(), hopping(), "

@@ -4,11 +4,12 @@ from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.window import Hopping, Same
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Node, Stage
+from tidemark.plan.two_phases import windows_of_results
 
 _WHAT = "window(same())"
 
 
-def windows_of_results(node: Node) -> Hopping | Calendar | Same:
+def same_windows(node: Node) -> Hopping | Calendar | Same:
     """Return windows that hold the results of one window each.
 
     Raises:
@@ -30,6 +31,4 @@ def windows_of_results(node: Node) -> Hopping | Calendar | Same:
             f"{_WHAT}: {windows.label} has other windows for each key; only tumbling(), hopping() "
             "and calendar() have windows that keys share"
         )
-    if isinstance(windows, Hopping) and windows.slide_ms < windows.size_ms:
-        return Same(windows)
-    return windows
+    return windows_of_results(windows)

@@ -38,6 +38,7 @@ from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import publish_rows
 from tidemark.plan.logical import Dataflow, Format, Node
 from tidemark.plan.names import column_types, require_key, require_new_columns
+from tidemark.plan.two_phases import of_one_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +182,8 @@ class Stream:
 
         A nested field is a column of the key under its last name: ``key_by("user.id")`` keys by
         ``id``.  ``key_by(user_id="user.id")`` adds a column with that name.  The same form copies
-        a plain column.  ``key_by()`` gives all rows one key, so one task processes all of them.
+        a plain column.  ``key_by()`` gives all rows one key; windows that allow it are
+        computed on every partition and merged by one task.
 
         Raises:
             PipelineError: a column is missing, named twice, or of a type that cannot be a key.
@@ -213,11 +215,7 @@ class Stream:
     def _of_one_key(self) -> KeyedStream:
         known = self.dataflow.keyed_nodes.get((self.node, ()))
         if known is None:
-            types = {ALL: pl.Int8()}
-            only = pl.lit(0, pl.Int8()).alias(ALL)
-            operator = WithColumns(self.node.columns, (only,), types)
-            known = Node({**self.node.columns, **types}, (self.node,), operator)
-            self.dataflow.keyed_nodes[self.node, ()] = known
+            known = self.dataflow.keyed_nodes[self.node, ()] = of_one_key(self.node)
         return KeyedStream(self.dataflow, known, (ALL,))
 
     def _require_rows(self, what: str) -> None:

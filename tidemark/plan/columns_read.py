@@ -17,6 +17,8 @@ from tidemark.plan.logical import Output
 def columns_read(output: Output) -> frozenset[str]:
     """Return the columns that the panes of an output depend on."""
     windowed, aggregation = output.windowed, output.aggregation
+    if output.merges:
+        return frozenset(windowed.node.columns)
     found = (
         _of_function(name, function, aggregation)
         for name, function in aggregation.aggregates.items()

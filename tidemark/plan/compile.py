@@ -12,6 +12,7 @@ import polars as pl
 
 from tidemark.core.operators.aligned.gap_filled import GapFilled
 from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.aligned.two_phases import MergedWindows, PartialWindows
 from tidemark.core.operators.arrival.discarding import DiscardingArrival
 from tidemark.core.operators.arrival.in_event_time import InEventTime
 from tidemark.core.operators.arrival.operator import ArrivalAggregate
@@ -24,7 +25,6 @@ from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
-from tidemark.core.time.duration import duration_text
 from tidemark.core.time.segment import TIE, operator_source
 from tidemark.core.windows.arrival import ArrivalWindow, CountWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
@@ -38,7 +38,6 @@ from tidemark.plan.logical import (
     OrderedOutput,
     Output,
     RowsOutput,
-    WindowDefinition,
     output_topics,
 )
 from tidemark.plan.names import log_topic, source_text
@@ -46,6 +45,8 @@ from tidemark.plan.ordered import ordered_operator
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 from tidemark.plan.rows import rows_operator
 from tidemark.plan.stages import derived_plan, with_stages
+from tidemark.plan.texts import aggregates_text, described, windows_text
+from tidemark.plan.two_phases import why_one_task
 
 _RECORDED_WITHIN_MS = 60_000
 """The longest time between the reading of a row and its commit, which is its processing time.
@@ -172,17 +173,18 @@ def _longest_window_ms(source: Node, outputs: Sequence[AnyOutput]) -> int:
         paths_ms = [before_ms[each] for each in output.node.ancestors() if each in before_ms]
         if not paths_ms:
             continue
-        path_ms = max(paths_ms) + (_window_ms(output.windowed) if isinstance(output, Output) else 0)
+        path_ms = max(paths_ms) + (_window_ms(output) if isinstance(output, Output) else 0)
         longest_ms = max(longest_ms, path_ms)
         if output.results is not None:
             before_ms[output.results] = path_ms
     return longest_ms
 
 
-def _window_ms(windowed: WindowDefinition) -> int:
-    """Return the length of windows of event time; of others, 0."""
+def _window_ms(output: Output) -> int:
+    """Return the length of windows of event time; of others, and of partials of the same, 0."""
+    windowed = output.windowed
     timed = not windowed.by_processing_time and not isinstance(windowed.window, ArrivalWindow)
-    return windowed.window.longest_ms if timed else 0
+    return windowed.window.longest_ms if timed and not output.merges else 0
 
 
 def _recorded(plan: OperatorPlan) -> frozenset[str]:
@@ -226,13 +228,15 @@ def _operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
         _guarded(_body(output), output),
-        _horizon_ms(windowed),
+        _horizon_ms(output),
         advances=not any(source.waits for source in windowed.node.sources()),
         by_arrival=output.aggregation.by_arrival,
         by_processing_time=windowed.by_processing_time,
-        merges_within_ms=_horizon_ms(windowed) if isinstance(windowed.window, Session) else 0,
+        merges_within_ms=_horizon_ms(output) if isinstance(windowed.window, Session) else 0,
     )
     published = results if output.results is None else ""
+    if output.partials_of:
+        _, late, _ = output_topics(dataflow.name, output.partials_of)
     # A pane that failed names the topic that lacks it.
     topic_of = {PANES: published, LATE: late, DEAD: dataflow.dead_letters, FAILED: results}
     return OperatorPlan(
@@ -244,13 +248,17 @@ def _operator(
         ),
         changelog=changelog,
         dead_letters=dataflow.dead_letters,
-        description=_described(output),
+        description=described(output),
         state_signature=_state_signature(output, stream),
         reads=columns_read(output),
+        one_task=why_one_task(output),
     )
 
 
-def _horizon_ms(windowed: WindowDefinition) -> int:
+def _horizon_ms(output: Output) -> int:
+    windowed = output.windowed
+    if output.merges:
+        return 1  # a row of partials is of the last millisecond of its window
     horizon_ms = windowed.window.longest_ms + windowed.allowed_lateness_ms
     return horizon_ms + (_RECORDED_WITHIN_MS if windowed.by_processing_time else 0)
 
@@ -258,9 +266,10 @@ def _horizon_ms(windowed: WindowDefinition) -> int:
 def _guarded(body: WindowBody, output: Output) -> Body:
     """Return the body; with a guard around it if its aggregates may fail on a row."""
     aggregation, windowed = output.aggregation, output.windowed
-    if not aggregation.refusing:
+    if not aggregation.refusing or output.merges:
         return body
-    return Guard(body, aggregation, windowed.key, windowed.node.columns, output.name)
+    name = output.partials_of or output.name
+    return Guard(body, aggregation, windowed.key, windowed.node.columns, name)
 
 
 def _body(output: Output) -> WindowBody:
@@ -286,6 +295,10 @@ def _body(output: Output) -> WindowBody:
         sliding = SlidingAggregate(windowed.window, *common, discarding)
         held_sliding = LateAggregate(sliding) if by_count else sliding
         return held_sliding if plain else EarlyAggregate(held_sliding)
+    if output.partials_of:
+        return PartialWindows(windowed.window, *common)
+    if output.merges:
+        return MergedWindows(windowed.window, *common)
     windows = WindowAggregate(windowed.window, *common, discarding)
     if by_count:
         held = LateAggregate(windows)
@@ -307,40 +320,15 @@ def _arrival_body(output: Output, windows: ArrivalWindow) -> WindowBody:
     return InEventTime(body) if by_event_time else body
 
 
-def _described(output: Output) -> str:
-    return f"{_aggregates_text(output)} in {_windows_text(output.windowed)}"
-
-
 def _state_signature(output: Output, stream: StreamPlan) -> dict[str, str]:
     """Return the properties that state depends on; other columns of the stream may change."""
     return {
         "stream": stream.name,
         "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
-        "windows": _windows_text(output.windowed),
-        "aggregates": _aggregates_text(output),
+        "windows": windows_text(output.windowed),
+        "aggregates": aggregates_text(output),
         "types": ", ".join(f"{name}: {dtype}" for name, dtype in output.aggregation.types.items()),
     }
-
-
-def _aggregates_text(output: Output) -> str:
-    return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
-
-
-def _windows_text(windowed: WindowDefinition) -> str:
-    text = windowed.window.label
-    if windowed.by_processing_time:
-        text = f"processing_time({text})"
-    if windowed.allowed_lateness_ms:
-        text += f", allowed lateness {duration_text(windowed.allowed_lateness_ms)}"
-    if windowed.trigger != OnClose():
-        text += f", {windowed.trigger}"
-    if windowed.accumulation == "discarding":
-        text += ", discarding"
-    if windowed.empty:
-        text += ", empty ones too"
-    may_be_late = isinstance(windowed.window, Session) and not windowed.by_processing_time
-    # Changelogs name the rule: one without "strict" holds sessions of "after_merging".
-    return f"{text}, strict" if may_be_late and windowed.lateness == "strict" else text
 
 
 def _require_distinct(dataflow: Dataflow, logs: Sequence[str]) -> None:

@@ -101,7 +101,7 @@ def _logical(plan: Plan) -> _Graph:
     keyed_by = {stream.name: f"k{index}" for index, stream in enumerate(streams)}
     for index, operator in enumerate(plan.operators):
         read = [name for each in operator.operator.inputs for name in each.streams]
-        graph.add(f"o{index}", operator.description, [keyed_by[name] for name in read])
+        graph.add(f"o{index}", _operator_text(operator), [keyed_by[name] for name in read])
         if operator.results.topic:
             to = f"to {operator.name} ({operator.results.format})"
             graph.add(f"t{index}", to, [f"o{index}"])
@@ -116,6 +116,11 @@ def _in_order(graph: _Graph) -> _Graph:
         ordered.add(node, graph.labels[node], graph.inputs[node])
         waiting.remove(node)
     return ordered
+
+
+def _operator_text(operator: OperatorPlan) -> str:
+    why = operator.one_task
+    return f"{operator.description}{f'; one task takes all rows: {why}' if why else ''}"
 
 
 def _source_text(source: SourcePlan) -> str:

@@ -135,6 +135,8 @@ class Output:
     """A named output of the pipeline: the aggregates of windows, published on its topics.
 
     ``results``: of a stage, the stream of its results; a stage has no topic for them.
+    ``partials_of``: the name of the output whose partials this stage computes, or "".  ``merges``:
+    whether the rows are partials (two_phases.py).
     """
 
     name: str
@@ -142,6 +144,8 @@ class Output:
     windowed: WindowDefinition
     aggregation: Aggregation
     results: Node | None = None
+    partials_of: str = ""
+    merges: bool = False
 
     @property
     def node(self) -> Node:
@@ -150,8 +154,8 @@ class Output:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key columns."""
-        return self.windowed.key
+        """The key columns of the stream; for partials, rows stay in their partitions."""
+        return () if self.partials_of else self.windowed.key
 
 
 @dataclass(frozen=True, eq=False)

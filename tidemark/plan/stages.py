@@ -27,6 +27,7 @@ from tidemark.plan.logical import (
 )
 from tidemark.plan.names import progress_topic, stage_name
 from tidemark.plan.physical import DerivedPlan, Plan
+from tidemark.plan.two_phases import in_two_phases, is_in_two_phases, partials_parts
 
 
 def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
@@ -43,13 +44,23 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
         for each, stage in node.stages():
             if each not in found:
                 add_before(stage.node)
-                found[each] = _as_output(each, stage, stage_name(_parts(stage), taken))
-                taken.add(found[each].name)
-                ordered.append(found[each])
+                found[each] = _as_output(each, stage, named(*_parts(stage)))
+                add(found[each])
+
+    def add(output: AnyOutput) -> None:
+        if isinstance(output, Output) and is_in_two_phases(output, dataflow.partitions):
+            ordered.extend(in_two_phases(output, named(*partials_parts(output))))
+        else:
+            ordered.append(output)
+
+    def named(*parts: str) -> str:
+        name = stage_name(parts, taken)
+        taken.add(name)
+        return name
 
     for output in dataflow.outputs:
         add_before(output.node)
-        ordered.append(output)
+        add(output)
     _require_distinct(dataflow, taken)
     return tuple(ordered)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tidemark.core.operators.ports import LATE
 from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, Scalar, StructOf, TimeValue
 from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 from tidemark.errors import ConfigurationError
+from tidemark.plan.logical import output_topics
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan, SourcePlan
 from tidemark.serde.formats.source_format import JSON
 
@@ -155,9 +155,10 @@ class Scenario(ABC):
 
     def late(self, name: str) -> list[dict[str, Any]]:
         """Return the late rows of an output; field ``row`` has the row itself."""
-        operator = self._operator(name)
+        self._operator(name)
         self._settle()
-        late = [each for each in operator.published if each.port.kind == LATE]
+        _, topic, _ = output_topics(self.plan.pipeline, name)
+        late = [each for it in self.plan.operators for each in it.published if each.topic == topic]
         return [record for each in late for record in self._records(each)]
 
     def dead_letters(self) -> list[dict[str, Any]]:

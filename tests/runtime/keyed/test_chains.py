@@ -176,8 +176,10 @@ def test_positions_are_committed_with_other_offsets_and_never_alone():
 
 
 def test_a_service_reads_logs_and_the_progress_topics_of_its_stages():
-    second = PLAN.derived[1].operator
-    assert topics_of(PLAN, "windowing") == sorted(["p.by-all.log", LOG, PROGRESS.topic])
+    second, partials = (each.operator for each in PLAN.derived[1:])
+    logs = ["p.by-all.log", "p.unkeyed.log", LOG]
+    progress = [PROGRESS.topic, f"p.{partials}.progress"]
+    assert topics_of(PLAN, "windowing") == sorted([*logs, *progress])
     assert topics_of(PLAN, "sessions") == sorted([LOG, f"p.{second}.progress"])
 
 

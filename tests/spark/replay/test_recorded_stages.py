@@ -18,7 +18,7 @@ MINUTE = "user.tumbling-1m.n-s"
 def build(
     least: int = 0, value: str = "score", lateness: str = "0s", passed: int = 0, hour: str = "1h"
 ) -> Pipeline:
-    pipeline = Pipeline("game", 2)
+    pipeline = Pipeline("game", 1)
     schema = {"user": str, "score": int, "bonus": int, "at": int}
     clicks: Any = pipeline.source("clicks", schema=schema, event_time="at", watermark=bounded("0s"))
     clicks = clicks.filter(col("score") > passed)
@@ -38,7 +38,7 @@ def recorded() -> tuple[Program, dict[Key, Generation]]:
             each.name, number, signature=dict(each.state_signature), log=each.log
         )
         for each in plan.operators
-        for number in range(2)
+        for number in range(1)
     }
     return program_of(plan), generations
 

@@ -4,7 +4,7 @@ Partition p of P has the key groups p, p + P, p + 2 P and so on.  Key-group slic
 part of them, in order.  A segment is cut into one segment per key-group slice, with the rows of its
 keys and with all marks.
 
-Rows without a key have the key group of their raw partition (core/rows/keys.py:row_groups).
+Rows without a key are all in the first slice: an operator may add up those of a log partition.
 
 Each slice moves a clock as the whole segment does.  The watermark of a row depends only on its
 own source.  Therefore an operator publishes for all slices together what it publishes for the
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.rows.keys import KEY_GROUPS, row_groups
+from tidemark.core.rows.keys import KEY_GROUPS, key_groups
 from tidemark.core.time.segment import Segment
 
 
@@ -39,9 +39,8 @@ def slice_segment(
         slices: the number of key-group slices.
     """
     streams: list[dict[str, pl.DataFrame]] = [{} for _ in range(slices)]
-    sources = [mark.source for mark in segment.sources]
     for name, rows in segment.streams.items():
-        groups = row_groups(rows, key, sources)
+        groups = key_groups(rows, key) if key else np.zeros(rows.height, np.uint8)
         for index, part in enumerate(_parts(rows, groups, partitions, slices)):
             streams[index][name] = part
     return [replace(segment, streams=frames) for frames in streams]
