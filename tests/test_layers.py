@@ -31,6 +31,7 @@ LAYERS = (
         "core.operators.arrival",
         "core.operators.ordered",
     ),
+    ("core.operators.replacing",),
     ("serde",),
     ("plan",),
     ("ingest",),

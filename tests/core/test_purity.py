@@ -52,6 +52,8 @@ WHOLE_NUMBERS = {
     ("operators/sessions/fold.py", "_components"): "counts where a component begins",
     ("rows/stateless.py", "_kill_oversized"): "bytes",
     ("rows/stateless.py", "filtered"): "counts true",
+    ("operators/replacing/slots.py", "_changed"): "counts withdrawals",
+    ("operators/replacing/sums.py", "sums_within"): "revisions and changes, Int64",
 }
 """Functions of the core that may sum by columns, since they sum only whole numbers; and which."""
 

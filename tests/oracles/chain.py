@@ -31,13 +31,16 @@ class Stage(NamedTuple):
     """Windows over keyed rows.
 
     ``key``: of the rows that the stage hands on: "same", "value" or "all".  ``least``: the number
-    of rows that a window needs to be handed on.
+    of rows that a window needs to be handed on.  ``after`` and ``trigger``: when it hands on, and
+    publishes, panes; the oracle, which knows the end alone, ignores both.
     """
 
     windows: Windows
     lateness_ms: int = 0
     least: int = 1
     key: str = "same"
+    after: str = "final"
+    trigger: str = "close"
 
 
 class Result(NamedTuple):

@@ -6,18 +6,48 @@ from typing import Any
 import polars as pl
 
 from tests.oracles.chain import Stage, Windows
-from tidemark import calendar, col, count, hopping, last, same, session, sliding, tumbling
+from tidemark import (
+    calendar,
+    col,
+    count,
+    every,
+    hopping,
+    last,
+    on_close,
+    on_final,
+    on_update,
+    same,
+    session,
+    sliding,
+    tumbling,
+)
 from tidemark import sum as total
+from tidemark.core.windows.trigger import Trigger
 from tidemark.language.aggregated import AggregatedStream
 from tidemark.language.keyed import KeyedStream
+
+TRIGGERS: dict[str, Trigger] = {
+    "close": on_close(),
+    "final": on_final(),
+    "update": on_update(),
+    "rows": on_close(early=every(rows=2)),
+    "late": on_close(late=every(rows=2)),
+    "time": every(event_time="2s"),
+}
+"""Triggers by the name that a stage has of them."""
 
 
 def results_of(keyed: KeyedStream, stages: Sequence[Stage]) -> AggregatedStream:
     """Return the results of the last stage; ``keyed``: rows with a ``value``, by ``key``."""
     for stage in stages:
-        windows = keyed.window(window(stage.windows), allowed_lateness=f"{stage.lateness_ms}ms")
+        windows = keyed.window(
+            window(stage.windows),
+            allowed_lateness=f"{stage.lateness_ms}ms",
+            trigger=TRIGGERS[stage.trigger],
+        )
         found = windows.aggregate(n=count(), total=total("value"), last=last("value"))
-        kept = found.filter(col("n") >= stage.least)
+        rows = found.updates() if stage.after == "every" else found
+        kept = rows.filter(col("n") >= stage.least)
         if stage.key == "all":
             keyed = kept.select(value=col("total")).key_by()
             continue

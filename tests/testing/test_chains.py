@@ -3,81 +3,25 @@
 docs/semantics.md, "Chains".  No row of a stage is late for the operator after it.
 """
 
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles.chain import Result, Row, Stage, Windows, results
-from tests.oracles.clock import Table, heard
-from tests.support.chain import results_of
-from tidemark import Pipeline, bounded
-from tidemark.core.time.segment import is_operator_source
+from tests.oracles.chain import Result, results
+from tests.support.random_chains import (
+    ACTIONS,
+    DAYS,
+    HOUR,
+    ROWS,
+    SECOND,
+    WINDOWS,
+    build,
+    chains,
+    happen,
+    normal,
+    raw_rows,
+)
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.testing import InProcess
-
-SECOND, HOUR = 1000, 3_600_000
-LONG = "300d"
-
-WINDOWS = st.one_of(
-    st.builds(lambda n: Windows("hopping", n * SECOND, n * SECOND), st.integers(3, 12)),
-    st.builds(
-        lambda n, m: Windows("hopping", n * m * SECOND, n * SECOND),
-        st.integers(2, 5),
-        st.integers(2, 3),
-    ),
-    st.builds(lambda n: Windows("sliding", n * SECOND), st.integers(1, 6)),
-    st.builds(lambda n: Windows("session", n * SECOND), st.integers(2, 9)),
-    st.just(Windows("same", 0)),
-)
-DAYS = st.one_of(
-    st.just(Windows("day", 0)),
-    st.builds(lambda n: Windows("hopping", n * HOUR, n * HOUR), st.sampled_from([5, 24, 48])),
-    st.builds(lambda n: Windows("session", n * HOUR), st.integers(5, 30)),
-)
-KEYS = st.sampled_from(["same", "value", "all"])
-
-
-HOPPING = Windows("hopping", 6 * SECOND, 2 * SECOND)
-
-
-def chains(windows, unit_ms) -> st.SearchStrategy[tuple[Stage, ...]]:
-    lateness = st.sampled_from([0, 0, 3 * unit_ms])
-    stage = st.builds(Stage, windows, lateness, st.integers(1, 2), KEYS)
-    return st.lists(stage, min_size=2, max_size=3).map(tuple)
-
-
-def build(stages: tuple[Stage, ...], partitions: int, unit_ms: int) -> Pipeline:
-    pipeline = Pipeline("chain", partitions)
-    schema = {"key": str, "value": int, "at": int}
-    stream: Any = pipeline.source(
-        "rows", schema=schema, event_time="at", watermark=bounded(f"{2 * unit_ms}ms")
-    )
-    results_of(stream.key_by("key"), stages).to("out")
-    return pipeline
-
-
-def normal(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return a chain without stages that keep a key or windows which are not there."""
-    before = Stage(Windows("", 0), key="all")
-    chain: list[Stage] = []
-    for stage in stages:
-        key = "value" if before.key == "all" and stage.key == "same" and chain else stage.key
-        windows = stage.windows
-        if windows.kind == "same":
-            shared = before.windows.kind in ("hopping", "same")
-            windows = before.windows._replace(kind="same") if shared else HOPPING
-        before = stage._replace(windows=windows, key=key)
-        chain.append(before)
-    return tuple(chain)
-
-
-ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))
-ACTIONS = st.one_of(
-    st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
-    st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
-    st.tuples(st.just("crash"), st.sampled_from(["windowing", "sessions"]), st.just(0)),
-)
 
 
 @settings(max_examples=30)
@@ -93,34 +37,8 @@ ACTIONS = st.one_of(
 def test_a_chain_gives_what_the_oracle_does(chain, partitions, raw_partitions, actions):
     unit_ms, stages = chain[0], normal(chain[1])
     run = InProcess(build(stages, partitions, unit_ms), raw_partitions=raw_partitions)
-    services = {each.service for each in run.plan.operators}
-    now = 0
-    for action, at, what in actions:
-        if action == "send":
-            records = []
-            for key, step, value in what:
-                now += step
-                records.append({"key": key, "at": now * unit_ms, "value": value})
-            run.send("rows", *records, partition=at % raw_partitions)
-        elif action == "idle":
-            run.idle("rows", f"{max(what * unit_ms, 10_000)}ms", partition=at % raw_partitions)
-        elif at in services:
-            run.crash(at)
-            run.restart(at)
-    for partition in range(raw_partitions):
-        run.idle("rows", LONG, partition=partition)
-    first = run.plan.operators[0]
-    segments = [
-        [s for s in log if not any(is_operator_source(mark.source) for mark in s.sources)]
-        for (topic, _), log in run._log.items()
-        if topic == first.log
-    ]
-    rows = [
-        Row(row.at_ms, row.key, row.value or 0, row.w_ms)
-        for log in segments
-        for step in heard(log, Table(["rows"]))
-        for row in step.rows
-    ]
+    happen(run, actions, unit_ms)
+    first, rows = run.plan.operators[0], raw_rows(run)
     published = run.published("out")
     found = [Result(p.get("key"), p["start"], p["end"], p["n"], p["total"]) for p in published]
     assert sorted(found, key=repr) == sorted(results(stages, rows), key=repr)

@@ -12,18 +12,22 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
-from tidemark.core.operators.ports import PANES, REASON
+from tidemark.core.operators.ports import CHANGES, PANES, REASON
 from tidemark.core.time.segment import (
+    CHANGE_COLUMNS,
+    CHANGE_REVISION,
     EVENT_TIME,
     NEVER_MS,
     OFFSET,
     SOURCE,
     TIE,
     WATERMARK,
+    WITHDRAWN,
     Segment,
     SourceMark,
     operator_source,
 )
+from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.physical import DerivedPlan, LogPlan
 
@@ -57,6 +61,8 @@ def hand_on(
         WATERMARK: np.full(results.height, NEVER_MS),
         TIE: _ties(results.select(plan.port.identity)),
     }
+    if plan.port.mode == CHANGES:
+        columns |= {CHANGE_REVISION: results[REVISION], WITHDRAWN: results[RETRACTED]}
     own = _own_columns(plan, results)
     rows = pl.DataFrame(columns).hstack(own)
     misfit = _misfits(results, own, "aggregate" if plan.port.kind == PANES else "scan")
@@ -68,9 +74,20 @@ def hand_on(
     letters = evaluated.dead
     reasons = pl.Series(REASON, letters["operator"] + ": " + letters["reason"], pl.String)
     refused = rows[letters["record"]].with_columns(reasons)
-    dead = pl.concat([refused, misfits]).sort(OFFSET).with_columns(pl.lit(source).alias(SOURCE))
+    dead = (
+        _without_withdrawals(pl.concat([refused, misfits]))
+        .sort(OFFSET)
+        .with_columns(pl.lit(source).alias(SOURCE))
+    )
     mark = SourceMark(source, first_offset, next_offset, NEVER_MS, NEVER_MS)
     return HandedOn(evaluated.streams, mark, dead)
+
+
+def _without_withdrawals(dead: pl.DataFrame) -> pl.DataFrame:
+    """Return dead rows without those that withdraw a row: it was refused when it came."""
+    if WITHDRAWN not in dead.columns:
+        return dead
+    return dead.filter(~pl.col(WITHDRAWN)).drop(CHANGE_COLUMNS)
 
 
 def _own_columns(plan: DerivedPlan, results: pl.DataFrame) -> pl.DataFrame:

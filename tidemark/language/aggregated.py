@@ -1,11 +1,13 @@
 """Aggregated streams: the results of windows, published on a topic or handed on as rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tidemark.core.operators.ports import late_port, pane_port, shown_key
 from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.pane import END, START
+from tidemark.core.windows.trigger import Every, EveryProcessingTime, OnClose, on_update
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.language.output import require_output
@@ -47,6 +49,26 @@ class AggregatedStream(Stream):
             self._require_avro(f"{self.dataflow.name}.{name}")
         self.dataflow.add_output(Output(name, format, self.stage.windowed, self.stage.aggregation))
 
+    @cached_property
+    def _every(self) -> Stream:
+        stage = replace(self.stage, after="every")
+        return Stream(self.dataflow, Node(self.columns, stage=stage))
+
+    def updates(self) -> Stream:
+        """Return a stream with every pane as a row, which replaces the row of the pane before.
+
+        A row that is replaced is withdrawn from all that operators made of it.  So windows over
+        this stream have early results and corrections; what stands at the end are the windows over
+        the final results.  The stream cannot be published as it is: ``to`` publishes panes.
+
+        Raises:
+            PipelineError: the panes do not replace each other, or come at no time of an event.
+        """
+        refusal = _refusal(self.stage.windowed) or _refusal_of_updates(self.stage.windowed)
+        if refusal is not None:
+            raise PipelineError(f"updates(): {refusal}")
+        return self._every
+
     def _require_avro(self, topic: str) -> None:
         """Raise PipelineError if Avro does not support a name or type: build the schemas once."""
         windowed = self.stage.windowed
@@ -70,6 +92,22 @@ def aggregated(dataflow: Dataflow, stage: Stage) -> AggregatedStream:
     key = {name: windowed.node.columns[name] for name in shown_key(windowed.key)}
     columns = {**key, START: INSTANT, END: INSTANT, **values}
     return AggregatedStream(dataflow, Node(columns, stage=stage), stage)
+
+
+def _refusal_of_updates(windowed: WindowDefinition) -> str | None:
+    """Say why panes do not replace each other at a time that rows decide."""
+    trigger = windowed.trigger
+    early = trigger.early if isinstance(trigger, OnClose) else trigger
+    if windowed.accumulation == "discarding":
+        return "discarding panes add up, they do not replace each other; use accumulating ones"
+    if isinstance(early, EveryProcessingTime):
+        return "early panes by processing time do not depend on rows alone; use every(rows=...)"
+    if isinstance(windowed.window, Session) and isinstance(early, Every) and trigger != on_update():
+        return (
+            f"sessions with {trigger!r}: a pane would stand although its session has other bounds; "
+            "use on_update() or on_close()"
+        )
+    return None
 
 
 def _refusal(windowed: WindowDefinition) -> str | None:

@@ -36,6 +36,7 @@ from tidemark.plan.logical import (
     WindowDefinition,
 )
 from tidemark.plan.names import require_values
+from tidemark.plan.replacing import require_no_arrival, require_replaceable
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
@@ -111,20 +112,19 @@ class KeyedStream:
             raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
         _require_choice(accumulation, Accumulation, "window(accumulation)")
         _require_lateness(window, lateness)
-        return WindowedStream(
-            self.dataflow,
-            WindowDefinition(
-                node,
-                self.key,
-                window,
-                lateness_ms,
-                trigger or OnClose(),
-                lateness or "strict",
-                accumulation,
-                by_processing_time,
-                empty,
-            ),
+        windowed = WindowDefinition(
+            node,
+            self.key,
+            window,
+            lateness_ms + node.behind_ms,
+            trigger or OnClose(),
+            lateness or "strict",
+            accumulation,
+            by_processing_time,
+            empty,
         )
+        require_replaceable(windowed)
+        return WindowedStream(self.dataflow, windowed)
 
     def _windows_on(self, window: Window | SameWindows | DynamicGapSession) -> tuple[Node, Window]:
         """Return the windows, and the stream with the columns that they need."""
@@ -197,6 +197,7 @@ class KeyedStream:
         if accumulation == "discarding":
             windows, used, accumulation = discarding(windows, used)
         windowed = WindowDefinition(node, self.key, windows, 0, used, accumulation=accumulation)
+        require_replaceable(windowed)
         return WindowedStream(self.dataflow, windowed)
 
 
@@ -277,6 +278,7 @@ class WindowedStream:
                 )
         require_values(list(aggregates), shown_key(self.windowed.key), "aggregate")
         aggregation = Aggregation(aggregates, self.windowed.node.columns)
+        require_no_arrival(self.windowed.node, aggregation)
         for name, dtype in aggregation.types.items():
             if has_bytes(dtype):
                 raise PipelineError(

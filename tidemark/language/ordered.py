@@ -15,6 +15,7 @@ from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.logical import Dataflow, Format, Node, OrderedOutput, OrderedStage
 from tidemark.plan.names import require_key, require_new_columns
+from tidemark.plan.replacing import require_rows_that_stay
 from tidemark.serde.avro_results import record_schema
 
 
@@ -94,6 +95,7 @@ def scanned(
 
 
 def _ordered(dataflow: Dataflow, stage: OrderedStage, what: str) -> OrderedStream:
+    require_rows_that_stay([stage.node], what)
     columns = {**stage.node.columns, **stage.rule.added}
     shown = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
     for name in shown:

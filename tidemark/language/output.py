@@ -10,6 +10,7 @@ from tidemark.core.rows.leaf_values import holds
 from tidemark.errors import PipelineError
 from tidemark.plan.logical import Dataflow, Format, Node, RowsOutput, output_topics
 from tidemark.plan.names import require_topic
+from tidemark.plan.replacing import require_rows_that_stay
 from tidemark.serde.avro_results import record_schema
 
 
@@ -32,6 +33,7 @@ def publish_rows(
             row or a type without a form in JSON, or Avro does not support a name or type.
     """
     require_rows(dataflow, node.columns, key, name, form)
+    require_rows_that_stay([node], f"to({name!r})")
     dataflow.add_output(RowsOutput(name, form, node, key))
 
 

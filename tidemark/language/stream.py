@@ -38,6 +38,7 @@ from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import publish_rows
 from tidemark.plan.logical import Dataflow, Format, Node
 from tidemark.plan.names import column_types, require_key, require_new_columns
+from tidemark.plan.replacing import require_rows_that_stay
 from tidemark.plan.two_phases import of_one_key
 
 
@@ -174,6 +175,7 @@ class Stream:
             self._require_same(other)
         for each in (self, *others):
             each._require_rows("union")
+        require_rows_that_stay([each.node for each in (self, *others)], "union")
         parents = (self.node, *(other.node for other in others))
         return Stream(self.dataflow, Node(self.columns, parents))
 

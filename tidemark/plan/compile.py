@@ -25,7 +25,7 @@ from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
-from tidemark.core.time.segment import TIE, operator_source
+from tidemark.core.time.segment import CHANGE_COLUMNS, TIE, operator_source
 from tidemark.core.windows.arrival import ArrivalWindow, CountWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
@@ -43,6 +43,7 @@ from tidemark.plan.logical import (
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.ordered import ordered_operator
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
+from tidemark.plan.replacing import body_on, handing_on
 from tidemark.plan.rows import rows_operator
 from tidemark.plan.stages import derived_plan, with_stages
 from tidemark.plan.texts import aggregates_text, described, windows_text
@@ -101,7 +102,9 @@ def _streams(outputs: Sequence[AnyOutput]) -> dict[KeyedNode, StreamPlan]:
         base = "+".join(sorted(topics))
         counts[base] = counts.get(base, 0) + 1
         name = base if counts[base] == 1 else f"{base}#{counts[base]}"
-        columns = {**node.columns, TIE: pl.Int64()} if stages else node.columns
+        own = {TIE: pl.Int64()} if stages else {}
+        changes = CHANGE_COLUMNS if node.replaces else {}
+        columns = {**node.columns, **own, **changes}
         streams[node, key] = StreamPlan(name, key, columns, topics)
     return streams
 
@@ -227,7 +230,7 @@ def _operator(
     operator = Operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
-        _guarded(_body(output), output),
+        handing_on(_guarded(body_on(output, _body), output), output),
         _horizon_ms(output),
         advances=not any(source.waits for source in windowed.node.sources()),
         by_arrival=output.aggregation.by_arrival,
@@ -289,7 +292,8 @@ def _body(output: Output) -> WindowBody:
     )
     by_count = late_rows_of(windowed.trigger) > 1
     if isinstance(windowed.window, Session):
-        sessions = SessionAggregate(windowed.window, *common, windowed.lateness, discarding)
+        grown = output.after == "every"
+        sessions = SessionAggregate(windowed.window, *common, windowed.lateness, discarding, grown)
         return sessions if plain else EarlySessionAggregate(sessions)
     if isinstance(windowed.window, Sliding):
         sliding = SlidingAggregate(windowed.window, *common, discarding)

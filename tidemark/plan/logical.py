@@ -23,6 +23,7 @@ from tidemark.serde.formats.source_format import JSON, SourceFormat
 Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
 Accumulation = Literal["accumulating", "discarding"]
+After = Literal["final", "every"]
 Paths = tuple[tuple[str, tuple[str, ...]], ...]
 Window = Hopping | Calendar | Same | Sliding | Session
 
@@ -84,6 +85,20 @@ class Node:
         """Yield the stages whose results feed the stream itself, with their nodes."""
         return ((node, node.stage) for node in self.ancestors() if node.stage)
 
+    @property
+    def replaces(self) -> bool:
+        """Whether rows replace earlier ones: results of a stage after every pane."""
+        return any(
+            isinstance(stage, Stage) and stage.after == "every" for _, stage in self.stages()
+        )
+
+    @property
+    def behind_ms(self) -> int:
+        """How far rows may lie behind the clock of their stage."""
+        stages = [stage for _, stage in self.stages() if isinstance(stage, Stage)]
+        every = (each for each in stages if each.after == "every")
+        return max((each.windowed.allowed_lateness_ms for each in every), default=0)
+
     def sources(self) -> Iterator[Source]:
         """Yield the sources that feed the stream or a stage before it; a source may come twice."""
         for node in self.ancestors():
@@ -110,10 +125,15 @@ class WindowDefinition:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Aggregates of windows whose results are a stream: one row a window, once it is final."""
+    """Aggregates of windows whose results are a stream.
+
+    ``after``: one row a window, once it is final, or a row for every pane, which replaces the one
+    before.
+    """
 
     windowed: WindowDefinition
     aggregation: Aggregation
+    after: After = "final"
 
     @property
     def node(self) -> Node:
@@ -136,7 +156,7 @@ class Output:
 
     ``results``: of a stage, the stream of its results; a stage has no topic for them.
     ``partials_of``: the name of the output whose partials this stage computes, or "".  ``merges``:
-    whether the rows are partials (two_phases.py).
+    whether the rows are partials (two_phases.py).  ``after``: of a stage.
     """
 
     name: str
@@ -146,6 +166,7 @@ class Output:
     results: Node | None = None
     partials_of: str = ""
     merges: bool = False
+    after: After = "final"
 
     @property
     def node(self) -> Node:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Port
+from tidemark.core.operators.ports import CHANGES, Port
 from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
@@ -299,7 +299,8 @@ class Plan:
             )
             lines += _graph(source.graph)
         for derived in self.derived:
-            lines.append(f"source {derived.source} holds {derived.holds_ms}")
+            changes = " changes" if derived.port.mode == CHANGES else ""
+            lines.append(f"source {derived.source} holds {derived.holds_ms}{changes}")
             lines += _graph(derived.graph)
         for log in self.logs:
             lines.append(f"log {log.topic} {log.partitions} {_types(log.key)}")

@@ -1,8 +1,9 @@
 """Stages: the operators whose results feed other operators (docs/semantics.md, "Chains").
 
-Each is an operator of its own.  One on windows publishes a window once, when it is final.  It does
-so whatever the trigger of an output on the same aggregates is, so its results are only appended.
-The name of a stage is made of its key and of what it does; docs/decisions/0037 says why.
+Each is an operator of its own.  After "final" one on windows publishes a window once, whatever the
+trigger of an output on the same aggregates is, so its results are only appended.  After "every" it
+publishes panes as the trigger says, each after the withdrawal of the one before.  The name of a
+stage is made of its key and of what it does; docs/decisions/0037 says why.
 """
 
 from collections.abc import Collection
@@ -10,7 +11,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from tidemark.core.operators.ports import DEAD, REASON, ROW, Port, RowTime, shown_key
+from tidemark.core.operators.ports import CHANGES, DEAD, REASON, ROW, Port, RowTime, shown_key
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.segment import EVENT_TIME, OFFSET
 from tidemark.core.windows.trigger import OnFinal
@@ -85,6 +86,8 @@ def _require_distinct(dataflow: Dataflow, stages: Collection[str]) -> None:
 def _as_output(node: Node, stage: Stage | OrderedStage, name: str) -> Output | OrderedOutput:
     if isinstance(stage, OrderedStage):
         return OrderedOutput(name, "json", stage, node)
+    if stage.after == "every":
+        return Output(name, "json", stage.windowed, stage.aggregation, node, after=stage.after)
     once = replace(stage.windowed, trigger=OnFinal(), accumulation="accumulating", empty=False)
     return Output(name, "json", once, stage.aggregation, node)
 
@@ -93,7 +96,9 @@ def _parts(stage: Stage | OrderedStage) -> tuple[str, ...]:
     if isinstance(stage, OrderedStage):
         return "-".join(shown_key(stage.key)) or "all", *stage.rule.name_parts
     key = shown_key(stage.windowed.key) or ("all",)
-    return "-".join(key), stage.windowed.window.label, "-".join(stage.aggregation.aggregates)
+    values = "-".join(stage.aggregation.aggregates)
+    every = () if stage.after == "final" else (stage.after,)
+    return "-".join(key), stage.windowed.window.label, values, *every
 
 
 def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPlan:
@@ -140,4 +145,15 @@ def require_no_chain(plan: Plan, what: str) -> None:
             f"{what} cannot run operators on results yet, and {', '.join(fed)} reads results of "
             f"{', '.join(each.operator for each in plan.derived)}: 'tidemark reset PIPELINE "
             "--delete-results' computes everything from the raw topics"
+        )
+
+
+def require_no_updates(plan: Plan, stages: Collection[str]) -> None:
+    """Raise ConfigurationError if stages that must run again hand on every result."""
+    updates = [each.operator for each in plan.derived if each.port.mode == CHANGES]
+    found = [name for name in updates if name in stages]
+    if found:
+        raise ConfigurationError(
+            f"a replay cannot run stages with updates() again yet, and {', '.join(found)} would "
+            "have to; replay from the log, with the stages as they were recorded"
         )

@@ -92,6 +92,8 @@ def _reasons(output: Output) -> Iterator[str]:
     windowed = output.windowed
     if windowed.by_processing_time or not isinstance(windowed.window, Hopping | Calendar | Same):
         yield "only tumbling, hopping and calendar windows of event time have two phases"
+    if windowed.node.replaces or output.after == "every":
+        yield "updates(): a partial would have to take back rows"
     if windowed.empty:
         yield "empty=True"
     if not _only_final(windowed):

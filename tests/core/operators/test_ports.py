@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES, FEWER
 from tidemark.core.operators.output import Output
-from tidemark.core.operators.ports import APPEND, DEAD, FAILED, LATE, REASON, UPSERT, Port
+from tidemark.core.operators.ports import APPEND, CHANGES, DEAD, FAILED, LATE, REASON, UPSERT, Port
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
-from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, REVISION
+from tidemark.core.windows.pane import END_OF_INPUT, FINAL, RETRACTED, REVISION, TIMING
 
 
 class Reader:
@@ -25,6 +25,7 @@ class Reader:
         self.repeats = repeats
         self.seen: set[Any] = set()
         self.revisions: dict[Any, int] = {}
+        self.standing: dict[Any, Any] = {}
 
     def read(self, frame: pl.DataFrame, before_ms: int, *, finished: bool) -> None:
         """Check a frame of a step; ``before_ms``: the clock before it."""
@@ -60,9 +61,24 @@ class Reader:
                 self.seen.add(row)
             return
         assert port.withdraws
+        if port.mode == CHANGES:
+            self._withdrawn(rows)
         for at, revision in zip(rows.select(identity).rows(), rows[REVISION], strict=True):
             assert self.revisions.get(at, 0) <= revision or self.repeats
             self.revisions[at] = revision
+
+    def _withdrawn(self, rows: pl.DataFrame) -> None:
+        """Check that a row is withdrawn with its values, and before another replaces it."""
+        told = [name for name in self.port.columns if name not in (TIMING, FINAL, RETRACTED)]
+        for at, row, gone in zip(
+            rows.select(self.port.identity).rows(),
+            rows.select(told).rows(),
+            rows[RETRACTED],
+            strict=True,
+        ):
+            assert self.standing.pop(at, None) == (row if gone else None)
+            if not gone:
+                self.standing[at] = row
 
 
 def declared(port: Port) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.kafka.pipelines.chains import chained
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.core.operators.ports import PANES
-from tidemark.core.windows.pane import END_OF_INPUT
+from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
 from tidemark.plan.names import progress_topic
@@ -67,10 +67,15 @@ def on_kafka(stack: Stack, *, once: bool = True) -> dict[str, Panes]:
 
 def panes(rows: list[dict[str, Any]]) -> Panes:
     """Return the last pane of each key and window that is closed."""
-    return {
-        (row.get("player"), row["start"]): {name: row[name] for name in _SHOWN if name in row}
+    last = {
+        (row.get("player"), row["start"]): row
         for row in rows
         if row["end"] < CLOSED_MS and not row.get(END_OF_INPUT)
+    }
+    return {
+        window: {name: row[name] for name in _SHOWN if name in row}
+        for window, row in last.items()
+        if not row.get(RETRACTED)
     }
 
 

@@ -25,6 +25,7 @@ from tests.support.operators import (
     ordered,
     sessions,
     sliding,
+    slots,
 )
 from tests.support.processing_time import by_clock
 from tests.support.running import AGGREGATION
@@ -32,10 +33,12 @@ from tidemark.core.operators.aligned.gap_filled import GapFilled
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
+from tidemark.core.operators.replacing.withdrawing import Withdrawing
 from tidemark.core.operators.rows import PublishRows
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, WATERMARK, Segment
 from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.trigger import Trigger, on_close, on_final
+from tidemark.core.windows.trigger import Trigger, on_close, on_final, on_update
+from tidemark.core.windows.window import Hopping, Session, Sliding
 
 _HOUR_MS = 3_600_000
 EARLY = ("rows", "rows", "event_time", "processing_time")
@@ -183,6 +186,33 @@ def toy_segment(segment: Segment) -> Segment:
     return replace(segment, streams=frames)
 
 
+def _withdrawing(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw windows of another family that withdraw the panes that they replace."""
+    kinds = ("hopping", "sliding", "early_aligned", "early_sliding")
+    case = _ACCUMULATING[draw(st.sampled_from(kinds))](draw, log)
+    lateness_ms: int = case.operator.outputs[0].holds_ms or 0
+    body = Withdrawing(case.operator.body, ("key",), lateness_ms)
+    return replace(case, operator=replace(case.operator, body=body))
+
+
+_WINDOWS: tuple[Hopping | Sliding | Session, ...] = (
+    Hopping(6, 3),
+    Hopping(7, 7),
+    Sliding(4),
+    Session(5),
+)
+_TRIGGERS: tuple[Trigger, ...] = (on_close(), on_final(), on_update())
+
+
+def _slots(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw windows of results that replace each other."""
+    windows = draw(st.sampled_from(_WINDOWS))
+    trigger = draw(st.sampled_from(_TRIGGERS))
+    operator = slots.operator(windows, draw(st.integers(0, 9)), trigger, log.topics)
+    segments = tuple(map(slots.segment_of_changes, log.segments))
+    return Case(operator, segments, repeats=True)  # late rows have the identity of their result
+
+
 FAMILIES: Mapping[str, Family] = {
     "tumbling": _family(
         aligned.operator,
@@ -215,9 +245,27 @@ FAMILIES: Mapping[str, Family] = {
     "toy": _toy,
     "guarded": _guarded,
     "late": _late,
+    "withdrawing": _withdrawing,
+    "slots": _slots,
 }
 
+_ACCUMULATING: Mapping[str, Family] = {
+    "hopping": FAMILIES["hopping"],
+    "sliding": FAMILIES["sliding"],
+    "early_aligned": _family(
+        early_aligned.operator,
+        early_aligned.specs(("rows", "event_time")).map(
+            lambda spec: spec._replace(discarding=False)
+        ),
+    ),
+    "early_sliding": _family(
+        early_sliding.operator,
+        early_sliding.specs(("rows",)).map(lambda spec: spec._replace(discarding=False)),
+    ),
+}
+"""Families whose panes replace each other."""
+
 AGGREGATING = [
-    name for name in FAMILIES if name not in ("rows", "distinct", "scan", "toy", "guarded")
+    name for name in FAMILIES if name not in ("rows", "distinct", "scan", "toy", "guarded", "slots")
 ]
 """The families whose aggregates a test can replace."""

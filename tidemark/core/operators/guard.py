@@ -36,6 +36,7 @@ from tidemark.core.time.segment import (
     EVENT_TIME,
     OFFSET,
     SOURCE,
+    WITHDRAWN,
     is_operator_source,
     shown_source,
 )
@@ -87,7 +88,10 @@ class Guard(Body):
         refused = rows.filter(pl.Series(dead))
         processed = self.inner.process({side: rows.filter(pl.Series(~dead))}, state)
         reasons = pl.Series(REASON, [*refusals.values()], pl.String)
-        return {**self._parted(processed), DEAD: refused.with_columns(reasons)}
+        refused = refused.with_columns(reasons)
+        if WITHDRAWN in refused.columns:  # what it takes away was refused, too
+            refused = refused.filter(~pl.col(WITHDRAWN))
+        return {**self._parted(processed), DEAD: refused}
 
     def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
         """Return what the operator publishes; panes whose values failed are apart.

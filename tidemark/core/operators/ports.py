@@ -23,7 +23,7 @@ from tidemark.core.windows.pane import (
 )
 
 Kind = Literal["panes", "rows", "late", "dead", "failed"]
-Mode = Literal["append", "upsert"]
+Mode = Literal["append", "upsert", "changes"]
 
 PANES: Kind = "panes"
 """Results for a key and window."""
@@ -40,6 +40,11 @@ APPEND: Mode = "append"
 """Every row is a result."""
 UPSERT: Mode = "upsert"
 """The row with the highest revision of an identity is the result; RETRACTED withdraws it."""
+CHANGES: Mode = "changes"
+"""As ``UPSERT``, and RETRACTED comes with the values, before each row that replaces another.
+
+Rows may lie up to ``holds_ms`` behind the clock.  Operators that read them accept such rows.
+"""
 
 LATE_BY = "late_by_ms"
 REASON = "reason"
@@ -110,7 +115,8 @@ class Port:
             with the same identity.
         row_time: the event time of a row, for an operator that reads the port.
         values: columns that a withdrawal leaves out.
-        mode: ``APPEND`` or ``UPSERT``; with ``UPSERT`` the columns have REVISION and RETRACTED.
+        mode: ``APPEND``, ``UPSERT`` or ``CHANGES``; with the last two the columns have REVISION and
+            RETRACTED.
         version: in mode ``APPEND``, columns in which rows of one identity differ.
         instants: columns whose Int64 values are instants in ms.
         holds_ms: the largest distance of a row's event time behind the clock before its segment;

@@ -26,7 +26,7 @@ from tidemark.core.operators.portions import (
     rows_between,
     span_of,
 )
-from tidemark.core.operators.ports import DEAD, FAILED, LATE
+from tidemark.core.operators.ports import CHANGES, DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.reached import Reached, behind
 from tidemark.core.time.row_watermarks import (
@@ -79,8 +79,10 @@ class OperatorTask:
 
         A segment in progress does not count yet.
         """
-        holds_ms = self.operator.outputs[0].holds_ms
-        assert holds_ms is not None, f"{self.operator.name}: results of any age may follow"
+        port = self.operator.outputs[0]
+        assert port.holds_ms is not None, f"{self.operator.name}: results of any age may follow"
+        # Operators that read changes accept them behind the clock.
+        holds_ms = 0 if port.mode == CHANGES else port.holds_ms
         if self._clocks_before is not None:
             return Reached(behind(self._before_ms, holds_ms), is_idle=False)
         idle = self.clocks.is_idle and not self.operator.body.pending(self.state)

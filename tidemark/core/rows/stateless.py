@@ -28,7 +28,7 @@ import polars as pl
 from tidemark.core.rows.expression import Columns, first_line, metadata_used
 from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes, too_large
-from tidemark.core.time.segment import ROW_COLUMNS, SUB_ROW, TIE
+from tidemark.core.time.segment import CHANGE_COLUMNS, ROW_COLUMNS, SUB_ROW, TIE
 
 RECORD = "@record"
 """Int64 column of rows: the position of the row's record in the input frame."""
@@ -115,9 +115,9 @@ class KeyedOutput:
 class GraphOutput:
     """The rows of each keyed stream, and the dead records.
 
-    ``streams``: by name, rows with the ROW_COLUMNS and TIE that the records had, SUB_ROW and the
-    stream's columns.  ``dead``: one row per dead record, in order, with DEAD_COLUMNS.  ``passed``:
-    Boolean, by record: whether it gave a row.
+    ``streams``: by name, rows with the ROW_COLUMNS, TIE and CHANGE_COLUMNS that the records had,
+    SUB_ROW and the stream's columns.  ``dead``: one row per dead record, in order, with
+    DEAD_COLUMNS.  ``passed``: Boolean, by record: whether it gave a row.
     """
 
     streams: Mapping[str, pl.DataFrame]
@@ -247,7 +247,7 @@ class StatelessGraph:
             rows = rows.filter(~pl.col(RECORD).is_in(dead["record"].implode()))
         columns = self.steps[keyed.step].columns
         rows = rows.with_columns(_sub_rows(rows[RECORD]))
-        lead = [name for name in (*ROW_COLUMNS, TIE) if name in rows.columns]
+        lead = [name for name in (*ROW_COLUMNS, TIE, *CHANGE_COLUMNS) if name in rows.columns]
         return rows[[RECORD, *lead, *columns]]
 
 

@@ -24,6 +24,10 @@ EVENT_TIME = "@event_time"  # ms
 WATERMARK = "@watermark"  # ms: of the row's source, just before the row
 ARRIVAL = "@arrival"  # place of the row's record in the log; only if an operator needs it
 TIE = "@tie"  # order of rows with the same event time, of an operator's results; null in raw rows
+CHANGE_REVISION = "@revision"  # of results that replace each other: the revision, Int64
+WITHDRAWN = "@withdrawn"  # of such results: whether the row takes an earlier one away, Boolean
+
+CHANGE_COLUMNS: dict[str, pl.DataType] = {CHANGE_REVISION: pl.Int64(), WITHDRAWN: pl.Boolean()}
 
 ROW_COLUMNS: dict[str, pl.DataType] = {
     SOURCE: pl.UInt16(),

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import LogPlan, Plan
+from tidemark.plan.stages import require_no_updates
 from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
@@ -245,8 +246,11 @@ def _folder(place: str) -> str:
 def _stages_again(config: Config, plan: Plan, whole: Plan, *, from_raw: bool) -> StagesAgain | None:
     """Return the stages that run again: from raw topics all of them, else those that changed."""
     if from_raw:
-        return StagesAgain.before(plan.operators, whole, [each.operator for each in whole.derived])
+        names = [each.operator for each in whole.derived]
+        require_no_updates(whole, names)
+        return StagesAgain.before(plan.operators, whole, names)
     changed = changed_stages(config, clients.admin(config), whole)
+    require_no_updates(whole, changed)
     for name, why in changed.items():
         _log.info("stage %s runs again over its log: %s", name, why)
     return StagesAgain.before(plan.operators, whole, changed)

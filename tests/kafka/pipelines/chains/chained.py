@@ -20,11 +20,13 @@ def build(
     least: int = 2,
     size: str = "10s",
     mixed: bool = False,
+    updates: bool = False,
 ) -> Pipeline:
     """Return the pipeline; ``stages``: 2 leaves out the totals.
 
     ``least``: the moves in a window that counts for runs.  ``size``: of the windows of counts.
-    ``mixed``: adds an output on raw rows together with results of a stage.
+    ``mixed``: adds an output on raw rows together with results of a stage.  ``updates``: each stage
+    accepts late rows and hands on every pane.
     """
     pipeline = Pipeline(name, partitions=partitions)
     moves = pipeline.source(
@@ -34,19 +36,23 @@ def build(
         watermark=bounded(delay),
         idle_after=idle_after,
     )
-    counts = moves.key_by("player").window(tumbling(size)).aggregate(n=count(), s=total("score"))
+    lateness = "30s" if updates else 0
+    windows = moves.key_by("player").window(tumbling(size), allowed_lateness=lateness)
+    counts = windows.aggregate(n=count(), s=total("score"))
     counts.to("counts")
-    by_player = counts.key_by("player")
+    rows = counts.updates() if updates else counts
+    by_player = rows.key_by("player")
     by_player.window(tumbling("30s")).aggregate(n=total("n"), windows=count()).to("sums")
     runs = (
-        counts.filter(col("n") >= least)
+        rows.filter(col("n") >= least)
         .key_by("player")
         .window(session("15s"))
         .aggregate(n=total("n"), windows=count())
     )
     runs.to("runs")
     if stages > 2:
-        totals = runs.key_by().window(tumbling("1m"))
+        every = runs.updates() if updates else runs
+        totals = every.key_by().window(tumbling("1m"))
         totals.aggregate(n=total("n"), runs=count()).to("totals")
     if mixed:
         rows = moves.select("player", n=col("score")).union(runs.select("player", "n"))

@@ -100,6 +100,8 @@ class SessionAggregate(DueByEnd):
     trigger: Trigger = field(default_factory=OnClose)
     lateness: str = STRICT
     discarding: bool = False
+    withdraws_grown: bool = False
+    """Whether a pane is withdrawn as soon as its session has another end."""
 
     def __post_init__(self) -> None:
         """Raise PipelineError if lateness or allowed lateness is not valid."""
@@ -183,13 +185,20 @@ class SessionAggregate(DueByEnd):
         if match.touched.any():
             taken = self._taken(match, state)
         partials = self._partials(rows, match.merged.of_row, taken)
-        state.put(match.lines(merged_facts(match, discarding=self.discarding), partials))
+        facts = merged_facts(match, discarding=self.discarding)
+        if self.withdraws_grown:
+            grown = (facts[PUBLISHED_ROWS] > 0) & (facts[PUBLISHED_END] != facts[END])
+            facts[PUBLISHED_ROWS][grown] = 0
+            facts[SHOWN_EARLY][grown] = True
+        state.put(match.lines(facts, partials))
 
     def _taken(self, match: SessionMatch, state: SessionState) -> list[pl.DataFrame]:
         """Take sessions out of the state; return their partials with the new sessions' numbers."""
         taken, number = match.found.where(match.touched), match.merged.of_stored[match.touched]
         if not self.discarding:
             moved = taken.facts[START] != match.merged.start_ms[number]
+            if self.withdraws_grown:
+                moved |= taken.facts[PUBLISHED_END] != match.merged.end_ms[number]
             state.withdraw(taken.where(moved & (taken.facts[PUBLISHED_ROWS] > 0)))
         numbered = state.take(taken).hstack([pl.Series(_SESSION, number)])
         return [self.since(numbered, taken.facts)]

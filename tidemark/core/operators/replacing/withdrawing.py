@@ -1,0 +1,222 @@
+"""Results that replace each other, for the operators that read them.
+
+See docs/semantics.md, "Every result".  ``Withdrawing`` wraps an operator on windows.  Before a pane
+that replaces another one, it publishes the other one again, as withdrawn.  So whatever a row
+operator made of the values is taken away first, wherever it went.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from tidemark.core.operators.operator import Body, Changes, Frames, Mask, TimePortion
+from tidemark.core.operators.ports import CHANGES, FAILED, PANES, Port, shown_key
+from tidemark.core.operators.replacing.newest_lines import UNTIL, NewestLines
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.row_watermarks import SEGMENT
+from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.pane import END, RETRACTED, REVISION, START
+
+STANDING = "standing"
+"""Frame of the state's changes: the columns of panes, and UNTIL."""
+
+_PLACE, _ROW = "@place", "@row"
+
+
+@dataclass
+class WithdrawingState:
+    """The state of the operator, and the newest pane of each window that may be replaced."""
+
+    inner: Any
+    standing: NewestLines
+
+    def changes(self) -> Changes:
+        """Return, once, the changes since the last call."""
+        return {**self.inner.changes(), **self.standing.changes()}
+
+    def snapshot(self) -> Iterator[Changes]:
+        """Return all live state in pieces."""
+        inner, standing = self.inner.snapshot(), self.standing.snapshot()
+        return (piece for pieces in (inner, standing) for piece in pieces)
+
+    def size_bytes(self) -> int:
+        """Return the approximate size of a snapshot, bytes."""
+        held: int = self.inner.size_bytes() + self.standing.size_bytes()
+        return held
+
+    def open_windows(self) -> int:
+        """Return the number of open windows."""
+        held: int = self.inner.open_windows()
+        return held
+
+    def apply(self, changes: Changes) -> None:
+        """Apply one piece."""
+        self.inner.apply(changes)
+        self.standing.apply(changes)
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop what no row can reach."""
+        self.inner.purge(clock_ms)
+        self.standing.purge(clock_ms)
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        self.inner.validate()
+        self.standing.validate()
+
+
+@dataclass(frozen=True)
+class Withdrawing(Body):
+    """An operator on windows that withdraws panes, with their values, before it replaces them.
+
+    A pane whose values cannot be computed withdraws the one before it, too.
+
+    ``key``: names of the key columns.  ``allowed_lateness_ms``: of the windows.
+    """
+
+    inner: Body
+    key: tuple[str, ...]
+    allowed_lateness_ms: int
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of the operator; its panes replace each other."""
+        panes, *others = self.inner.outputs
+        return replace(panes, mode=CHANGES, values=()), *others
+
+    @property
+    def _identity(self) -> list[str]:
+        return [*shown_key(self.key), START]
+
+    def open(self, store: BlockStore = IN_MEMORY) -> WithdrawingState:
+        """Return empty state."""
+        standing = NewestLines(STANDING, self._identity, self.allowed_lateness_ms, store)
+        return WithdrawingState(self.inner.open(store), standing)
+
+    def process(self, sides: Frames, state: WithdrawingState) -> Frames:
+        """Process rows."""
+        return self.inner.process(sides, state.inner)
+
+    def advance(self, state: WithdrawingState, before_ms: int, clock_ms: int) -> Frames:
+        """Return what the operator publishes, with withdrawals."""
+        return self._replacing(
+            self.inner.advance(state.inner, before_ms, clock_ms), state, clock_ms
+        )
+
+    def advance_each(
+        self, state: WithdrawingState, before_ms: int, clock_ms: Sequence[int]
+    ) -> Frames:
+        """Return what the operator publishes for each segment, with withdrawals."""
+        frames = self.inner.advance_each(state.inner, before_ms, clock_ms)
+        return self._replacing(frames, state, clock_ms[-1])
+
+    def flush(self, state: WithdrawingState, clock_ms: int) -> Frames:
+        """Return the results that rows alone have made due, with withdrawals."""
+        # The clock moves after the rows.
+        return self._replacing(self.inner.flush(state.inner, clock_ms), state, NEVER_MS)
+
+    def advance_in_portions(
+        self, state: WithdrawingState, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield what the operator publishes in portions, with withdrawals."""
+        for portion in self.inner.advance_in_portions(state.inner, before_ms, clock_ms):
+            reached_ms = portion.published_ms
+            yield replace(portion, frames=self._replacing(portion.frames, state, reached_ms))
+
+    def _replacing(self, frames: Frames, state: WithdrawingState, clock_ms: int) -> Frames:
+        """Return frames with panes as changes: withdrawals, each before what replaces it."""
+        panes = self._in_order(frames)
+        if panes is None or panes.is_empty():
+            return frames
+        panes = panes.with_row_index(_PLACE)
+        both = self._with_standing(panes, state)
+        numbered = both.select(self._identity).with_row_index(_ROW)
+        before = numbered.select(pl.col(_ROW).shift(1).over(self._identity)).to_series()
+        new = both.filter(before.is_not_null())
+        old = both[before.drop_nulls()].with_columns(new.select(_at(new)))
+        # A pane at the close may show the same rows as an early one.
+        same = ~old[RETRACTED] & ~new[RETRACTED]
+        same &= (old[END] == new[END]) & (old[REVISION] == new[REVISION])
+        withdrawn = old.filter(~same & ~old[RETRACTED])
+        again = new.filter(same)
+        added = panes.filter(~pl.col(RETRACTED)).join(again, on=_PLACE, how="anti")
+        changes = pl.concat(
+            [
+                withdrawn.with_columns(pl.lit(value=True).alias(RETRACTED)),
+                added.select(both.columns),
+            ],
+            how="vertical_relaxed",
+        )
+        self._note(panes, state, clock_ms)
+        return {**frames, PANES: changes.sort(_PLACE, maintain_order=True).drop(_PLACE)}
+
+    def _with_standing(self, panes: pl.DataFrame, state: WithdrawingState) -> pl.DataFrame:
+        """Return panes after the newest ones before them of the same windows."""
+        standing = state.standing.of(panes.select(self._identity).unique())
+        if standing is None:
+            return panes
+        places = (pl.lit(0, panes.schema[name]).alias(name) for name in _at(panes))
+        stood = standing.with_columns(*places).select(panes.columns)
+        return pl.concat([stood, panes], how="vertical_relaxed")
+
+    def _note(self, panes: pl.DataFrame, state: WithdrawingState, clock_ms: int) -> None:
+        """Write down the panes that may be replaced."""
+        open_ms = max(NEVER_MS, clock_ms - self.allowed_lateness_ms)
+        newest = panes.unique(self._identity, keep="last", maintain_order=True).drop(_at(panes))
+        port, *_ = self.inner.outputs
+        # A sum that its type cannot hold is not handed on, so nothing withdraws it.
+        values = (pl.col(n).cast(port.columns[n], strict=False) for n in port.values)
+        lines = newest.filter(pl.col(END) > open_ms)
+        state.standing.add(lines.with_columns(*values, pl.col(END).alias(UNTIL)))
+
+    def _in_order(self, frames: Frames) -> pl.DataFrame | None:
+        """Return panes and, as withdrawals, those that failed, in order for each window."""
+        panes, failed = frames.get(PANES), frames.get(FAILED)
+        if failed is None or failed.is_empty():
+            return panes
+        gone = failed.select(
+            name for name in failed.columns if panes is None or name in panes.columns
+        ).with_columns(pl.lit(value=True).alias(RETRACTED))
+        if panes is None:
+            return gone
+        order = [*[SEGMENT] * (SEGMENT in panes.columns), REVISION]
+        return pl.concat([panes, gone], how="diagonal_relaxed").sort(order, maintain_order=True)
+
+    @property
+    def can_batch(self) -> bool:
+        """Whether the operator takes segments in batches."""
+        return self.inner.can_batch
+
+    @property
+    def max_late_segments(self) -> int:
+        """See ``Body.max_late_segments``."""
+        return self.inner.max_late_segments
+
+    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
+        """Mark the rows that may correct published panes."""
+        return self.inner.needs_own_step(sides)
+
+    @property
+    def can_portion(self) -> bool:
+        """Whether the operator takes the rows of a segment in portions."""
+        return self.inner.can_portion
+
+    def can_pause(self, state: WithdrawingState) -> bool:
+        """Whether a restore after a portion of rows continues with the same results."""
+        return self.inner.can_pause(state.inner)
+
+    def record(self, state: WithdrawingState, now_ms: int, clock_ms: int) -> None:
+        """Take the processing time of a segment."""
+        self.inner.record(state.inner, now_ms, clock_ms)
+
+    def pending(self, state: WithdrawingState) -> bool:
+        """Whether time alone makes results due."""
+        return self.inner.pending(state.inner)
+
+
+def _at(panes: pl.DataFrame) -> list[str]:
+    """Return the columns of panes that say where they come."""
+    return [name for name in (_PLACE, SEGMENT) if name in panes.columns]
