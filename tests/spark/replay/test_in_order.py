@@ -1,0 +1,24 @@
+"""Rows in order of event time, replayed on Spark: in slices, from the log and from raw."""
+
+import pytest
+
+from tests.kafka.pipelines.chains import in_order
+from tests.kafka.support.chains import produced
+from tests.kafka.support.readings import readings
+from tests.kafka.support.stack import Stack, wait_until
+from tests.spark.support.live import caught_up
+from tidemark.commands.replay_view import diff_lines
+from tidemark.spark.replay.jobs import diff
+
+
+@pytest.mark.long
+def test_replays_of_rows_in_order_equal_live(broker, sessions):
+    with Stack(broker, "in-order-replayed", module=in_order) as stack:
+        stack.start()
+        produced(stack, readings(300))
+        wait_until(lambda: bool(stack.results("rising")), "windows after the rows")
+        caught_up(stack)
+        assert set(stack.stop().values()) == {0}
+        for slices, from_raw in ((3, False), (None, True)):
+            result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)
+            assert result.equal, "\n".join(diff_lines(result))
