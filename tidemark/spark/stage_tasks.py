@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.rows.keys import partitions_of
+from tidemark.core.rows.keys import partitions_of_source
 from tidemark.core.time.segment import (
     NEVER_MS,
     OFFSET,
@@ -300,7 +300,8 @@ class _StageTask:
                 rows = handed.streams.get(stream.name)
                 if rows is None or rows.is_empty():
                     continue
-                numbers = partitions_of(rows, stream.key, log.partitions)
+                source = handed.mark.source
+                numbers = partitions_of_source(rows, stream.key, log.partitions, source)
                 names = [name for name in ROW_COLUMNS if name != SOURCE]
                 rows = rows.select(*names, *stream.columns)
                 for number in np.unique(numbers).tolist():

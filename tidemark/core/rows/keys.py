@@ -117,6 +117,13 @@ def partitions_of(
     return of_rows
 
 
+def partitions_of_source(
+    rows: pl.DataFrame, key: Sequence[str], partitions: int, source: str
+) -> npt.NDArray[np.int16]:
+    """Return the log partition of each row, Int16; all rows are of one ``source``."""
+    return partitions_of(rows.with_columns(pl.lit(0).alias(SOURCE)), key, partitions, [source])
+
+
 def key_bytes(rows: pl.DataFrame, key: Sequence[str]) -> list[bytes]:
     """Return the bytes of each row's key, the input of the hash."""
     rows = rows.select(key)

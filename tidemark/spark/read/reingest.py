@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.rows.keys import partitions_of
+from tidemark.core.rows.keys import partitions_of_source
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, TIE, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
@@ -231,12 +231,7 @@ def _by_partition(output: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataF
         if rows is None or rows.is_empty():
             continue
         columns = [name for name in ROW_COLUMNS if name != SOURCE]
-        numbers = partitions_of(
-            rows.with_columns(pl.lit(0).alias(SOURCE)),  # the mark's
-            stream.key,
-            log.partitions,
-            [output.mark.source],
-        )
+        numbers = partitions_of_source(rows, stream.key, log.partitions, output.mark.source)
         if TIE in stream.columns:  # the stream has results of stages, too
             rows = rows.with_columns(pl.lit(None, pl.Int64).alias(TIE))
         rows = rows.select(*columns, *stream.columns)

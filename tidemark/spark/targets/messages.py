@@ -69,7 +69,7 @@ class _MessagesWriter:
                 rows, offsets = rows.filter(whole), offsets[whole.to_numpy()]
             for handover in self._handovers:
                 if handover.hands_on(output.plan.name, name):
-                    yield from handover.messages(rows, offsets, self._before)
+                    yield from handover.messages(rows, self._partition, offsets, self._before)
             if not each.topic:
                 continue
             keys, values = self._encoders[output.plan.name, name].encode(rows)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidemark.core.aggregates.stable_hash import stable_hashes
 from tidemark.core.operators.ports import shown_key
-from tidemark.core.rows.keys import partitions_of
+from tidemark.core.rows.keys import partitions_of_source
 from tidemark.core.time.segment import (
     EVENT_TIME,
     OFFSET,
@@ -64,18 +64,19 @@ class HandsOn:
         return (self.derived.operator, self.derived.port.name) == (operator, port)
 
     def messages(
-        self, results: pl.DataFrame, offsets: npt.NDArray[np.int64], before: int
+        self, results: pl.DataFrame, partition: int, offsets: npt.NDArray[np.int64], before: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows that the stage makes of its results as messages.
 
-        ``offsets``: of the segment that published each result.  Rows of segments below ``before``
-        must be in the log.
+        ``partition``: of the stage.  ``offsets``: of the segment that published each result.
+        Rows of segments below ``before`` must be in the log.
         """
-        streams = hand_on(self.derived, results, 0, 0).streams
+        handed = hand_on(self.derived, results, partition, 0)
         for stream in self.log.streams:
-            rows = streams.get(stream.name)
+            rows = handed.streams.get(stream.name)
             if rows is not None and rows.height:
-                numbers = partitions_of(rows, stream.key, self.log.partitions)
+                log, source = self.log, handed.mark.source
+                numbers = partitions_of_source(rows, stream.key, log.partitions, source)
                 at = offsets[rows[OFFSET].to_numpy()]
                 yield _batch(self.topic, stream, rows, numbers, at, at < before)
 
