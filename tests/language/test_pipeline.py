@@ -239,6 +239,14 @@ def test_a_topic_is_read_by_one_source():
             lambda s: s.with_columns(x=col("player").cast(pl.Categorical)),
             "column 'x' would have type Categorical; cast it to a plain type",
         ),
+        (
+            lambda s: s.with_columns(x=col("tags").list.eval(pl.element().cast(pl.Categorical))),
+            "column 'x' would have type List(Categorical); cast it to a plain type",
+        ),
+        (
+            lambda s: s.with_columns(x=col("score").cast(pl.Int128)),
+            "column 'x' would have type Int128; cast it to a plain type such as pl.Int64 or",
+        ),
         (lambda s: s.with_columns(x=col("score").cum_sum()), "looks at other rows"),
         (lambda s: s.select(), "select: no expressions"),
         (lambda s: s.select("playr"), "select: the stream has no column 'playr'; did you mean"),

@@ -1,5 +1,8 @@
 """Chains of operators in one process: docs/semantics.md, "Chains"."""
 
+import json
+import re
+
 import polars as pl
 import pytest
 
@@ -23,6 +26,7 @@ from tidemark import (
 from tidemark import every as each_time
 from tidemark import sum as total
 from tidemark.errors import ConfigurationError
+from tidemark.local.view import summary
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.stages import require_no_chain
 
@@ -128,6 +132,49 @@ def test_several_operators_read_one_stage_and_stages_may_be_united():
     found = results(pipeline, LINES)
     assert [each["n"] for each in found["game.all"]] == [5, 2, 1, 1]
     assert [each["n"] for each in found["game.both"]] == [10, 4, 1, 1]
+
+
+def test_a_dead_letter_shows_a_value_that_is_named_reason():
+    pipeline = Pipeline("game", 1)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(reason=count())
+    named = counts.with_columns(who=col("user").replace("eve", None))
+    named.key_by("who").window(MINUTE).aggregate(n=total("reason")).to("named")
+    (letter,) = results(pipeline, LINES)["game.dead-letters"]
+    assert letter["reason"] == "key_by(who): null key"
+    assert json.loads(letter["value"])["reason"] == 1
+
+
+def test_counts_have_the_results_that_operators_after_a_stage_refuse():
+    pipeline = Pipeline("game", 1)
+    counts = clicks(pipeline).key_by("user").window(MINUTE).aggregate(n=count())
+    named = counts.with_columns(who=col("user").replace("eve", None))
+    named.key_by("who").window(MINUTE).aggregate(n=total("n")).to("named")
+    run, _ = finished(pipeline.plan(), {"clicks": LINES})
+    first, *_ = (line for line in summary(run) if line.startswith("user.tumbling-1m.n"))
+    assert first.endswith("; 1 panes failed")
+
+
+def test_names_beyond_ascii_keep_stages_apart_whatever_their_order():
+    def stages(*keys):
+        pipeline = Pipeline("game", 1)
+        stream = clicks(pipeline).with_columns(**{key: col("user") for key in keys})
+        for key in keys:
+            sums = stream.key_by(key).window(MINUTE).aggregate(größe=count())
+            sums.key_by(key).window(tumbling("1h")).aggregate(n=total("größe")).to(f"o{ord(key)}")
+        return {each.operator for each in pipeline.plan().derived}
+
+    one, two = stages("数", "値"), stages("値", "数")
+    assert one == two
+    assert len(one) == 2
+    for name in one:
+        assert re.fullmatch(r"[0-9a-f]{8}\.tumbling-1m\.gr-e-[0-9a-f]{8}", name)
+
+
+def test_a_key_that_is_renamed_to_its_own_name_is_the_key():
+    pipeline = Pipeline("game", 1)
+    clicks(pipeline).key_by(user="user").window(MINUTE).aggregate(n=count()).to("counts")
+    (log,) = pipeline.plan().logs
+    assert (log.topic, [*log.key]) == ("game.by-user.log", ["user"])
 
 
 def test_stages_that_are_alike_have_numbers():

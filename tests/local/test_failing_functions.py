@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.local_results import decoded, finished
-from tidemark import Pipeline, apply_frame, count, custom, monotonic, session, tumbling
+from tidemark import Pipeline, apply_frame, col, count, custom, monotonic, session, tumbling
 from tidemark import sum as total
 from tidemark.errors import PipelineError, UserCodeError
 from tidemark.local.view import summary
@@ -173,6 +173,18 @@ def test_a_scenario_shows_the_dead_letters_of_functions():
 def test_a_function_that_is_to_stop_does_and_names_the_place(frame: bool, message: str):
     with pytest.raises(UserCodeError, match=re.escape(message)):
         results(pipeline("stop", frame=frame))
+
+
+def test_rows_and_panes_that_fail_show_columns_named_reason():
+    made = Pipeline("p")
+    source = made.source("t", schema=SCHEMA, event_time="ts", unit="s", watermark=monotonic())
+    reasons = source.select(reason=col("k"), v=col("v")).key_by("reason").window(tumbling("10s"))
+    reasons.aggregate(best=custom(Best(), "v", int)).to("best")
+    found, _ = results(made)
+
+    letters = [each["value"] for each in found if each["topic"] == "p.dead-letters"]
+    shown = {json.loads(letter["value"])["reason"] for letter in letters}
+    assert shown == {"a", "b", "c"}
 
 
 def test_a_row_that_stops_without_a_key_is_named_by_its_place():

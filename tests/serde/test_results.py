@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.serde.samples import AGGREGATES, KEY, LATE, PANES
 from tidemark.core.operators.ports import (
-    LATE_REASON,
+    REASON,
     ROWS,
     UPSERT,
     Port,
@@ -179,7 +179,7 @@ def test_a_late_row_of_a_stream_with_a_column_reason_is_late_for_the_same_reason
 
 
 def test_an_operator_says_why_a_row_is_late():
-    said = LATE.with_columns(pl.lit("too many pairs").alias(LATE_REASON))
+    said = LATE.with_columns(pl.lit("too many pairs").alias(REASON))
 
     late = json.loads(json_late().encode(said)[1][0])
     assert late["reason"] == "too many pairs"

@@ -233,9 +233,10 @@ class Stream:
             if not isinstance(column, str):
                 raise PipelineError(f"{what}: {as_written(column)} is not a column name")
             path = (column,) if column in self.node.columns else path_of(column, what)
+            is_renamed = name is not None and (name,) != path
             require_column(path[0], self.node.columns, what)
             nested_type(path, self.node.columns, what)
-            if name is not None or len(path) > 1:
+            if is_renamed or len(path) > 1:
                 added[name or path[-1]] = path
             key.append(name or path[-1])
         for name, path in added.items():

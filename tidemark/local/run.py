@@ -220,4 +220,6 @@ class LocalRun:
             return
         results = output.frames.get(derived.port.name)
         if results is not None and results.height:
+            letters = len(self.handover.letters)
             self._written += self.handover.rows(derived, partition, results)
+            self.published[plan.name].tally.failed += len(self.handover.letters) - letters

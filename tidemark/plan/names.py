@@ -89,11 +89,19 @@ def stage_name(parts: Sequence[str], taken: Collection[str]) -> str:
 
     A long name is shortened, with a digest.
     """
-    name = ".".join(re.sub(r"[^a-zA-Z0-9_]+", "-", part).strip("-") for part in parts)
+    name = ".".join(map(_stage_part, parts))
     if len(name) > _LONGEST_STAGE:
         name = f"{name[:_LONGEST_STAGE]}-{digest([name])}"
     numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
     return next(each for each in numbered if each not in taken)
+
+
+def _stage_part(text: str) -> str:
+    """Return text in characters of topic names; a digest tells letters apart that these lack."""
+    words = re.sub(r"[^a-zA-Z0-9_]+", "-", text).strip("-")
+    if words and text.isascii():
+        return words
+    return "-".join(filter(None, (words, digest([text]))))
 
 
 def topic_part(text: str) -> str:

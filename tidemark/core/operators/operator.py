@@ -88,7 +88,7 @@ class Body(ABC):
         """Add rows, by input, to the state; return the rows that they publish at once, by port.
 
         Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``; a
-        column ``LATE_REASON`` gives the reason if it is not "late".  In a batch, rows and all
+        column ``REASON`` gives the reason if it is not "late".  In a batch, rows and all
         returned frames have a column SEGMENT.
         """
 

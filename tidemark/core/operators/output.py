@@ -53,7 +53,8 @@ class Steps:
 class Tally:
     """Counts since the start: rows = accepted + late + dead.
 
-    ``results``: published results.  ``failed``: panes whose values could not be computed.
+    ``results``: published results.  ``failed``: panes whose values could not be computed, and those
+    that operators after this one refuse.
     ``duplicates``: accepted rows that repeat others.
     """
 

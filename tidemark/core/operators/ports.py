@@ -47,9 +47,8 @@ Rows may lie up to ``holds_ms`` behind the clock.  Operators that read them acce
 """
 
 LATE_BY = "late_by_ms"
-REASON = "reason"
-LATE_REASON = "@reason"
-"""Column of an operator's late rows with their reason, where that is not "late"."""
+REASON = "@reason"
+"""Column that says why a row or a pane is refused, or why a row is late, if not by its time."""
 ROW = "row"
 ALL = "@all"
 """Key column of a stream whose rows have one key: an Int8 column of zeros."""
@@ -57,7 +56,7 @@ OWN = "@row."
 """Begins the name of a late row's own column that has the name of one of its window."""
 
 LATE_COLUMNS: dict[str, pl.DataType] = {
-    REASON: pl.String(),
+    "reason": pl.String(),
     START: pl.Int64(),
     END: pl.Int64(),
     LATE_BY: pl.Int64(),
@@ -280,7 +279,7 @@ def failed_port(panes: Port, operator: str) -> Port:
 def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
     """Return ``LATE_COLUMNS`` of an operator's late rows, in the same order of rows."""
     return late.select(
-        (pl.col(LATE_REASON) if LATE_REASON in late.columns else pl.lit("late")).alias(REASON),
+        (pl.col(REASON) if REASON in late.columns else pl.lit("late")).alias("reason"),
         START,
         END,
         LATE_BY,

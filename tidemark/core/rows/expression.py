@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
+from tidemark.core.rows.leaf_values import holds
 from tidemark.errors import PipelineError
 
 METADATA: dict[str, pl.DataType] = {
@@ -24,6 +25,9 @@ METADATA: dict[str, pl.DataType] = {
 
 # Types whose values have no meaning outside the frame or process that made them.
 _UNSTABLE = (pl.Categorical, pl.Enum, pl.Object, pl.Null, pl.Unknown)
+
+# Types that numpy and Arrow, which hold the state of some aggregates, do not have.
+_WIDE = (pl.Int128, pl.UInt128)
 
 Columns = Mapping[str, pl.DataType]
 
@@ -114,7 +118,7 @@ def output_types(
 
     Raises:
         PipelineError: a column is unknown, the types do not fit, or a result type is not stable
-            across processes, such as Categorical.
+            across processes, such as Categorical, or has 128 bits.
     """
     seen = visible(expressions, columns)
     for expression in expressions:
@@ -132,12 +136,21 @@ def output_types(
     except pl.exceptions.PolarsError as error:
         raise PipelineError(f"{what}: {first_line(error)}") from error
     for name, dtype in schema.items():
-        if isinstance(dtype, _UNSTABLE):
+        if holds(dtype, _is_unfit):
+            plain = "pl.Int64 or pl.Decimal(38, 0)" if holds(dtype, _is_wide) else "pl.String"
             raise PipelineError(
                 f"{what}: column {name!r} would have type {dtype}; cast it to a plain type such as "
-                "pl.String"
+                f"{plain}"
             )
     return dict(schema)
+
+
+def _is_unfit(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, _UNSTABLE) or _is_wide(dtype)
+
+
+def _is_wide(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, _WIDE)
 
 
 def evaluate(
