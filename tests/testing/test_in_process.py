@@ -43,6 +43,14 @@ def test_a_pane_that_is_not_there_is_shown_with_those_that_are(run):
     ]
 
 
+def test_records_returned_before_do_not_change(run):
+    run.send("steps-moves", move("a", 1_000), move("b", 30_000))
+    before = run.published("pops")
+    run.send("steps-moves", move("b", 90_000))
+    assert len(before) == 1
+    assert len(run.published("pops")) == 2
+
+
 def test_panes_that_nobody_expects_are_a_mismatch(run):
     run.send("steps-moves", move("a", 1_000), move("b", 30_000))
     with pytest.raises(MismatchError, match="found: 1"):

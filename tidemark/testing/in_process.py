@@ -217,7 +217,7 @@ class InProcess(Scenario):
             raise ConfigurationError(f"{down} is down, so nothing is complete: restart() it first")
 
     def _records(self, port: PortPlan) -> list[dict[str, Any]]:
-        return self._topics.get(port.topic, [])
+        return list(self._topics.get(port.topic, []))
 
     def _dead_letters(self) -> list[dict[str, Any]]:
         raw = [json.loads(value or b"") for value in encode_dead_letters(self._letters)[1]]
