@@ -21,6 +21,7 @@ from tidemark import (
     lit,
     monotonic,
     on_close,
+    prev,
     punctuated,
     tumbling,
     when,
@@ -293,6 +294,8 @@ def test_a_topic_is_read_by_one_source():
             "key_by(end): column 'end' clashes with a field of every pane",
         ),
         (lambda s: s.window(tumbling("1m"), x=1), "no key; call key_by() first"),
+        (lambda s: s.aggregate(n=count()), "aggregate(n): no key; call key_by() first"),
+        (lambda s: s.scan(before=prev("at")), "scan(before): no key; call key_by() first"),
     ],
 )
 def test_a_mistake_in_an_operator_is_named_where_it_is_made(build, message):

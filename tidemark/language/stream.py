@@ -270,6 +270,14 @@ class Stream:
         """Raise PipelineError: windows need a key."""
         raise PipelineError(f"window({_arguments(window, options)}): no key; call key_by() first")
 
+    def aggregate(self, *_: object, **aggregates: object) -> NoReturn:
+        """Raise PipelineError: aggregates need a key."""
+        raise PipelineError(f"aggregate({', '.join(aggregates)}): no key; call key_by() first")
+
+    def scan(self, *_: object, **values: object) -> NoReturn:
+        """Raise PipelineError: values of the rows before need a key."""
+        raise PipelineError(f"scan({', '.join(values)}): no key; call key_by() first")
+
     def _then(self, operator: RowOperator, columns: Mapping[str, pl.DataType]) -> "Stream":
         self._require_rows(operator.label)
         return Stream(self.dataflow, Node(dict(columns), (self.node,), operator))
@@ -331,9 +339,5 @@ def _aliased(
 
 
 def _arguments(window: tuple[object, ...], options: Mapping[str, object]) -> str:
-    return ", ".join(
-        [
-            *map(as_written, window),
-            *(f"{name}={as_written(value)}" for name, value in options.items()),
-        ]
-    )
+    named = (f"{name}={as_written(value)}" for name, value in options.items())
+    return ", ".join([*map(as_written, window), *named])
