@@ -225,6 +225,14 @@ def test_a_topic_is_read_by_one_source():
         (lambda s: s.filter(col("score")), 'filter(col("score")): the predicate gives Int64, not'),
         (lambda s: s.filter(col("score", "at") > 1), "gives Boolean, Boolean, not one Boolean"),
         (lambda s: s.filter("vip"), "filter: 'vip' is a str, not an expression such as"),
+        (
+            lambda s: s.select("at", who="player"),
+            "col('player') is a column, lit('player') a value",
+        ),
+        (
+            lambda s: s.with_columns(x=1.5),
+            "not an expression such as col('a') > 1; lit(1.5) is a val",
+        ),
         (lambda s: s.filter(col("score") > col("score").mean()), "looks at other rows"),
         (lambda s: s.filter(col("player") + 1 > 2), "arithmetic on dtypes"),
         (lambda s: s.filter(col("_kye").is_null()), "no column '_kye'"),
@@ -291,7 +299,7 @@ def test_a_topic_is_read_by_one_source():
         (lambda s: s.key_by("tags"), "column 'tags' is List(String), which is not a type for keys"),
         (
             lambda s: s.with_columns(end=col("at")).key_by("end"),
-            "key_by(end): column 'end' clashes with a field of every pane",
+            "key_by(end): column 'end' clashes with a field of every pane; key_by(key_end='end')",
         ),
         (lambda s: s.window(tumbling("1m"), x=1), "no key; call key_by() first"),
         (lambda s: s.aggregate(n=count()), "aggregate(n): no key; call key_by() first"),

@@ -227,7 +227,10 @@ def require_key(key: Sequence[str], columns: Columns, what: str) -> None:
                 f"String, an integer, a Boolean, a Date or a {INSTANT}"
             )
         if name in PANE_FIELDS:
-            raise PipelineError(f"{what}: column {name!r} clashes with a field of every pane")
+            raise PipelineError(
+                f"{what}: column {name!r} clashes with a field of every pane; "
+                f"key_by(key_{name}={name!r}) gives the key another name"
+            )
 
 
 def require_values(names: Sequence[str], key: Sequence[str], what: str) -> None:

@@ -105,9 +105,14 @@ def require_expression(value: object, what: str) -> pl.Expr:
     """
     if isinstance(value, pl.Expr):
         return value
+    hint = ""
+    if isinstance(value, str):
+        hint = f"; col({value!r}) is a column, lit({value!r}) a value"
+    elif isinstance(value, bool | int | float):
+        hint = f"; lit({value!r}) is a value"
     raise PipelineError(
         f"{what}: {as_written(value)} is a {type(value).__name__}, not an expression such as "
-        "col('a') > 1"
+        f"col('a') > 1{hint}"
     )
 
 
