@@ -12,7 +12,7 @@ from tidemark.core.time.column_times import column_times
 from tidemark.core.time.event_time import EventTimes
 from tidemark.core.time.text_times import Times
 from tidemark.core.time.time_units import EPOCH, NUMBER_UNITS
-from tidemark.infer.names import IDS, LATER, TIMES
+from tidemark.infer.names import CREATED, IDS, LATER, REFERENCED, TIMES, UPDATED
 from tidemark.infer.observed import FLOAT, INT, TEXT, Path, value_at
 from tidemark.infer.schema import Column, Type, type_at
 from tidemark.infer.time_texts import Reading, reading_of, share_in_order
@@ -22,6 +22,7 @@ _SHARE = 0.5
 _GROWS = 0.9
 _MOST = 0.75
 _FAR = 10.0
+_OLD, _OLDER = 2.0, 4.0
 _FAR_MS = 10 * 365 * 86_400_000
 _OF_NUMBERS = {EPOCH, *NUMBER_UNITS}
 _HOURS = r"^(19|20)[0-9]{2}[01][0-9][0-3][0-9][0-2][0-9]$"
@@ -65,13 +66,37 @@ def time_places(
     found = (_place(records, path, type_at(columns, path)) for path in paths)
     places = list(filter(None, found))
     texts = [place for place in places if _is_clock(place)]
-    scored = (
-        replace(place, score=place.score - _FAR)
-        if any(_is_far_after(place, text) for text in texts)
-        else place
-        for place in places
-    )
+    updates = [place for place in places if _is_update(place)]
+    varies = any(map(_varies, places))
+
+    def score(place: TimePlace) -> float:
+        is_counter = any(_is_far_after(place, text) for text in texts)
+        is_older = any(_is_made_before(place, update) for update in updates)
+        is_still = varies and not _varies(place)
+        return place.score - _FAR * is_counter - _OLDER * is_older - _OLD * is_still
+
+    scored = [replace(place, score=score(place)) for place in places]
     return sorted(scored, key=lambda place: -place.score)
+
+
+def _varies(place: TimePlace) -> bool:
+    return bool(np.ptp(place.ms[place.known]) > 0)
+
+
+def _is_update(place: TimePlace) -> bool:
+    """Return whether a place has the times of the last changes of objects, and they grow."""
+    is_update = UPDATED.fullmatch(place.path[-1]) is not None
+    return is_update and share_in_order(place.ms[place.known]) >= _GROWS
+
+
+def _is_made_before(place: TimePlace, update: TimePlace) -> bool:
+    """Return whether a place says when objects were made, in an order that is not of the records.
+
+    The records are updates of the objects then.
+    """
+    is_made = CREATED.fullmatch(place.path[-1]) is not None
+    is_same = place.path[:-1] == update.path[:-1]
+    return is_same and is_made and share_in_order(place.ms[place.known]) < _GROWS
 
 
 def _is_clock(place: TimePlace) -> bool:
@@ -166,7 +191,7 @@ def _made(
             return None
         score = -2.0
     score -= 2.0 * bool(LATER.fullmatch(path[-1])) + 0.5 * (len(path) - 1)
-    score -= 2.0 * reading.is_date
+    score -= 2.0 * reading.is_date + _OLD * any(map(REFERENCED.fullmatch, path[:-1]))
     score += 2.0 * ordered + 4.0 * share
     return TimePlace(
         path,

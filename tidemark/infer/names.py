@@ -24,6 +24,20 @@ LATER = re.compile(
 )
 """Names of times after the event, or unrelated to it."""
 
+CREATED = re.compile(r"(created|opened)(_?(at|on|time|date|ts))?", re.IGNORECASE)
+"""Names of the time at which an object was made."""
+
+UPDATED = re.compile(r"(last_?)?(updated|modified)(_?(at|on|time|date|ts))?", re.IGNORECASE)
+"""Names of the time of the last change of an object."""
+
+REFERENCED = re.compile(
+    r"(?i:commit|author|committer|pusher|owner|sender|user|member|actor|account|profile|customer"
+    r"|subscriber|organi[sz]ation|company|team|project|repo|repository|parent|before"
+    r"|re(tweet|post|blog)(ed)?(_?status)?|quoted(_?(status|tweet))?|in_?reply_?to)"
+    r"|(?i:old|prev|previous|original)(_.*|[A-Z].*)?|updatedFrom"
+)
+"""Names of objects that an event refers to: they are older than the event."""
+
 IDS = re.compile(
     r"(?i:(.*[ _.-])?(id|key|no|nr|number|code|phone|fax|version|zip|post(al)?(_?code)?|account"
     r"|serial|sku|ref|imei|imsi|mmsi|isbn|ean|iban|hash|uuid|guid|ssn|name)(_?str)?)"
