@@ -87,13 +87,14 @@ def require_column(name: object, columns: Columns, what: str) -> None:
         raise PipelineError(f"{what}: {name!r} is not a column name")
     if name in columns:
         return
-    close = difflib.get_close_matches(name, columns, n=2, cutoff=0.6)
+    named = [each for each in columns if not each.startswith("@")]  # others are of operators
+    close = difflib.get_close_matches(name, named, n=2, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     if "." in name and isinstance(columns.get(name.partition(".")[0]), pl.Struct):
         member = name.rpartition(".")[2]
         hint = f"; with_columns({member}=field({name!r})) makes a column of a member"
     raise PipelineError(
-        f"{what}: the stream has no column {name!r}{hint} (columns: {', '.join(columns)})"
+        f"{what}: the stream has no column {name!r}{hint} (columns: {', '.join(named)})"
     )
 
 
