@@ -11,6 +11,7 @@ from tests.plan.pipelines import game, publish, raw
 from tidemark import (
     Pipeline,
     PipelineError,
+    bounded,
     calendar,
     col,
     count,
@@ -19,6 +20,7 @@ from tidemark import (
     on_final,
     session,
     sliding,
+    tumbling,
 )
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
@@ -205,3 +207,22 @@ def test_every_process_makes_the_same_plan():
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert there.stdout.strip() == here
+
+
+def test_a_topic_of_a_stage_that_is_too_long_is_refused():
+    """Kafka would refuse it when a service makes it."""
+
+    def chain(letters: int) -> Pipeline:
+        pipeline = Pipeline("p" * letters, 1)
+        rows = pipeline.source(
+            "rows", schema={"k": str, "at": int}, event_time="at", watermark=bounded("1s")
+        )
+        counts = rows.key_by("k").window(tumbling("1m")).aggregate(n=count())
+        counts.filter(col("n") > 1).to("many")
+        return pipeline
+
+    assert len("k.tumbling-1m.n.changelog") == 25
+    (derived,) = chain(223).plan().derived
+    assert derived.operator == "k.tumbling-1m.n"
+    with pytest.raises(PipelineError, match=r"stage 'k\.tumbling-1m\.n'.* a shorter name"):
+        chain(224).plan()

@@ -26,7 +26,7 @@ from tidemark.plan.logical import (
     Stage,
     output_topics,
 )
-from tidemark.plan.names import progress_topic, stage_name
+from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
 from tidemark.plan.physical import DerivedPlan, Plan
 from tidemark.plan.two_phases import in_two_phases, is_in_two_phases, partials_parts
 
@@ -35,7 +35,7 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
     """Return the outputs, with the stages before them, in the order in which rows pass them.
 
     Raises:
-        PipelineError: an output has the name of a stage, or a topic of one is taken.
+        PipelineError: an output has the name of a stage, or a topic of one is taken or too long.
     """
     taken: set[str] = set()
     found: dict[Node, Output | OrderedOutput] = {}
@@ -62,11 +62,11 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
     for output in dataflow.outputs:
         add_before(output.node)
         add(output)
-    _require_distinct(dataflow, taken)
+    _require_topics(dataflow, taken)
     return tuple(ordered)
 
 
-def _require_distinct(dataflow: Dataflow, stages: Collection[str]) -> None:
+def _require_topics(dataflow: Dataflow, stages: Collection[str]) -> None:
     for output in dataflow.outputs:
         if output.name in stages:
             raise PipelineError(
@@ -80,6 +80,11 @@ def _require_distinct(dataflow: Dataflow, stages: Collection[str]) -> None:
                 raise PipelineError(
                     f"topic {topic!r} belongs to stage {stage!r}; give the output another name, or "
                     "the source another topic"
+                )
+            if len(topic) > LONGEST_TOPIC:
+                raise PipelineError(
+                    f"stage {stage!r}: its topic {topic!r} is longer than {LONGEST_TOPIC} "
+                    "characters; give the pipeline a shorter name"
                 )
 
 
