@@ -3,9 +3,14 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from tidemark.infer.fit import plan_of
 from tidemark.infer.inference import infer
+from tidemark.infer.module import module_text
 from tidemark.infer.sample import Sample, SampleRecord
-from tidemark.serde.formats.source_format import JSON
+from tidemark.local.run import LocalRun
+from tidemark.serde.formats.source_format import JSON, TextFormat
 
 
 def time_of(*records):
@@ -13,6 +18,14 @@ def time_of(*records):
     time = infer(Sample(JSON, values)).time
     assert time is not None
     return ".".join(time.path)
+
+
+def lines_of(lines):
+    return Sample(TextFormat(), [SampleRecord(line.encode()) for line in lines])
+
+
+def module_of(lines):
+    return module_text(infer(lines_of(lines)), "lines", "lines", ())
 
 
 def minutes(number):
@@ -52,3 +65,23 @@ def test_updates_of_objects_have_the_time_of_the_update():
     assert time_of(*orders) == "created_at"
     late = [{"measured_at": minutes(m), "updated_at": minutes(30 + n)} for n, m in enumerate(made)]
     assert time_of(*late) == "measured_at"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "haproxy[14389]: 10.0.1.2:3000 [02/Jan/2026:03:04:05.250] http-in static/srv1 10/0/30",
+        "1767323045.250     17 192.168.0.1 TCP_MISS/200 3401 GET http://x/ - DIRECT/1.2.3.4",
+        "type=SYSCALL msg=audit(1767323045.250:101): arch=c000003e syscall=59 success=yes",
+    ],
+)
+def test_lines_have_times_with_ms_without_offset_or_in_seconds(line):
+    text = module_of([line] * 3)
+    run = LocalRun(plan_of(text))
+    list(run.run({"lines": [line.encode()] * 3}))
+    (results,) = run.published.values()
+    assert run.dead_letters == []
+    time = infer(lines_of([line])).time
+    assert time is not None
+    assert [*time.ms] == [1767323045250]
+    assert results.tally.accepted == 3

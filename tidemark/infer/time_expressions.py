@@ -39,6 +39,7 @@ _LINES = (
     (rf"({_DAY}[T]{_CLOCK}(?:[.][0-9]+)?[+-][0-9]{{4}})", "%Y-%m-%dT%H:%M:%S%.f%z"),
     (rf"({_DAY} {_CLOCK}(?:[.][0-9]+)?(?:Z| ?[+-][0-9:]{{4,6}}))", "%Y-%m-%d %H:%M:%S%.f%#z"),
     (rf"([0-9]{{2}}/[A-Z][a-z]{{2}}/[0-9]{{4}}:{_CLOCK} [+-][0-9]{{4}})", "%d/%b/%Y:%H:%M:%S %z"),
+    (rf"([0-9]{{2}}/[A-Z][a-z]{{2}}/[0-9]{{4}}:{_CLOCK}(?:[.][0-9]+)?)", "%d/%b/%Y:%H:%M:%S%.f"),
     (rf"({_DAY} {_CLOCK},[0-9]{{3}})", "%Y-%m-%d %H:%M:%S,%3f"),
     (rf"({_DAY} {_CLOCK}(?:[.][0-9]+)?)", "%Y-%m-%d %H:%M:%S%.f"),
     (rf"({_DAY}T{_CLOCK}(?:[.][0-9]+)?)", "%Y-%m-%dT%H:%M:%S%.f"),
@@ -49,6 +50,9 @@ _LINES = (
     ),
 )
 """Patterns of times in lines, with their formats; the first one that is in most lines is chosen."""
+
+_SECONDS = r"\b(1[0-9]{9}[.][0-9]{3})\b"
+"""Pattern of seconds since 1970 with ms, as Squid and the audit system of Linux write them."""
 
 
 def expression_places(
@@ -89,6 +93,15 @@ def line_places(lines: pl.Series, path: Path) -> Iterator[TimePlace]:
             has_offset = form.endswith(("z", "+"))
             yield _made(path, times.dt.epoch("ms"), expression, None if has_offset else "UTC")
             return
+    found = lines.str.extract(_SECONDS)
+    if found.null_count() <= (1 - _SHARE) * len(lines):
+        parts = (
+            f"col({quoted(path[-1])})",
+            f'.str.extract(r"{_SECONDS}")',
+            '.str.replace(".", "", literal=True)',
+            ".cast(pl.Int64)",
+        )
+        yield _made(path, found.str.replace(".", "", literal=True).cast(pl.Int64), parts)
 
 
 def _made(
