@@ -56,7 +56,7 @@ ALLOWED = {
     ("aggregates/exact_sum.py", "exact"): "totals of panes that fit nothing smaller",
     ("aggregates/exact_sum.py", "_of_block"): "places of limbs, at most 66",
     ("aggregates/exact_squares.py", "_of_block"): "places of limbs, at most 132",
-    ("operators/arrival/in_event_time.py", "pieces"): "pieces of a snapshot",
+    ("operators/waiting_rows.py", "_run"): "blocks of rows",
     ("operators/aligned/state.py", "_keep"): "slices of a segment",
     ("operators/aligned/state.py", "add_behind"): "slices of a segment",
     ("operators/aligned/state.py", "_of_windows"): "windows that are due",

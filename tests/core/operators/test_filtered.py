@@ -15,7 +15,7 @@ from tests.support.running import Task, incidents
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.output import Output
-from tidemark.core.operators.ports import DEAD, PANES
+from tidemark.core.operators.ports import DEAD, PANES, REASON
 from tidemark.core.windows.pane import RETRACTED, REVISION
 
 EVEN = pl.col("value") % 2 == 0
@@ -79,4 +79,4 @@ def test_a_row_on_which_where_fails_is_a_dead_letter(data: Any, log: EventLog) -
         assert (made.frames[PANES][REVISION] >= made.frames[PANES]["n"].fill_null(0)).all()
     for row in pl.concat(dead, how="diagonal").iter_rows(named=True):
         assert "3" in str(row["value"])
-        assert row["reason"].startswith("some=count(): where: ComputeError: ")
+        assert row[REASON].startswith("some=count(): where: ComputeError: ")
