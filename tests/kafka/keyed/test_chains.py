@@ -74,6 +74,29 @@ def test_chains_go_on_when_processes_come_and_go(broker):
         await_equal(stack, in_process({}, values))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_chains_are_scaled_from_one_to_three_and_back_under_load(broker, partitions):
+    """Rows come all the time, and the processes that were there at first are those that go."""
+    options = {"partitions": partitions}
+    values = moves(seed=9)
+    with stack_of(broker, f"chains-rescaled-{partitions}", options) as stack:
+        stack.start()
+        parts = in_parts(values, 6)
+        produced(stack, next(parts))
+        for slot in ("1", "2"):
+            stack.start("windowing", "sessions", slot=slot)
+            produced(stack, next(parts))
+        # With one partition, the third process of sessions stands by.
+        wait_until(lambda: "was given" in stack.log("windowing", "2"), "partitions of the third")
+        for slot in ("0", "1"):
+            produced(stack, next(parts))
+            statuses = stack.stop("windowing", "sessions", slot=slot)
+            assert set(statuses.values()) == {0}
+        produced(stack, next(parts))
+        await_equal(stack, in_process(options, values))
+
+
 def test_an_idle_chain_closes_its_windows_and_then_writes_nothing(broker):
     """The last windows close by silence; after that no log and no progress topic grows."""
     options = {"idle_after": "500ms", "delay": "0s"}
