@@ -82,6 +82,36 @@ def test_a_commit_of_an_old_generation_is_repeated_with_the_new_one(refusal):  #
     assert broker.committed == [b"a", b"b", b"c"]
 
 
+class Gap(Broker):
+    """A producer whose broker misses the records that an abort has dropped, some times."""
+
+    def __init__(self, generation: int, gaps: int) -> None:
+        super().__init__(generation)
+        self._gaps = gaps
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        if self.aborts and self.aborts <= self._gaps:
+            gap = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+            raise KafkaException(KafkaError(gap, txn_requires_abort=True))
+        super().commit_transaction(timeout_s)
+
+
+@pytest.mark.parametrize("gaps", [1, 2])
+def test_a_gap_after_an_aborted_transaction_makes_the_commit_be_repeated(gaps):
+    broker = Gap(7, gaps)
+    written(broker).commit(OFFSETS, Group(5, 7))  # type: ignore[arg-type]
+    assert broker.committed == [b"a", b"b"]
+    assert broker.aborts == gaps + 1
+
+
+def test_a_gap_in_another_transaction_ends_the_commit():
+    broker = Gap(7, 1)
+    broker.aborts = 1
+    with pytest.raises(KafkaException, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        written(broker).commit(OFFSETS, Group(7))  # type: ignore[arg-type]
+    assert broker.committed == []
+
+
 @pytest.mark.parametrize("now", [Group(5, 6, members=(b"m", b"other")), Group(5, -1)])
 def test_a_member_that_was_removed_commits_nothing(now):
     broker = Broker(6)

@@ -27,6 +27,13 @@ _PAUSE_S = 0.1
 _REBALANCE_S = 60.0
 _COMMITS_PER_TIMEOUT = 6
 
+_GAPS = {KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER}
+"""Errors of the transaction after an aborted one.
+
+The abort drops records on their way, and the broker may miss their sequence numbers.  The next
+abort makes the client begin its numbers anew (KIP-360).
+"""
+
 OnWait = Callable[[str], None]
 """Called with the reason at least every ``STEP_S`` while a commit waits; may raise to end it."""
 
@@ -117,43 +124,47 @@ class Transaction:
         if self._of_member:
             membership.require_held()
         deadline_s = time.monotonic() + _REBALANCE_S
-        while not self._was_committed(offsets, membership, deadline_s):
+        refusal = self._refusal(offsets, membership)
+        while refusal is not None:
+            if time.monotonic() > deadline_s:
+                raise refusal
             self._drop_refused()  # before the wait: readers of these partitions wait, too
-            membership = later_membership(consumer, membership, self._on_wait)
-            self._write_again()
+            if refusal.args[0].code() in OUTDATED:
+                membership = later_membership(consumer, membership, self._on_wait)
+            refusal = self._refusal(offsets, membership, again=True)
         self._open = False
         self._written.clear()
 
-    def _was_committed(
-        self, offsets: Sequence[TopicPartition], membership: Membership, deadline_s: float
-    ) -> bool:
-        """Commit; return False if the group rebalances, and the commit can be repeated."""
-        with self._explained():
-            try:
+    def _refusal(
+        self, offsets: Sequence[TopicPartition], membership: Membership, *, again: bool = False
+    ) -> KafkaException | None:
+        """Commit; return why it was refused, if it can be repeated.
+
+        ``again``: write the output of the refused commit in a new transaction, first.
+        """
+        repeatable = OUTDATED | _GAPS if again else OUTDATED
+        try:
+            with self._explained():
+                if again:
+                    self.begin()
+                    self._written.send(self._producer)
                 self._persist(
                     lambda: self._producer.send_offsets_to_transaction(
                         list(offsets), membership.metadata, STEP_S
                     )
                 )
-            except KafkaException as error:
-                outdated = error.args[0].code() in OUTDATED and self._of_member
-                if outdated and time.monotonic() < deadline_s:
-                    return False
-                raise
-            self._persist(lambda: self._producer.commit_transaction(STEP_S))
-        return True
+                self._persist(lambda: self._producer.commit_transaction(STEP_S))
+        except KafkaException as error:
+            if self._of_member and error.args[0].code() in repeatable:
+                return error
+            raise
+        return None
 
     def _drop_refused(self) -> None:
         """End the transaction of a refused commit."""
         with self._explained():
             self._persist(lambda: self._producer.abort_transaction(STEP_S))
             self._open = False
-
-    def _write_again(self) -> None:
-        """Write the output of a refused commit in a new transaction."""
-        with self._explained():
-            self.begin()
-            self._written.send(self._producer)
 
     def abort(self) -> None:
         """Drop what was written since the last commit, if the broker can still be reached."""
