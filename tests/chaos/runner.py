@@ -74,7 +74,7 @@ class Outcome:
     @property
     def broker_was_hurt(self) -> bool:
         """Whether the broker may have lost ends of transactions, which no service can help."""
-        return any(self.injected[kind] for kind in ("broker kill", "broker freeze"))
+        return any(self.injected[f"broker {kind}"] for kind in ("kill", "freeze", "stop"))
 
 
 class NotDrainedError(Exception):

@@ -50,6 +50,8 @@ STAGES = st.builds(
     st.sampled_from([0, 0, 3 * SECOND]),
     st.integers(1, 2),
     st.sampled_from(["value", "all"]),
+    st.just("final"),
+    st.just("close"),
 )
 CHAINS = st.lists(STAGES, min_size=2, max_size=3).map(tuple)
 CHANGES = st.lists(
@@ -183,14 +185,15 @@ def test_stages_of_the_same_program_give_the_same_segments_again(stages, partiti
 @settings(max_examples=10)
 @given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, CHANGES)
 def test_changed_stages_give_what_services_would(stages, partitions, actions, changes):
-    """The marks are those of the stages before the change."""
+    """The marks are those of the stages before the change; logs that the change adds are empty."""
     before = ran(build(stages, partitions), actions)
     changed = tuple(
         stage._replace(lateness_ms=lateness_ms, least=least)
         for stage, (lateness_ms, least) in zip(stages, changes, strict=False)
     )
     wanted = ran(build(changed, partitions), actions)
-    made = with_stages(wanted.plan, wanted.plan.derived, logs_of(before))
+    logs: Logs = {at: [] for at in logs_of(wanted)} | logs_of(before)
+    made = with_stages(wanted.plan, wanted.plan.derived, logs)
     assert finals(replayed(wanted.plan, made)) == finals(live(wanted))
 
 
