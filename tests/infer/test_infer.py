@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 
@@ -10,26 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.infer.modules import T, half_hours, module_of, of, run
 from tests.infer.shapes import SHAPES, lines
 from tidemark import ConfigurationError
-from tidemark.infer.fit import fit_comments, plan_of
-from tidemark.infer.formats import format_of_records
 from tidemark.infer.inference import infer
-from tidemark.infer.module import module_text, window_size_ms
 from tidemark.infer.sample import Sample, SampleRecord
-from tidemark.local.run import LocalRun
 from tidemark.serde.formats.source_format import JSON
-
-T = 1767323040000
-
-
-def module_of(values):
-    records = list(map(SampleRecord, values))
-    sample = Sample(format_of_records(records, "records"), records)
-    inferred = infer(sample)
-    plan = plan_of(module_text(inferred, "records", "records", ()))
-    comments = tuple(fit_comments(plan, sample, window_size_ms(inferred)))
-    return module_text(inferred, "records", "records", comments)
 
 
 @cache
@@ -37,18 +22,8 @@ def of_shape(shape):
     return module_of(list(lines(shape)))
 
 
-def of(*records):
-    return module_of([json.dumps(record).encode() for record in records])
-
-
 def part(text, begin, end):
     return text.split(begin)[1].split(end)[0].strip()
-
-
-def run(text, values):
-    run = LocalRun(plan_of(text))
-    list(run.run({run.plan.sources[0].topics[0]: values}))
-    return run
 
 
 EXPECTED = {
@@ -151,52 +126,6 @@ def test_a_place_in_few_records_is_neither_time_nor_key():
     assert " 20 that fit + 0 dead " in text
 
 
-@pytest.mark.parametrize(
-    ("begin", "column"), [(2463457000, "received_at"), (1772366400, "s.timestamp")]
-)
-def test_numbers_years_after_texts_are_not_the_event_time(begin, column):
-    text = of(
-        *(
-            {
-                "received_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-                "s": {"timestamp": begin + 9 * n},
-                "k": n % 3,
-            }
-            for n, at in enumerate(half_hours(20))
-        )
-    )
-    assert f'    event_time="{column}",' in text
-
-
-def test_numbers_that_grow_are_times_but_ids_are_not():
-    first = 1_767_225_600_000
-    records = [{"k": "a", "id": first + n, "valid": first + n} for n in range(20)]
-    assert 'event_time="valid",\n    unit="ms",' in of(*records)
-    assert "event_time=INGEST_TIME" in of(*({"k": "a", "id": first + n} for n in range(20)))
-
-
-@pytest.mark.parametrize(
-    ("odd", "column"),
-    [
-        ("soon", 'field("at", str, lenient=True)'),
-        ("1767323045678", 'field("at", int, lenient=True)'),
-        (1767323045678.5, "float"),
-        (True, 'field("at", str, lenient=True)'),
-    ],
-)
-@pytest.mark.parametrize("every", [2, 9])
-def test_a_time_of_numbers_and_other_values_is_read_from_all_of_them(odd, column, every):
-    times = [T + n if n % every else odd for n in range(90)]
-    text = of(*({"k": f"k{n % 3}", "at": at} for n, at in enumerate(times)))
-    assert f'"at": {column},' in text
-    dead = odd in ("soon", True)
-    if dead and every == 2:
-        assert "event_time=INGEST_TIME," in text
-        return
-    assert 'event_time="at",' in text
-    assert f"# 90 records = {80 if dead else 90} that fit" in text
-
-
 def test_an_envelope_has_its_format():
     change = {"before": None, "after": {"id": 1}, "source": {"db": "d"}, "op": "c", "ts_ms": T}
     for record in (change, {"schema": {"type": "struct"}, "payload": change}):
@@ -206,35 +135,6 @@ def test_an_envelope_has_its_format():
     event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": {"v": 1}}
     assert '\n    format="cloudevents",\n' in of(event)
     assert "format=" not in of({**event, "specversion": None}, {"op": "c", "source": "s"})
-
-
-def test_the_pattern_of_a_text_is_named():
-    text = of({"k": "a", "created": "Fri Jan 02 03:04:05 +0000 2026"})
-    assert 'event_time="created",\n    unit="%a %b %d %H:%M:%S %z %Y",' in text
-    text = of({"k": "a", "Order Date": "1/2/2026 3:04:05 AM"})
-    assert 'unit="%m/%d/%Y %I:%M:%S %p",\n    zone="UTC",  # a guess' in text
-
-
-def half_hours(count):
-    begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    return [begin + timedelta(minutes=30 * n) for n in range(count)]
-
-
-def test_all_records_decide_on_the_order_of_day_and_month():
-    text = of(
-        *({"k": n % 4, "when": f"{at:%d/%m/%Y %H:%M}"} for n, at in enumerate(half_hours(600)))
-    )
-    assert 'unit="%d/%m/%Y %H:%M",' in text
-    assert " 600 that fit + 0 dead " in text
-    assert "another order of day and month" not in text
-
-
-@pytest.mark.parametrize("order", ["%d/%m/%Y", "%m/%d/%Y"])
-def test_of_two_orders_of_day_and_month_the_one_with_the_shorter_time_is_taken(order):
-    shown = [f"{at:{order} %H:%M}" for at in half_hours(300)]
-    text = of(*({"k": n % 4, "when": each} for n, each in enumerate(shown)))
-    assert f'unit="{order} %H:%M",' in text
-    assert "A guess: another order of day and month reads all texts too." in text
 
 
 def test_a_value_in_place_of_a_list_that_other_records_wrap_is_dead():

@@ -1,15 +1,14 @@
-"""Which of several times of a record is likely its event time."""
+"""Which of several times of a record is likely its event time, and how its values are read."""
 
 import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemark.infer.fit import plan_of
+from tests.infer.modules import T, half_hours, of, run
+from tidemark.infer.fit import fitted_module
 from tidemark.infer.inference import infer
-from tidemark.infer.module import module_text
 from tidemark.infer.sample import Sample, SampleRecord
-from tidemark.local.run import LocalRun
 from tidemark.serde.formats.source_format import JSON, TextFormat
 
 
@@ -22,10 +21,6 @@ def time_of(*records):
 
 def lines_of(lines):
     return Sample(TextFormat(), [SampleRecord(line.encode()) for line in lines])
-
-
-def module_of(lines):
-    return module_text(infer(lines_of(lines)), "lines", "lines", ())
 
 
 def minutes(number):
@@ -68,6 +63,76 @@ def test_updates_of_objects_have_the_time_of_the_update():
 
 
 @pytest.mark.parametrize(
+    ("begin", "column"), [(2463457000, "received_at"), (1772366400, "s.timestamp")]
+)
+def test_numbers_years_after_texts_are_not_the_event_time(begin, column):
+    text = of(
+        *(
+            {
+                "received_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+                "s": {"timestamp": begin + 9 * n},
+                "k": n % 3,
+            }
+            for n, at in enumerate(half_hours(20))
+        )
+    )
+    assert f'    event_time="{column}",' in text
+
+
+def test_numbers_that_grow_are_times_but_ids_are_not():
+    first = 1_767_225_600_000
+    records = [{"k": "a", "id": first + n, "valid": first + n} for n in range(20)]
+    assert 'event_time="valid",\n    unit="ms",' in of(*records)
+    assert "event_time=INGEST_TIME" in of(*({"k": "a", "id": first + n} for n in range(20)))
+
+
+@pytest.mark.parametrize(
+    ("odd", "column"),
+    [
+        ("soon", 'field("at", str, lenient=True)'),
+        ("1767323045678", 'field("at", int, lenient=True)'),
+        (1767323045678.5, "float"),
+        (True, 'field("at", str, lenient=True)'),
+    ],
+)
+@pytest.mark.parametrize("every", [2, 9])
+def test_a_time_of_numbers_and_other_values_is_read_from_all_of_them(odd, column, every):
+    times = [T + n if n % every else odd for n in range(90)]
+    text = of(*({"k": f"k{n % 3}", "at": at} for n, at in enumerate(times)))
+    assert f'"at": {column},' in text
+    dead = odd in ("soon", True)
+    if dead and every == 2:
+        assert "event_time=INGEST_TIME," in text
+        return
+    assert 'event_time="at",' in text
+    assert f"# 90 records = {80 if dead else 90} that fit" in text
+
+
+def test_the_pattern_of_a_text_is_named():
+    text = of({"k": "a", "created": "Fri Jan 02 03:04:05 +0000 2026"})
+    assert 'event_time="created",\n    unit="%a %b %d %H:%M:%S %z %Y",' in text
+    text = of({"k": "a", "Order Date": "1/2/2026 3:04:05 AM"})
+    assert 'unit="%m/%d/%Y %I:%M:%S %p",\n    zone="UTC",  # a guess' in text
+
+
+def test_all_records_decide_on_the_order_of_day_and_month():
+    text = of(
+        *({"k": n % 4, "when": f"{at:%d/%m/%Y %H:%M}"} for n, at in enumerate(half_hours(600)))
+    )
+    assert 'unit="%d/%m/%Y %H:%M",' in text
+    assert " 600 that fit + 0 dead " in text
+    assert "another order of day and month" not in text
+
+
+@pytest.mark.parametrize("order", ["%d/%m/%Y", "%m/%d/%Y"])
+def test_of_two_orders_of_day_and_month_the_one_with_the_shorter_time_is_taken(order):
+    shown = [f"{at:{order} %H:%M}" for at in half_hours(300)]
+    text = of(*({"k": n % 4, "when": each} for n, each in enumerate(shown)))
+    assert f'unit="{order} %H:%M",' in text
+    assert "A guess: another order of day and month reads all texts too." in text
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "haproxy[14389]: 10.0.1.2:3000 [02/Jan/2026:03:04:05.250] http-in static/srv1 10/0/30",
@@ -76,11 +141,9 @@ def test_updates_of_objects_have_the_time_of_the_update():
     ],
 )
 def test_lines_have_times_with_ms_without_offset_or_in_seconds(line):
-    text = module_of([line] * 3)
-    run = LocalRun(plan_of(text))
-    list(run.run({"lines": [line.encode()] * 3}))
-    (results,) = run.published.values()
-    assert run.dead_letters == []
+    ran = run(fitted_module(lines_of([line] * 3), "lines", "lines"), [line.encode()] * 3)
+    (results,) = ran.published.values()
+    assert ran.dead_letters == []
     time = infer(lines_of([line])).time
     assert time is not None
     assert [*time.ms] == [1767323045250]

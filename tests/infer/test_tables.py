@@ -4,14 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.infer.modules import run
 from tidemark import ConfigurationError
 from tidemark.files.records import text_records
-from tidemark.infer.fit import fit_comments, plan_of
+from tidemark.infer.fit import fitted_module
 from tidemark.infer.formats import format_of_lines
-from tidemark.infer.inference import infer
-from tidemark.infer.module import module_text, window_size_ms
 from tidemark.infer.sample import Sample, SampleRecord
-from tidemark.local.run import LocalRun
 
 START = datetime(2026, 3, 13, 12, 0, tzinfo=UTC)
 COUNT = 24
@@ -31,18 +29,14 @@ def inferred(content: bytes) -> tuple[str, list[bytes]]:
     format_ = format_of_lines(lines, "infer f")
     values = list(text_records(lines, format_))
     sample = Sample(format_, list(map(SampleRecord, values)))
-    found = infer(sample)
-    plan = plan_of(module_text(found, "f", "f", ()))
-    comments = tuple(fit_comments(plan, sample, window_size_ms(found)))
-    return module_text(found, "f", "f", comments), values
+    return fitted_module(sample, "f", "f"), values
 
 
 def starts(text: str, values: list[bytes]) -> list[int]:
     """Return the starts of the windows that have the values, in order."""
-    run = LocalRun(plan_of(text))
-    list(run.run({"f": values}))
-    assert run.dead_letters == []
-    (results,) = run.published.values()
+    ran = run(text, values)
+    assert ran.dead_letters == []
+    (results,) = ran.published.values()
     assert results.tally.accepted == COUNT
     return sorted({ms for frame in results.frames["panes"] for ms in frame["start"].to_list()})
 

@@ -15,10 +15,8 @@ from tidemark.files.avro_container import MAGIC, block_records, container_schema
 from tidemark.files.content import STDIN, open_content
 from tidemark.files.json_documents import is_unfinished_array
 from tidemark.files.records import text_records
-from tidemark.infer.fit import fit_comments, plan_of
+from tidemark.infer.fit import fitted_module
 from tidemark.infer.formats import envelope_format, format_of_lines, format_of_records, is_change
-from tidemark.infer.inference import infer
-from tidemark.infer.module import module_text, window_size_ms
 from tidemark.infer.sample import Sample, SampleRecord
 from tidemark.partition import Partition
 from tidemark.plan.names import topic_part
@@ -65,11 +63,8 @@ def infer_(
         sample = _of_topic(source, records, broker_config(bootstrap_server))
     if not any((each.value or b"").strip() for each in sample.records):
         raise ConfigurationError(f"infer {source}: there are no records")
-    inferred = infer(sample)
     origin = f"{topic}, from {len(sample.records):,} records"
-    plan = plan_of(module_text(inferred, topic, origin, ()))
-    comments = tuple(fit_comments(plan, sample, window_size_ms(inferred)))
-    typer.echo(module_text(inferred, topic, origin, comments), nl=False)
+    typer.echo(fitted_module(sample, topic, origin), nl=False)
 
 
 def _is_file(source: str) -> bool:

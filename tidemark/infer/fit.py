@@ -1,4 +1,4 @@
-"""What the source of a module refuses of the sample that it was inferred from."""
+"""The module for a sample, with what its source refuses of the sample."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,12 +7,28 @@ from dataclasses import replace
 import polars as pl
 
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.infer.inference import infer
+from tidemark.infer.module import module_text, window_size_ms
 from tidemark.infer.sample import Sample, SampleRecord
 from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
 from tidemark.language.pipeline import Pipeline
 from tidemark.plan.physical import Plan
 
 _REASONS = 10
+
+
+def fitted_module(sample: Sample, topic: str, origin: str) -> str:
+    """Return the module for a sample; comments say what it makes of the sample.
+
+    ``origin``: what the sample was, for the first line.
+
+    Raises:
+        ConfigurationError: no record is an object with a value.
+    """
+    inferred = infer(sample)
+    plan = plan_of(module_text(inferred, topic, origin, ()))
+    comments = tuple(_fit_comments(plan, sample, window_size_ms(inferred)))
+    return module_text(inferred, topic, origin, comments)
 
 
 def plan_of(text: str) -> Plan:
@@ -28,7 +44,7 @@ def plan_of(text: str) -> Plan:
     return pipeline.plan()
 
 
-def fit_comments(plan: Plan, sample: Sample, size_ms: int) -> Iterator[str]:
+def _fit_comments(plan: Plan, sample: Sample, size_ms: int) -> Iterator[str]:
     """Yield what a pipeline makes of the sample: how many records pass, are dead or late, and why.
 
     ``size_ms``: of its windows.
