@@ -49,7 +49,7 @@ def delimited(texts: Sequence[str], *, is_file: bool = True) -> CsvFormat | None
             is_header = _is_header(rows)
             if is_header and at:
                 raise TitleError(lines[at])
-            if not (is_header if delimiter == _BLANK else is_header or _is_table(rows)):
+            if not is_header and (delimiter == _BLANK or not _is_table(rows)):
                 continue
             if len(rows) < 2 or (delimiter == _BLANK and not _has_values(rows[1:])):
                 continue
@@ -137,7 +137,7 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _has_values(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a column has only numbers or times, so that rows are no words of a text."""
+    """Return whether a column has only numbers or times, as rows of words do not."""
     return any(
         all(spelled(text) != TEXT or _TIME.fullmatch(text) for text in column)
         for column in zip(*rows, strict=True)

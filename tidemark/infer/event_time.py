@@ -24,13 +24,11 @@ _MOST = 0.75
 _FAR = 10.0
 _OLD, _OLDER = 2.0, 4.0
 _FAR_MS = 10 * 365 * 86_400_000
+_DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
 _OF_NUMBERS = {EPOCH, *NUMBER_UNITS}
 _HOURS = r"^(19|20)[0-9]{2}[01][0-9][0-3][0-9][0-2][0-9]$"
 _DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d%H%M", "%Y%m%d", "%Y%m%d%H")
 """Patterns of dates and times that are written as integers."""
-
-DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
-"""The types of columns that may be times."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +113,9 @@ def _is_far_after(place: TimePlace, text: TimePlace) -> bool:
 
 
 def _place(records: Sequence[object], path: Path, type_: Type) -> TimePlace | None:
-    if type_.text not in DTYPES:
+    if type_.text not in _DTYPES:
         return None
-    dtype = DTYPES[type_.text]
+    dtype = _DTYPES[type_.text]
     values = [value_at(record, path) for record in records]
     column = values_as(values, dtype, is_lenient=type_.lenient)
     if column.null_count() > (1 - _SHARE) * len(column):

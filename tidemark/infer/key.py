@@ -27,8 +27,8 @@ def key_place(places: Iterable[tuple[Path, Observed, str]], records: int) -> Pat
 def _score(path: Path, seen: Observed, text: str, records: int) -> float | None:
     """Return how likely a place is a key, None if it cannot be one.
 
-    A key is no measurement: no integer without the name of a key, no number with a decimal comma.
-    Nor does each of many records have its own.
+    These cannot: measurements, which are integers without the name of a key or numbers with a
+    decimal comma; and a place with another value in each of many records.
     """
     present = seen.types.total() - seen.types[NULL] - seen.texts[NULL]
     if text not in _TYPES or present < _PRESENT * records:

@@ -11,8 +11,8 @@ TIMES = (
         re.IGNORECASE,
     ),
     re.compile(
-        r".*(time|date|_at|_ts|_ms|timestamp).*|.*[a-z](At|On|Ts)|ts.*|.*(datum|zeit|fecha).*|modified|updated|published"
-        r"|dt",
+        r".*(time|date|_at|_ts|_ms|timestamp).*|.*[a-z](At|On|Ts)|ts.*|.*(datum|zeit|fecha).*"
+        r"|modified|updated|published|dt",
         re.IGNORECASE,
     ),
 )

@@ -44,7 +44,7 @@ def _wrapped(
         lists = [found for each in level if isinstance(found := value_at(each, path), list)]
         items = [item for each in lists for item in each if isinstance(item, dict)][:_ITEMS]
         members = column.type.members
-        paths = [at for at, _ in inside.scalars() if column_path(members, at) is not None]
+        paths = [each for each, _ in inside.scalars() if column_path(members, each) is not None]
         if any(each.share >= _SHARE for each in time_places(items, members, paths)):
             yield Wrapped((*at, *path), len(items))
         elif items and depth < _DEEPEST:

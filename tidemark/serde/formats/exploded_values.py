@@ -58,8 +58,8 @@ class ExplodedValues:
     ) -> Iterator[tuple[Any, int]]:
         """Yield the rows of an object, with the size of what repeats in each, in JSON.
 
-        ``read``: its members that are.  ``depth``: of the object on the path.  ``in_list``: whether
-        a list was found above it.
+        ``read``: its members that the schema reads.  ``depth``: of the object on the path.
+        ``in_list``: whether a list was found above it.
         """
         if value is None and in_list:
             return
@@ -106,7 +106,7 @@ class _RowsSize:
         self._factor = most_bytes_of_a_byte(schema)
 
     def require_count(self, count: int) -> None:
-        """Raise UnreadableValueError if so many rows of nulls would be too large."""
+        """Raise UnreadableValueError if ``count`` rows of nulls would be too large."""
         if count * self._least_bytes > MAX_RECORD_BYTES:
             raise UnreadableValueError(too_large(count * self._least_bytes))
 
