@@ -8,11 +8,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.logs import EventLog, event_logs
+from tests.oracles.early import Spec
+from tests.support.logs import Commit, EventLog, Raw, Read, Record, event_logs, record
+from tests.support.operators import early_aligned
 from tests.support.operators.families import FAMILIES
 from tests.support.operators.pairs import pairs
 from tests.support.operators.published import Published, in_order_of_results, published
@@ -22,8 +25,10 @@ from tidemark.core.operators.aligned import state as slices
 from tidemark.core.operators.operator import Changes
 from tidemark.core.operators.output import Output
 from tidemark.core.operators.portions import RowLimit
+from tidemark.core.operators.ports import PANES
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import Segment
+from tidemark.core.windows.pane import END
 
 
 @contextmanager
@@ -102,6 +107,23 @@ def test_rows_of_several_inputs_are_taken_in_log_order(data: Any, log: EventLog)
             found = portioned.take(segment)
         assert [row for output in found for row in published(whole, "pairs", output)] == wanted
     assert portioned.task.tally == whole.tally
+
+
+@pytest.mark.parametrize("lateness_ms", [0, 20])
+def test_early_panes_have_rows_of_earlier_portions_that_are_behind_other_windows(lateness_ms):
+    """The row at -8 is behind windows that end by 0, and on time for those that end later."""
+    raw = Raw({"t/0": tuple(Record(at_ms, (("a", 1),)) for at_ms in (0, -8, 0))}, bound_ms=0)
+    (segment,) = record(raw, [Commit((Read("t/0", 3),))])
+    spec = Spec(10, 1, lateness_ms, closes=True, every="rows", interval=1, discarding=False)
+    operator = early_aligned.operator(spec, raw.topics)
+    whole = OperatorTask(operator)
+    with small_portions(1):
+        portioned = OperatorTask(operator)
+    wanted = whole.step(segment)
+    with small_portions(1):
+        found = [steps.output for steps in portioned.steps([segment])]
+    assert wanted[PANES].filter(pl.col(END) == 2).select("n").to_series().to_list() == [1, 2, 3]
+    assert results(whole, PANES, found) == results(whole, PANES, [wanted])
 
 
 def results(task: OperatorTask, port: str, outputs: list[Output]) -> list[Published]:

@@ -249,7 +249,7 @@ class WindowAggregate(DueByEnd):
 
         Each pane shows the rows that had come by its segment.
         """
-        came = [self._shown_in(part, clock_ms) for part in self._counting(state.touched)]
+        came = [self._shown_in(part, clock_ms) for part in state.counting(state.touched)]
         new = [stacked(came)] if came else []
         older = self._placed(state.behind(ends), clock_ms)
         shows = pl.col(END) <= pl.min_horizontal(PASSED, int(clock_ms[-1]))
@@ -278,17 +278,6 @@ class WindowAggregate(DueByEnd):
         """Return the partials of all accepted rows of panes; ``new``: rows not yet settled."""
         accepted = [*self._accepted(state, shown), *(self._by_then(part, shown) for part in new)]
         return self._merged(accepted, LATE, by)
-
-    def _counting(self, touched: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield partials of rows behind for each window in which they count, with END."""
-        for block in touched:
-            start = block[SLICE].to_numpy()
-            lower = np.maximum(block[CLOSED].to_numpy(), start)
-            for end_ms in self.windows.ends_of(start).T:
-                counts = lower < end_ms
-                if counts.any():
-                    ended = block.drop(SLICE, CLOSED).with_columns(pl.Series(END, end_ms))
-                    yield ended.filter(pl.Series(counts))
 
     def _shown_in(self, part: pl.DataFrame, clock_ms: Numbers) -> pl.DataFrame:
         """Add the SEGMENT that shows rows behind: their own, or if later, that of the close."""

@@ -89,7 +89,7 @@ class WindowState:
     def add_behind(self, blocks: pl.DataFrame) -> None:
         """Add partials of rows behind, by SLICE, key, PASSED, CLOSED and in a batch SEGMENT.
 
-        No window shows them until the next ``settle``.
+        No window that they are behind shows them until the next ``settle``.
         """
         self._touched.append(blocks)
         if SEGMENT in blocks.columns:
@@ -150,8 +150,14 @@ class WindowState:
         return sizes
 
     def on_time(self, ends: list[int]) -> list[pl.DataFrame]:
-        """Return the partials of the rows that were on time for each window, with its END."""
-        return self._blocks(ends, pl.col(PASSED) < pl.col(END))
+        """Return the partials of the rows that were on time for each window, with its END.
+
+        Rows that are behind another window are among them before they are settled.
+        """
+        on_time = pl.col(PASSED) < pl.col(END)
+        new = self.counting(self._unsettled)
+        asked = (part.filter(on_time & pl.col(END).is_in(ends)).drop(PASSED) for part in new)
+        return [*self._blocks(ends, on_time), *asked]
 
     def accepted(self, ends: list[int]) -> list[pl.DataFrame]:
         """Return the partials of all rows that count in each window, with its END."""
@@ -163,6 +169,17 @@ class WindowState:
         blocks = self._of_windows(ends, lambda part: part.behind, self._behind)
         found = [unmarked(block.filter(behind)) for block in blocks]
         return [block for block in found if not block.is_empty()]
+
+    def counting(self, behind: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield partials of rows behind for each window in which they count, with END."""
+        for block in behind:
+            start = block[SLICE].to_numpy()
+            lower = np.maximum(block[CLOSED].to_numpy(), start)
+            for end_ms in self.windows.ends_of(start).T:
+                counts = lower < end_ms
+                if counts.any():
+                    ended = block.drop(SLICE, CLOSED).with_columns(pl.Series(END, end_ms))
+                    yield ended.filter(pl.Series(counts))
 
     def _blocks(self, ends: list[int], behind: pl.Expr) -> list[pl.DataFrame]:
         ahead = self._of_windows(ends, lambda part: part.ahead, self._ahead)
