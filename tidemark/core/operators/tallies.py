@@ -9,12 +9,12 @@ partial aggregates of the rows that no pane has shown.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import polars as pl
 
 from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.time.segment import NEVER_MS
@@ -135,41 +135,17 @@ class Tallies:
 
 
 @dataclass
-class TalliedState:
+class TalliedState(PairedState):
     """Keyed state of windows, and a tally for each window."""
 
     windows: Any
     tallies: Tallies
 
-    def changes(self) -> Changes:
-        """Return the changes since the last call."""
-        return {**self.windows.changes(), **self.tallies.changes()}
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state in pieces."""
-        return chain(self.windows.snapshot(), self.tallies.snapshot())
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        held: int = self.windows.size_bytes() + self.tallies.size_bytes()
-        return held
+    @property
+    def _parts(self) -> tuple[Part, Part]:
+        return self.windows, self.tallies
 
     def open_windows(self) -> int:
         """Return the number of open windows."""
         held: int = self.windows.open_windows()
         return held
-
-    def apply(self, changes: Changes) -> None:
-        """Apply changes to the windows and the tallies."""
-        self.windows.apply(changes)
-        self.tallies.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop the windows that no row can reach."""
-        self.windows.purge(clock_ms)
-        self.tallies.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        self.windows.validate()
-        self.tallies.validate()

@@ -34,7 +34,7 @@ _CLOCK = "@clock"
 _ORDER = (EVENT_TIME, SOURCE, OFFSET, SUB_ROW)
 
 _BLOCK_ROWS = 16_384
-"""Rows of a block at most, so of a run at most so many are read for a few that are due."""
+"""Maximum rows of a block: a run reads one whole block even if few of its rows are due."""
 
 _MANY = 8
 """Number of runs of similar size that are merged."""
@@ -186,6 +186,9 @@ class WaitingRows:
             self._put(self._conformed(changes[HELD]))
         if RELEASED in changes:
             self._drop(int(changes[RELEASED][_CLOCK].to_numpy().max()))
+
+    def purge(self, clock_ms: int) -> None:
+        """Drop nothing: only ``release`` removes rows, and hands them on."""
 
     def _conformed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return rows with the columns of the stream as it is now, behind those of the segment."""

@@ -6,22 +6,21 @@ Then it hands the rows on in order of event time, so the operator takes that ord
 arrival.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import polars as pl
 
 from tidemark.core.operators.arrival.body import ArrivalBody
 from tidemark.core.operators.arrival.state import ArrivalState
-from tidemark.core.operators.operator import Changes, WindowBody, missed
+from tidemark.core.operators.operator import WindowBody, missed
+from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import Port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 
 
-class HeldState:
+class HeldState(PairedState):
     """The state of the operator, and the rows that wait for the clock."""
 
     def __init__(self, inner: ArrivalState, waiting: WaitingRows) -> None:
@@ -29,35 +28,13 @@ class HeldState:
         self.inner = inner
         self.waiting = waiting
 
-    def changes(self) -> Changes:
-        """Return, once, the changes since the last call."""
-        return {**self.inner.changes(), **self.waiting.changes()}
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return the rows that wait, and the state of the operator, in pieces."""
-        return chain(self.inner.snapshot(), self.waiting.snapshot())
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        return self.inner.size_bytes() + self.waiting.size_bytes()
+    @property
+    def _parts(self) -> tuple[Part, Part]:
+        return self.inner, self.waiting
 
     def open_windows(self) -> int:
         """Return the number of open runs, and of rows that wait."""
         return self.inner.open_windows() + len(self.waiting)
-
-    def apply(self, changes: Changes) -> None:
-        """Apply one piece."""
-        self.inner.apply(changes)
-        self.waiting.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Purge the state of the operator."""
-        self.inner.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        self.inner.validate()
-        self.waiting.validate()
 
 
 @dataclass(frozen=True)

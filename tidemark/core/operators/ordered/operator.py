@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Body, Changes, Frames, State, TimePortion, missed
+from tidemark.core.operators.operator import Body, Frames, State, TimePortion, missed
+from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import LATE, ROWS, Port, late_port, shown_key
 from tidemark.core.operators.rows import published_rows, rows_port
 from tidemark.core.operators.waiting_rows import WaitingRows
@@ -54,7 +54,7 @@ class RowRule(ABC):
         """
 
 
-class OrderedState:
+class OrderedState(PairedState):
     """The state of a rule, and the rows that wait for the clock."""
 
     def __init__(self, rule: State, waiting: WaitingRows) -> None:
@@ -64,40 +64,18 @@ class OrderedState:
         self.dropped = 0
         """Rows that the rule has left out since the last ``take_dropped``."""
 
+    @property
+    def _parts(self) -> tuple[Part, Part]:
+        return self.rule, self.waiting
+
     def take_dropped(self) -> int:
         """Return, once, the number of rows that the rule left out."""
         dropped, self.dropped = self.dropped, 0
         return dropped
 
-    def changes(self) -> Changes:
-        """Return, once, the changes since the last call."""
-        return {**self.rule.changes(), **self.waiting.changes()}
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all state in pieces."""
-        return chain(self.rule.snapshot(), self.waiting.snapshot())
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        return self.rule.size_bytes() + self.waiting.size_bytes()
-
     def open_windows(self) -> int:
         """Return the number of keys with state, and of rows that wait."""
         return self.rule.open_windows() + len(self.waiting)
-
-    def apply(self, changes: Changes) -> None:
-        """Apply one piece."""
-        self.rule.apply(changes)
-        self.waiting.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop the state that no row can need."""
-        self.rule.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        self.rule.validate()
-        self.waiting.validate()
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ See docs/semantics.md, "Every result".  A result that stands is a *slot*: a line
 time and identity.  A withdrawn slot stays as a line that does not count, because its revisions do.
 """
 
-from collections.abc import Iterator
-from itertools import chain
-
 import polars as pl
 
 from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.replacing.newest_lines import UNTIL, NewestLines
 from tidemark.core.operators.replacing.row_ends import OWN_END, RowWindows, last_ends, open_ends
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
@@ -40,7 +38,7 @@ columns above.  SHOWN has the key, START, END, REVISION, CHANGES, LIVE and UNTIL
 _FIRST, _COUNT = "@first", "@count"
 
 
-class SlotState:
+class SlotState(PairedState):
     """Slots of one operator on one log partition, and the newest pane of each window."""
 
     def __init__(
@@ -59,6 +57,10 @@ class SlotState:
         self.shown = NewestLines(SHOWN, [*key, START], allowed_lateness_ms, store)
         self._touched: list[pl.DataFrame] = []
         self._open_ms = self._closed_ms = NEVER_MS
+
+    @property
+    def _parts(self) -> tuple[Part, Part]:
+        return self.slots, self.shown
 
     def take(self, rows: pl.DataFrame) -> None:
         """Add and withdraw slots; rows are in the order in which they replace each other."""
@@ -115,18 +117,6 @@ class SlotState:
         """Whether a window may hold a slot and accept more."""
         return self._open_ms > self._closed_ms
 
-    def changes(self) -> Changes:
-        """Return, once, the changes since the last call."""
-        return {**self.slots.changes(), **self.shown.changes()}
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state in pieces."""
-        return chain(self.slots.snapshot(), self.shown.snapshot())
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        return self.slots.size_bytes() + self.shown.size_bytes()
-
     def open_windows(self) -> int:
         """Return the number of windows that hold a slot and accept more."""
         lines = self.slots.all()
@@ -136,22 +126,19 @@ class SlotState:
 
     def apply(self, changes: Changes) -> None:
         """Add lines."""
-        self.slots.apply(changes)
-        self.shown.apply(changes)
+        super().apply(changes)
         if SLOTS in changes:
             self._note_open(changes[SLOTS])
 
     def purge(self, clock_ms: int) -> None:
         """Drop the slots and panes that no row can reach."""
         self._closed_ms = max(self._closed_ms, clock_ms - self._lateness_ms)
-        self.slots.purge(clock_ms)
-        self.shown.purge(clock_ms)
+        super().purge(clock_ms)
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         assert not self._touched, "changed slots were not looked at"
-        self.slots.validate()
-        self.shown.validate()
+        super().validate()
         lines = self.slots.all()
         if lines is not None:
             assert (lines[WITHDRAWALS] <= lines[CHANGES]).all(), "more withdrawals than changes"

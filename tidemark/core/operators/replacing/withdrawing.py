@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from tidemark.core.operators.operator import Body, Changes, Frames, Mask, TimePortion
+from tidemark.core.operators.operator import Body, Frames, Mask, TimePortion
+from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import CHANGES, FAILED, PANES, Port, shown_key
 from tidemark.core.operators.replacing.newest_lines import UNTIL, NewestLines
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
@@ -27,45 +28,20 @@ _PLACE, _ROW = "@place", "@row"
 
 
 @dataclass
-class WithdrawingState:
+class WithdrawingState(PairedState):
     """The state of the operator, and the newest pane of each window that may be replaced."""
 
     inner: Any
     standing: NewestLines
 
-    def changes(self) -> Changes:
-        """Return, once, the changes since the last call."""
-        return {**self.inner.changes(), **self.standing.changes()}
-
-    def snapshot(self) -> Iterator[Changes]:
-        """Return all live state in pieces."""
-        inner, standing = self.inner.snapshot(), self.standing.snapshot()
-        return (piece for pieces in (inner, standing) for piece in pieces)
-
-    def size_bytes(self) -> int:
-        """Return the approximate size of a snapshot, bytes."""
-        held: int = self.inner.size_bytes() + self.standing.size_bytes()
-        return held
+    @property
+    def _parts(self) -> tuple[Part, Part]:
+        return self.inner, self.standing
 
     def open_windows(self) -> int:
         """Return the number of open windows."""
         held: int = self.inner.open_windows()
         return held
-
-    def apply(self, changes: Changes) -> None:
-        """Apply one piece."""
-        self.inner.apply(changes)
-        self.standing.apply(changes)
-
-    def purge(self, clock_ms: int) -> None:
-        """Drop what no row can reach."""
-        self.inner.purge(clock_ms)
-        self.standing.purge(clock_ms)
-
-    def validate(self) -> None:
-        """Raise AssertionError where an invariant is broken."""
-        self.inner.validate()
-        self.standing.validate()
 
 
 @dataclass(frozen=True)
