@@ -10,8 +10,8 @@ See docs/semantics.md, "Failures of user code".  ``Guard`` wraps an operator on 
 Operators without such aggregates have no guard.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import FAULT, Aggregation
-from tidemark.core.operators.operator import Body, Frames, Mask, TimePortion, WindowBody
+from tidemark.core.operators.operator import Frames
 from tidemark.core.operators.ports import (
     DEAD,
     FAILED,
@@ -30,6 +30,7 @@ from tidemark.core.operators.ports import (
     failed_port,
     shown_key,
 )
+from tidemark.core.operators.wrapping import Wrapping
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.segment import (
@@ -47,13 +48,13 @@ _REMEDY = 'correct the function, or let it go on with on_error="dead_letter"'
 
 
 @dataclass(frozen=True)
-class Guard(Body):
+class Guard(Wrapping):
     """An operator on windows; rows and panes on which a user's code fails do not stop it.
 
-    ``operator``: the name of the operator, for errors and dead letters.
+    Panes whose values failed are apart.  ``operator``: the name of the operator, for errors and
+    dead letters.
     """
 
-    inner: WindowBody
     aggregation: Aggregation
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
@@ -93,40 +94,15 @@ class Guard(Body):
             refused = refused.filter(~pl.col(WITHDRAWN))
         return {**self._parted(processed), DEAD: refused}
 
-    def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
-        """Return what the operator publishes; panes whose values failed are apart.
+    def _converted(self, frames: Frames, _state: Any, _clock_ms: int) -> Frames:
+        return self._parted(frames)
+
+    def _parted(self, frames: Frames) -> Frames:
+        """Take the panes with a fault out of the panes.
 
         Raises:
             UserCodeError: a function with ``on_error="stop"`` fails on a pane.
         """
-        return self._parted(self.inner.advance(state, before_ms, clock_ms))
-
-    def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
-        """Return what the operator publishes for each segment, as ``advance`` does."""
-        return self._parted(self.inner.advance_each(state, before_ms, clock_ms))
-
-    @property
-    def can_portion(self) -> bool:
-        """Whether the operator takes the rows of a segment in portions."""
-        return self.inner.can_portion
-
-    def flush(self, state: Any, clock_ms: int) -> Frames:
-        """Return the results that rows alone have made due, as ``advance`` does."""
-        return self._parted(self.inner.flush(state, clock_ms))
-
-    def can_pause(self, state: Any) -> bool:
-        """Whether a restore after a portion of rows continues with the same results."""
-        return self.inner.can_pause(state)
-
-    def advance_in_portions(
-        self, state: Any, before_ms: int, clock_ms: int
-    ) -> Iterator[TimePortion]:
-        """Yield what the operator publishes in portions, as ``advance`` does."""
-        for portion in self.inner.advance_in_portions(state, before_ms, clock_ms):
-            yield replace(portion, frames=self._parted(portion.frames))
-
-    def _parted(self, frames: Frames) -> Frames:
-        """Take the panes with a fault out of the panes."""
         panes = frames.get(PANES)
         if panes is None or FAULT not in panes.columns:
             return frames
@@ -166,28 +142,6 @@ class Guard(Body):
     def _key(self, row: Mapping[str, Any]) -> str:
         values = ", ".join(f"{name}={row[name]!r:.100}" for name in shown_key(self.key))
         return f"key {values}, " if values else ""
-
-    @property
-    def can_batch(self) -> bool:
-        """Whether the operator takes segments in batches."""
-        return self.inner.can_batch
-
-    @property
-    def max_late_segments(self) -> int:
-        """See ``Body.max_late_segments``."""
-        return self.inner.max_late_segments
-
-    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
-        """Mark the rows that may correct published panes."""
-        return self.inner.needs_own_step(sides)
-
-    def record(self, state: Any, now_ms: int, clock_ms: int) -> None:
-        """Take the processing time of a segment."""
-        self.inner.record(state, now_ms, clock_ms)
-
-    def pending(self, state: Any) -> bool:
-        """Whether time alone makes results due."""
-        return self.inner.pending(state)
 
 
 def _place(row: Mapping[str, Any]) -> str:

@@ -5,17 +5,17 @@ that replaces another one, it publishes the other one again, as withdrawn.  So w
 operator made of the values is taken away first, wherever it went.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from tidemark.core.operators.operator import Body, Frames, Mask, TimePortion
+from tidemark.core.operators.operator import Frames
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import CHANGES, FAILED, PANES, Port, shown_key
 from tidemark.core.operators.replacing.newest_lines import UNTIL, NewestLines
+from tidemark.core.operators.wrapping import Wrapping
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import NEVER_MS
@@ -45,7 +45,7 @@ class WithdrawingState(PairedState):
 
 
 @dataclass(frozen=True)
-class Withdrawing(Body):
+class Withdrawing(Wrapping):
     """An operator on windows that withdraws panes, with their values, before it replaces them.
 
     A pane whose values cannot be computed withdraws the one before it, too.
@@ -53,7 +53,6 @@ class Withdrawing(Body):
     ``key``: names of the key columns.  ``allowed_lateness_ms``: of the windows.
     """
 
-    inner: Body
     key: tuple[str, ...]
     allowed_lateness_ms: int
 
@@ -76,33 +75,10 @@ class Withdrawing(Body):
         """Process rows."""
         return self.inner.process(sides, state.inner)
 
-    def advance(self, state: WithdrawingState, before_ms: int, clock_ms: int) -> Frames:
-        """Return what the operator publishes, with withdrawals."""
-        return self._replacing(
-            self.inner.advance(state.inner, before_ms, clock_ms), state, clock_ms
-        )
+    def _of_inner(self, state: WithdrawingState) -> Any:
+        return state.inner
 
-    def advance_each(
-        self, state: WithdrawingState, before_ms: int, clock_ms: Sequence[int]
-    ) -> Frames:
-        """Return what the operator publishes for each segment, with withdrawals."""
-        frames = self.inner.advance_each(state.inner, before_ms, clock_ms)
-        return self._replacing(frames, state, clock_ms[-1])
-
-    def flush(self, state: WithdrawingState, clock_ms: int) -> Frames:
-        """Return the results that rows alone have made due, with withdrawals."""
-        # The clock moves after the rows.
-        return self._replacing(self.inner.flush(state.inner, clock_ms), state, NEVER_MS)
-
-    def advance_in_portions(
-        self, state: WithdrawingState, before_ms: int, clock_ms: int
-    ) -> Iterator[TimePortion]:
-        """Yield what the operator publishes in portions, with withdrawals."""
-        for portion in self.inner.advance_in_portions(state.inner, before_ms, clock_ms):
-            reached_ms = portion.published_ms
-            yield replace(portion, frames=self._replacing(portion.frames, state, reached_ms))
-
-    def _replacing(self, frames: Frames, state: WithdrawingState, clock_ms: int) -> Frames:
+    def _converted(self, frames: Frames, state: WithdrawingState, clock_ms: int) -> Frames:
         """Return frames with panes as changes: withdrawals, each before what replaces it."""
         panes = self._in_order(frames)
         if panes is None or panes.is_empty():
@@ -160,37 +136,6 @@ class Withdrawing(Body):
             return gone
         order = [*[SEGMENT] * (SEGMENT in panes.columns), REVISION]
         return pl.concat([panes, gone], how="diagonal_relaxed").sort(order, maintain_order=True)
-
-    @property
-    def can_batch(self) -> bool:
-        """Whether the operator takes segments in batches."""
-        return self.inner.can_batch
-
-    @property
-    def max_late_segments(self) -> int:
-        """See ``Body.max_late_segments``."""
-        return self.inner.max_late_segments
-
-    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
-        """Mark the rows that may correct published panes."""
-        return self.inner.needs_own_step(sides)
-
-    @property
-    def can_portion(self) -> bool:
-        """Whether the operator takes the rows of a segment in portions."""
-        return self.inner.can_portion
-
-    def can_pause(self, state: WithdrawingState) -> bool:
-        """Whether a restore after a portion of rows continues with the same results."""
-        return self.inner.can_pause(state.inner)
-
-    def record(self, state: WithdrawingState, now_ms: int, clock_ms: int) -> None:
-        """Take the processing time of a segment."""
-        self.inner.record(state.inner, now_ms, clock_ms)
-
-    def pending(self, state: WithdrawingState) -> bool:
-        """Whether time alone makes results due."""
-        return self.inner.pending(state.inner)
 
 
 def _at(panes: pl.DataFrame) -> list[str]:
