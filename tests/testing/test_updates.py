@@ -168,14 +168,20 @@ def test_a_refused_row_is_one_dead_letter_and_none_when_it_is_withdrawn():
     assert [(p["who"], p["m"]) for p in run.panes("out")] == [("a", 1)]
 
 
+WITHOUT_UPDATES = [
+    (count_window(3), {}, "order of arrival"),
+    (processing_time(tumbling("5s")), {}, "processing time"),
+    (session("5s"), {"lateness": "after_merging"}, "after_merging"),
+    (tumbling("5s"), {"empty": True}, "empty=True"),
+    (tumbling("5s"), {"accumulation": "discarding"}, "discarding"),
+]
+"""Windows that neither publish nor read results that replace each other; with the reason."""
+
+
 @pytest.mark.parametrize(
     ("windows", "options", "reason"),
     [
-        (count_window(3), {}, "order of arrival"),
-        (processing_time(tumbling("5s")), {}, "processing time"),
-        (session("5s"), {"lateness": "after_merging"}, "after_merging"),
-        (tumbling("5s"), {"empty": True}, "empty=True"),
-        (tumbling("5s"), {"accumulation": "discarding"}, "discarding"),
+        *WITHOUT_UPDATES,
         (tumbling("5s"), {"trigger": every(processing_time="1s")}, "processing time"),
         (session("5s"), {"trigger": every(rows=2)}, "other bounds"),
         (session("5s"), {"trigger": on_close(early=on_update())}, "other bounds"),
@@ -191,11 +197,7 @@ def test_updates_of_panes_that_do_not_replace_each_other_are_refused(windows, op
 @pytest.mark.parametrize(
     ("windows", "options", "reason"),
     [
-        (count_window(3), {}, "order of arrival"),
-        (processing_time(tumbling("5s")), {}, "processing time"),
-        (session("5s"), {"lateness": "after_merging"}, "after_merging"),
-        (tumbling("5s"), {"empty": True}, "empty=True"),
-        (tumbling("5s"), {"accumulation": "discarding"}, "discarding"),
+        *WITHOUT_UPDATES,
         (tumbling("5s"), {"trigger": every(rows=2)}, "counts rows"),
         (tumbling("5s"), {"trigger": on_close(early=every(rows=2))}, "counts rows"),
     ],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidemark.core.operators.ordered.distinct import Distinct
 from tidemark.core.operators.ordered.scan import Scan
 from tidemark.core.operators.ordered.values import RowValue
-from tidemark.core.operators.ports import late_port, shown_key
+from tidemark.core.operators.ports import late_port, shown_columns, shown_key
 from tidemark.core.operators.rows import ROW_FIELDS
 from tidemark.core.rows.expression import as_written, require_column
 from tidemark.core.time.duration import Duration, duration_ms
@@ -97,7 +97,7 @@ def scanned(
 def _ordered(dataflow: Dataflow, stage: OrderedStage, what: str) -> OrderedStream:
     require_rows_that_stay([stage.node], what)
     columns = {**stage.node.columns, **stage.rule.added}
-    shown = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
+    shown = shown_columns(columns)
     for name in shown:
         if name in ROW_FIELDS:
             raise PipelineError(

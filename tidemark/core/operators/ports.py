@@ -187,6 +187,11 @@ def shown_key(key: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in key if name != ALL)
 
 
+def shown_columns(columns: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+    """Return the columns that results show; names that begin with ``@`` are of operators."""
+    return {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
+
+
 def pane_port(
     key: tuple[str, ...],
     columns: Mapping[str, pl.DataType],
@@ -226,15 +231,11 @@ def pane_port(
 
 
 def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: str = LATE) -> Port:
-    """Return the port of late rows of an input with these columns.
-
-    Columns that begin with ``@`` belong to the operator, not to the user, and are left out.
-    """
-    own = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
+    """Return the port of late rows of an input with these columns."""
     return Port(
         name,
         LATE,
-        {**LATE_COLUMNS, ROW: pl.Struct(text_types(own))},
+        {**LATE_COLUMNS, ROW: pl.Struct(text_types(shown_columns(columns)))},
         shown_key(key),
         message_key=key,
         identity=_LATE_IDENTITY,
@@ -245,11 +246,10 @@ def late_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], name: st
 
 def dead_port(key: tuple[str, ...], columns: Mapping[str, pl.DataType], operator: str) -> Port:
     """Return the port of rows that a user's function refuses; dead letters show the whole row."""
-    own = {name: dtype for name, dtype in columns.items() if not name.startswith("@")}
     return Port(
         DEAD,
         DEAD,
-        {REASON: pl.String(), ROW: pl.Struct(own)},
+        {REASON: pl.String(), ROW: pl.Struct(shown_columns(columns))},
         shown_key(key),
         message_key=key,
         identity=(),

@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Body, Frames, State, TimePortion, missed
 from tidemark.core.operators.paired_state import PairedState, Part
-from tidemark.core.operators.ports import LATE, ROWS, Port, late_port, shown_key
+from tidemark.core.operators.ports import LATE, ROWS, Port, late_port, shown_columns, shown_key
 from tidemark.core.operators.rows import published_rows, rows_port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
@@ -103,8 +103,7 @@ class OrderedRows(Body):
 
     @cached_property
     def _published(self) -> Mapping[str, pl.DataType]:
-        own = {name: dtype for name, dtype in self.columns.items() if not name.startswith("@")}
-        return {**own, **self.rule.added}
+        return {**shown_columns(self.columns), **self.rule.added}
 
     @property
     def can_batch(self) -> bool:

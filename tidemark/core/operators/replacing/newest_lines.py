@@ -75,7 +75,7 @@ class NewestLines:
         return self._newest(found) if found else None
 
     def where(self, mark: Callable[[pl.DataFrame], Mask]) -> pl.DataFrame | None:
-        """Return the lines that ``mark`` marks, older ones too; None if there is none."""
+        """Return the lines that ``mark`` marks, older ones too; None without such lines."""
         frames = list(frames_of(self._blocks))
         found = [frame.filter(pl.Series(mark(frame))) for frame in frames]
         some = [frame for frame in found if frame.height]

@@ -2,9 +2,9 @@
 
 See docs/semantics.md, "Every result".  The operator keeps the results themselves, as slots
 (slots.py).  When a window may be due, or a slot in a published window changes, it computes the
-windows of the slot's key again.  Plain windows do so, which get the slots that stand as rows, and
-are then at their end.  Panes that differ from the newest published ones are
-published, and panes of windows that no longer stand are withdrawn.
+windows of the slot's key again: plain windows take the slots that stand as rows, and publish all
+windows at once.  Panes that differ from the newest published ones are published, and panes of
+windows that no longer stand are withdrawn.
 """
 
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ from tidemark.core.windows.pane import (
     pane_schema,
 )
 from tidemark.core.windows.trigger import EveryRows, OnClose, OnFinal, Trigger
-from tidemark.core.windows.window import Session
+from tidemark.core.windows.window import Session, Sliding
 
 _OLD = "@old."
 
@@ -209,10 +209,9 @@ class SlotWindows(WindowBody):
 
     def _first_ms(self, windows: pl.DataFrame) -> Numbers:
         """Return the time from which slots are in each window."""
-        if hasattr(self.windows, "first_slice"):
-            first_ms: Numbers = self.windows.first_slice(windows[END].to_numpy())
-            return first_ms
-        return windows[START].to_numpy()
+        if isinstance(self.windows, Session | Sliding):
+            return windows[START].to_numpy()
+        return self.windows.first_slice(windows[END].to_numpy())
 
     def _hold(self, state: SlotState, lines: pl.DataFrame, windows: pl.DataFrame) -> None:
         """Keep the slots of sessions that have grown for as long as the sessions."""
