@@ -22,22 +22,16 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.rows.keys import partitions_of_source
-from tidemark.core.time.segment import (
-    NEVER_MS,
-    OFFSET,
-    ROW_COLUMNS,
-    SOURCE,
-    SourceMark,
-    is_rows_of_operator,
-)
+from tidemark.core.time.segment import NEVER_MS, OFFSET, SourceMark, is_rows_of_operator
 from tidemark.ingest.derived import HandedOn, hand_on
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
 from tidemark.serde.frames import encode_frame
-from tidemark.serde.segments import MAX_BATCH_SEGMENTS, as_record, in_batches, segment_at
+from tidemark.serde.segments import MAX_BATCH_SEGMENTS, as_record, in_batches
 from tidemark.spark.log_replay import LogReplay
-from tidemark.spark.read.segment_rows import Batches, batch_of, segment_rows
+from tidemark.spark.read.envelopes import envelopes
+from tidemark.spark.read.reingest import rows_by_partition
+from tidemark.spark.read.segment_rows import Batches, batch_of, row_tuples, segment_rows
 
 PLACED_ROWS = pa.schema(
     [
@@ -110,9 +104,8 @@ def placed_batch(rows: Sequence[PlacedRow]) -> pa.RecordBatch:
 
 
 def placed_rows(batches: Batches) -> Iterator[PlacedRow]:
-    """Yield the rows of batches (``PLACED_ROWS``)."""
-    for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    """Return the rows of batches (``PLACED_ROWS``)."""
+    return row_tuples(batches)
 
 
 @dataclass(frozen=True)
@@ -138,16 +131,14 @@ class MarkReader:
     def __call__(self, batches: Batches) -> Batches:
         """Yield a batch for each segment with marks of the stage."""
         places = {at: place for place, at in enumerate(self.stage.fed)}
-        for batch in batches:
-            for row in segment_rows(batch):
-                segment = segment_at(row.log, row.offset, row.value, streams=())
-                found = [
-                    routed
-                    for mark in segment.sources
-                    for routed in self._routed(mark, places[row.log], row.offset)
-                ]
-                if found:
-                    yield placed_batch(found)
+        for row, segment in envelopes(batches):
+            found = [
+                routed
+                for mark in segment.sources
+                for routed in self._routed(mark, places[row.log], row.offset)
+            ]
+            if found:
+                yield placed_batch(found)
 
     def _routed(self, mark: SourceMark, place: int, offset: int) -> Iterator[PlacedRow]:
         source = self.stage.derived.source
@@ -297,15 +288,8 @@ class _StageTask:
         """Yield the rows of each stream of each log by the number of the log partition."""
         for log in self._stage.logs:
             for stream in log.streams:
-                rows = handed.streams.get(stream.name)
-                if rows is None or rows.is_empty():
-                    continue
-                source = handed.mark.source
-                numbers = partitions_of_source(rows, stream.key, log.partitions, source)
-                names = [name for name in ROW_COLUMNS if name != SOURCE]
-                rows = rows.select(*names, *stream.columns)
-                for number in np.unique(numbers).tolist():
-                    yield log, stream.name, number, rows.filter(pl.Series(numbers == number))
+                for number, rows in rows_by_partition(handed, stream, log.partitions):
+                    yield log, stream.name, number, rows
 
     def _rows(
         self, to: int, at: int, time_ms: int, stream: str, rows: pl.DataFrame

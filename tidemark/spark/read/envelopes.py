@@ -21,6 +21,7 @@ from tidemark.spark.read.segment_rows import (
     Batches,
     SegmentRow,
     batch_of,
+    row_tuples,
     segment_batch,
     segment_rows,
 )
@@ -79,7 +80,7 @@ class MarkExtractor:
         """
         sources = {str(source): place for place, source in enumerate(self.sources)}
         logs = {log: place for place, log in enumerate(self.logs)}
-        for row, segment in _envelopes(batches):
+        for row, segment in envelopes(batches):
             log = logs[row.log]
             rows: list[RoutedRow] = []
             for index, mark in enumerate(segment.sources):
@@ -97,7 +98,8 @@ class MarkExtractor:
                 yield routed_batch(rows)
 
 
-def _envelopes(batches: Batches) -> Iterator[tuple[SegmentRow, Segment]]:
+def envelopes(batches: Batches) -> Iterator[tuple[SegmentRow, Segment]]:
+    """Yield each segment of batches (``SEGMENTS``), as a row and decoded without its rows."""
     for batch in batches:
         for row in segment_rows(batch):
             yield row, segment_at(row.log, row.offset, row.value, streams=())
@@ -115,7 +117,7 @@ class EnvelopeExtractor:
         A segment of a stage keeps its rows.
         """
         logs = {log: place for place, log in enumerate(self.logs)}
-        for row, segment in _envelopes(batches):
+        for row, segment in envelopes(batches):
             is_raw = not any(is_operator_source(mark.source) for mark in segment.sources)
             log, data = logs[row.log], encode_segment(segment) if is_raw else row.value
             yield routed_batch([(log, row.offset, HEADER, -1, log, row.offset, data)])
@@ -133,15 +135,13 @@ class SegmentAssembler:
         envelope: Segment | None = None
         ranges: dict[int, ReplayedRange] = {}
         at = (0, 0)
-        for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                to, offset, kind, index, _, _, data = row
-                if kind == HEADER:
-                    if envelope is not None:
-                        yield self._segment(at, envelope, ranges)
-                    envelope, ranges, at = decode_segment(data), {}, (to, offset)
-                else:
-                    ranges[index] = msgspec.msgpack.decode(data, type=ReplayedRange)
+        for to, offset, kind, index, _, _, data in row_tuples(batches):
+            if kind == HEADER:
+                if envelope is not None:
+                    yield self._segment(at, envelope, ranges)
+                envelope, ranges, at = decode_segment(data), {}, (to, offset)
+            else:
+                ranges[index] = msgspec.msgpack.decode(data, type=ReplayedRange)
         if envelope is not None:
             yield self._segment(at, envelope, ranges)
 

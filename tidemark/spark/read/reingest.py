@@ -25,13 +25,14 @@ from tidemark.core.rows.keys import partitions_of_source
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, TIE, SourceMark
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
+from tidemark.ingest.segment_builder import Collected
 from tidemark.partition import Partition
-from tidemark.plan.physical import LogPlan, Plan
+from tidemark.plan.physical import LogPlan, Plan, StreamPlan
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.config import Config
 from tidemark.serde.frames import encode_frame
 from tidemark.spark.read.envelopes import BODY, ReplayedRange, RoutedRow, routed_batch
-from tidemark.spark.read.segment_rows import Batches
+from tidemark.spark.read.segment_rows import Batches, row_tuples
 from tidemark.spark.read.source import RAW, record_batch
 
 _BLOCK_RECORDS, _BLOCK_BYTES = 4096, 4 * 2**20
@@ -119,13 +120,12 @@ class IngestReplayer:
             StateError: raw records of a mark's range do not exist.
         """
         source: _Source | None = None
-        for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if source is None or source.place != row[0]:
-                    if source is not None:
-                        yield from source.finish()
-                    source = _Source(self, row[0])
-                yield from source.take(row)
+        for row in row_tuples(batches):
+            if source is None or source.place != row[0]:
+                if source is not None:
+                    yield from source.finish()
+                source = _Source(self, row[0])
+            yield from source.take(row)
         if source is not None:
             yield from source.finish()
 
@@ -227,14 +227,21 @@ def _by_partition(output: IngestOutput, log: LogPlan) -> list[dict[str, pl.DataF
     """Split the rows of streams by log partition; return a frame per stream for each."""
     split: list[dict[str, pl.DataFrame]] = [{} for _ in range(log.partitions)]
     for stream in log.streams:
-        rows = output.streams.get(stream.name)
-        if rows is None or rows.is_empty():
-            continue
-        columns = [name for name in ROW_COLUMNS if name != SOURCE]
-        numbers = partitions_of_source(rows, stream.key, log.partitions, output.mark.source)
-        if TIE in stream.columns:  # the stream has results of stages, too
-            rows = rows.with_columns(pl.lit(None, pl.Int64).alias(TIE))
-        rows = rows.select(*columns, *stream.columns)
-        for number in np.unique(numbers).tolist():
-            split[number][stream.name] = rows.filter(pl.Series(numbers == number))
+        for number, rows in rows_by_partition(output, stream, log.partitions):
+            split[number][stream.name] = rows
     return split
+
+
+def rows_by_partition(
+    output: Collected, stream: StreamPlan, partitions: int
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield the rows of a stream in an output for each partition of its log that gets rows."""
+    rows = output.streams.get(stream.name)
+    if rows is None or rows.is_empty():
+        return
+    numbers = partitions_of_source(rows, stream.key, partitions, output.mark.source)
+    if TIE in stream.columns and TIE not in rows.columns:  # the stream has results of stages, too
+        rows = rows.with_columns(pl.lit(None, pl.Int64).alias(TIE))
+    rows = rows.select(*(name for name in ROW_COLUMNS if name != SOURCE), *stream.columns)
+    for number in np.unique(numbers).tolist():
+        yield number, rows.filter(pl.Series(numbers == number))

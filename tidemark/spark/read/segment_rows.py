@@ -52,6 +52,12 @@ def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def row_tuples(batches: Batches) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of batches as Python values, in the order of the columns."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
 class SegmentRow(NamedTuple):
     """A segment, or one key-group slice of it, as a task reads it."""
 
