@@ -17,6 +17,7 @@ from tidemark.core.time.segment import (
     SUB_ROW,
     Segment,
     SourceMark,
+    operator_of,
     operator_source,
 )
 from tidemark.ingest.segment_builder import EPOCH
@@ -85,7 +86,7 @@ class _LogPartition:
         """Return a recorded segment with the rows that were made again."""
         segment = segment_at(self._at, at, data)
         source = self._stage.derived.source
-        if not self._rows and all(source not in (m.source, m.topic) for m in segment.sources):
+        if not self._rows and all(mark.topic != source for mark in segment.sources):
             return data
         is_complete = len(self._reached) == self._stage.partitions
         until_ms = min(self._reached.values()) if is_complete else NEVER_MS
@@ -117,7 +118,6 @@ def with_rows(
         rows: its rows in the segment, from each of its tasks in order.
         until_ms: the highest watermark that the operator has reached; None: any.
     """
-    operator = source.partition(":")[2]
     marks = [_limited(mark, source, until_ms) for mark in segment.sources]
     own = [index for index, mark in enumerate(marks) if mark.topic == source]
     found: dict[str, list[pl.DataFrame]] = {
@@ -125,7 +125,7 @@ def with_rows(
     }
     places = {mark.source: index for index, mark in enumerate(marks)}
     for task, part in rows:
-        name = operator_source(operator, task)
+        name = operator_source(operator_of(source), task)
         if name not in places:
             places[name] = len(marks)
             marks.append(SourceMark(name, part.first, part.end, NEVER_MS, NEVER_MS))

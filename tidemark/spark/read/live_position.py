@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
 from tidemark.runtime.client import offline_group
 from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, committed_ends, offsets
@@ -66,13 +66,16 @@ def result_topics(operators: Iterable[OperatorPlan]) -> list[str]:
     return [topic for each in operators for topic in each.topics]
 
 
-def logs_of_stages(plan: Plan) -> list[str]:
-    """Return the logs that operators of a plan write and other operators of it read."""
+def logs_of_stages(plan: Plan) -> list[tuple[DerivedPlan, LogPlan]]:
+    """Return the stages among the operators of a plan, each with a log that an operator reads."""
     names = {each.name for each in plan.operators}
-    stages = [each for each in plan.derived if each.operator in names]
     read = {each.log for each in plan.operators}
-    fed = {log.topic for each in stages for log in plan.fed_by(each)}
-    return sorted(fed & read)
+    return [
+        (derived, log)
+        for derived in plan.derived
+        for log in plan.fed_by(derived)
+        if derived.operator in names and log.topic in read
+    ]
 
 
 def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePosition:
@@ -85,7 +88,7 @@ def find_live_position(admin: AdminClient, config: Config, plan: Plan) -> LivePo
     """
     counts = require(admin, result_topics(plan.operators))
     require(admin, [plan.generations])
-    counts |= require(admin, logs_of_stages(plan))
+    counts |= require(admin, sorted({log.topic for _, log in logs_of_stages(plan)}))
     results = [Partition(topic, n) for topic, count in counts.items() for n in range(count)]
     before, _ = _committed(admin, config, plan)
     if not any(any(offsets_.values()) for offsets_ in before.values()):

@@ -245,15 +245,12 @@ def _folder(place: str) -> str:
 
 def _stages_again(config: Config, plan: Plan, whole: Plan, *, from_raw: bool) -> StagesAgain | None:
     """Return the stages that run again: from raw topics all of them, else those that changed."""
-    if from_raw:
-        names = [each.operator for each in whole.derived]
-        require_no_updates(whole, names)
-        return StagesAgain.before(plan.operators, whole, names)
-    changed = changed_stages(config, clients.admin(config), whole)
-    require_no_updates(whole, changed)
+    changed = {} if from_raw else changed_stages(config, clients.admin(config), whole)
+    names = [each.operator for each in whole.derived] if from_raw else [*changed]
+    require_no_updates(whole, names)
     for name, why in changed.items():
         _log.info("stage %s runs again over its log: %s", name, why)
-    return StagesAgain.before(plan.operators, whole, changed)
+    return StagesAgain.before(plan.operators, whole, names)
 
 
 def _ranges(

@@ -36,20 +36,17 @@ class StagesAgain:
     ) -> "StagesAgain | None":
         """Return those of some stages whose rows operators read, directly or through others.
 
-        None if there are none.  ``plan``: the whole plan.
+        Returns None if the operators read no such rows.  ``plan``: the whole plan.
         """
         sources = {each.name: each.operator.sources for each in plan.operators}
         wanted = {each.name for each in operators}
+        found: list[DerivedPlan] = []
         for derived in reversed(plan.derived):
             if any(derived.source in sources[name] for name in wanted):
                 wanted.add(derived.operator)
-        names = wanted.intersection(stages)
-        found = tuple(
-            derived
-            for derived in plan.derived
-            if derived.operator in names and any(derived.source in sources[name] for name in wanted)
-        )
-        return cls(plan, found) if found else None
+                if derived.operator in stages:
+                    found.insert(0, derived)
+        return cls(plan, tuple(found)) if found else None
 
     @property
     def operators(self) -> tuple[OperatorPlan, ...]:

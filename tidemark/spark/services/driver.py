@@ -72,7 +72,7 @@ class MicroBatchDriver:
     with_ingest: bool = False
     _ingest: IngestDriver = field(init=False)
     _marks: Mapping[str, StageMarks] = field(init=False)  # by service
-    _has_reports: bool = False
+    _has_reports: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """Send no request yet."""

@@ -22,13 +22,13 @@ from tidemark.core.time.segment import (
     SOURCE,
     Segment,
     is_rows_of_operator,
-    operator_of,
 )
 from tidemark.ingest.derived import hand_on
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, LogPlan, Plan, StreamPlan
 from tidemark.serde.json_results import json_arrays, json_lines
 from tidemark.serde.segments import segment_at
+from tidemark.spark.read.live_position import logs_of_stages
 from tidemark.spark.read.segment_rows import Batches, segment_rows
 
 MESSAGES = pa.schema(
@@ -83,14 +83,7 @@ class HandsOn:
 
 def handovers(plan: Plan) -> tuple[HandsOn, ...]:
     """Return the stages among the operators of a plan, each with a log that an operator reads."""
-    names = {each.name for each in plan.operators}
-    read = {each.log for each in plan.operators}
-    return tuple(
-        HandsOn(derived, log)
-        for derived in plan.derived
-        for log in plan.fed_by(derived)
-        if derived.operator in names and log.topic in read
-    )
+    return tuple(HandsOn(derived, log) for derived, log in logs_of_stages(plan))
 
 
 @dataclass(frozen=True)
@@ -117,17 +110,16 @@ class _RecordedLog:
     def __init__(self, handovers: Sequence[HandsOn], at: Partition) -> None:
         self._at = at
         mine = (each for each in handovers if each.log.topic == at.topic)
-        self._stages = {each.derived.operator: each for each in mine}
+        self._stages = {each.derived.source: each for each in mine}
         self._reached: dict[str, int] = {}
 
     def take(self, offset: int, segment: Segment) -> Iterator[pa.RecordBatch]:
         for index, mark in enumerate(segment.sources):
-            stage = operator_of(mark.source).rpartition("/")[0]
-            if not is_rows_of_operator(mark.source) or stage not in self._stages:
+            if not is_rows_of_operator(mark.source) or mark.topic not in self._stages:
                 continue
             begin = self._reached.get(mark.source, 0)
             self._reached[mark.source] = max(begin, mark.next_offset)
-            handover = self._stages[stage]
+            handover = self._stages[mark.topic]
             for stream in handover.log.streams:
                 rows = segment.streams.get(stream.name)
                 if rows is None:
