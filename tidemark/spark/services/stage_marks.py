@@ -17,7 +17,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.batches import by_partition
 from tidemark.runtime.client.consumer import EARLIEST, Start, committed_ends, offsets
 from tidemark.runtime.client.generations import newest_generations
-from tidemark.runtime.client.progress import MarkProgress, encode
+from tidemark.runtime.client.progress import encode
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.client.transaction import Transaction, transaction
@@ -51,24 +51,21 @@ class StageMarks:
         Raises:
             StateError: a progress topic was deleted and created again.
         """
-        return [
-            TopicPartition(
-                *start.partition,
-                start.offset,
-                metadata=encode(replace(past, on_spark=on_spark)),
-            )
-            for start, past in self._committed()
-        ]
-
-    def _committed(self) -> Iterator[tuple[Start, MarkProgress]]:
-        partitions = [Partition(topic, 0) for topic in self._topics]
         ids = topic_ids(self._admin, self._topics)
+        found = []
+        for start in self._committed():
+            past = mark_progress(start, ids[start.partition.topic], by_spark=True)
+            metadata = encode(replace(past, on_spark=on_spark))
+            found.append(TopicPartition(*start.partition, start.offset, metadata=metadata))
+        return found
+
+    def _committed(self) -> Iterator[Start]:
+        partitions = [Partition(topic, 0) for topic in self._topics]
         firsts = offsets(self._admin, partitions, EARLIEST)
         for each in committed_positions(self._config, self._group, partitions):
             at = Partition(each.topic, each.partition)
             offset = each.offset if each.offset >= 0 else firsts[at]
-            start = Start(at, offset, each.metadata or "")
-            yield start, mark_progress(start, ids[at.topic], by_spark=True)
+            yield Start(at, offset, each.metadata or "")
 
     def begin(self) -> None:
         """Own the progress topics, whose offsets are marked as Spark's; fence another driver."""
@@ -76,9 +73,7 @@ class StageMarks:
             transaction(self._config, self.transactional_id),
             clients.plain_consumer(self._config, self._group),
         )
-        starts = self._announcements.starting(
-            self._admin, [start for start, _ in self._committed()]
-        )
+        starts = self._announcements.starting(self._admin, [*self._committed()])
         generations = newest_generations(self._config, self._admin, self._plan.generations)
         ids = topic_ids(self._admin, self._topics)
         self._announcements.assigned(starts, ids, generations, by_spark=True)
