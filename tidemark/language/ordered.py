@@ -9,7 +9,7 @@ from tidemark.core.operators.ordered.values import RowValue
 from tidemark.core.operators.ports import late_port, shown_columns, shown_key
 from tidemark.core.operators.rows import ROW_FIELDS
 from tidemark.core.rows.expression import as_written, require_column
-from tidemark.core.time.duration import Duration, duration_ms
+from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.errors import PipelineError
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
@@ -59,7 +59,7 @@ def distinct(
             raise PipelineError(f"{what}: {as_written(name)} is not a column name")
         require_column(name, node.columns, what)
     require_key(columns, node.columns, what)
-    within_ms = _positive_ms(within, "distinct_by(within)")
+    within_ms = positive_ms(within, "distinct_by(within)")
     by = tuple(dict.fromkeys([*key, *columns]))
     return _ordered(dataflow, OrderedStage(node, key, Distinct(by, within_ms)), "distinct_by")
 
@@ -89,7 +89,7 @@ def scanned(
     require_new_columns(list(values), "scan")
     silence_ms = None
     if max_silence is not None:
-        silence_ms = _positive_ms(max_silence, "scan(max_silence)")
+        silence_ms = positive_ms(max_silence, "scan(max_silence)")
     rule = Scan(dict(values), key, node.columns, silence_ms)
     return _ordered(dataflow, OrderedStage(node, key, rule), "scan")
 
@@ -105,10 +105,3 @@ def _ordered(dataflow: Dataflow, stage: OrderedStage, what: str) -> OrderedStrea
                 "with select()"
             )
     return OrderedStream(dataflow, Node(shown, stage=stage), stage)
-
-
-def _positive_ms(value: Duration, what: str) -> int:
-    found = duration_ms(value, what)
-    if found <= 0:
-        raise PipelineError(f"{what}: {value!r} is not longer than 0")
-    return found

@@ -12,7 +12,7 @@ import polars as pl
 
 from tidemark.core.rows.keys import KEY_GROUPS
 from tidemark.core.time.assigners import IngestTime, RecordTime
-from tidemark.core.time.duration import Duration
+from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
 from tidemark.language.exploded import exploded
@@ -24,7 +24,6 @@ from tidemark.language.source_options import (
     assigner,
     clock_waits,
     instant_ms,
-    positive_ms,
     raw_topics,
     require_watermark,
 )

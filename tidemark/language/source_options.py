@@ -26,7 +26,6 @@ from tidemark.core.time.assigners import (
     RecordTime,
 )
 from tidemark.core.time.column_times import column_times
-from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.time.raw_topics import pattern_name
 from tidemark.core.time.time_units import AUTO, EPOCH, is_text_unit, require_units
 from tidemark.core.time.watermark import Bounded, FromExpression, Punctuated, Watermark
@@ -149,14 +148,6 @@ def instant_ms(value: object, what: str) -> int:
         if times.known[0]:
             return int(times.ms[0])
     raise PipelineError(f"{what}: {value!r} is not an instant such as '2000-01-01T00:00:00Z'")
-
-
-def positive_ms(value: Duration, what: str) -> int:
-    """Return the ms of a duration; raise PipelineError if it is not longer than 0."""
-    ms = duration_ms(value, what)
-    if ms <= 0:
-        raise PipelineError(f"{what}: {value!r} is not longer than 0")
-    return ms
 
 
 def clock_waits(when_silent: WhenSilent, what: str) -> bool:

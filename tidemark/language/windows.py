@@ -5,7 +5,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from tidemark.core.rows.expression import as_written, expression_text
-from tidemark.core.time.duration import Duration, duration_ms, duration_text, is_duration
+from tidemark.core.time.duration import (
+    Duration,
+    duration_ms,
+    duration_text,
+    is_duration,
+    positive_ms,
+)
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.window import Hopping, Session, Sliding
 from tidemark.errors import PipelineError
@@ -13,14 +19,14 @@ from tidemark.errors import PipelineError
 
 def tumbling(size: Duration, offset: Duration = 0) -> Hopping:
     """Cut time into windows of ``size`` that touch; starts are aligned to 1970 + ``offset``."""
-    size_ms = _positive_ms(size, "tumbling(size)")
+    size_ms = positive_ms(size, "tumbling(size)")
     return _hopping(size_ms, size_ms, offset, f"tumbling({size!r})")
 
 
 def hopping(size: Duration, slide: Duration, offset: Duration = 0) -> Hopping:
     """Start a window of ``size`` every ``slide``: an event is in ``size / slide`` windows."""
-    size_ms = _positive_ms(size, "hopping(size)")
-    slide_ms = _positive_ms(slide, "hopping(slide)")
+    size_ms = positive_ms(size, "hopping(size)")
+    slide_ms = positive_ms(slide, "hopping(slide)")
     if slide_ms > size_ms:
         raise PipelineError(
             f"hopping(slide): {slide!r} is longer than the size {size!r}; events between two "
@@ -34,7 +40,7 @@ def sliding(size: Duration) -> Sliding:
 
     Both ends are included: the window that ends with a row at t is ``[t - size, t]``.
     """
-    return Sliding(_positive_ms(size, "sliding(size)"))
+    return Sliding(positive_ms(size, "sliding(size)"))
 
 
 def calendar(period: str, zone: str, week_start: str = "monday") -> Calendar:
@@ -80,10 +86,10 @@ def session(gap: Duration | pl.Expr, max_gap: Duration = "1d") -> Session | Dyna
     then keeps its session open until its time + gap.  A record with a gap longer than ``max_gap``
     becomes a dead letter, so that the time a session stays open is bounded.
     """
-    longest_ms = _positive_ms(max_gap, "session(max_gap)")
+    longest_ms = positive_ms(max_gap, "session(max_gap)")
     if isinstance(gap, pl.Expr) or (isinstance(gap, str) and not is_duration(gap)):
         return DynamicGapSession(gap, longest_ms)
-    return Session(_positive_ms(gap, "session(gap)"))
+    return Session(positive_ms(gap, "session(gap)"))
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,3 @@ def _hopping(size_ms: int, slide_ms: int, offset: Duration, what: str) -> Hoppin
     if abs(offset_ms) >= slide_ms:
         raise PipelineError(f"{what}: offset {offset!r} is not shorter than the slide")
     return Hopping(size_ms, slide_ms, offset_ms)
-
-
-def _positive_ms(value: Duration, what: str) -> int:
-    ms = duration_ms(value, what)
-    if ms <= 0:
-        raise PipelineError(f"{what}: {value!r} is not longer than 0")
-    return ms

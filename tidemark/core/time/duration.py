@@ -38,6 +38,18 @@ def duration_ms(value: Duration, what: str) -> int:
     return ms
 
 
+def positive_ms(value: Duration, what: str) -> int:
+    """Return a duration in milliseconds; ``what`` names it in the error.
+
+    Raises:
+        PipelineError: as of ``duration_ms``, or ``value`` is not longer than 0.
+    """
+    ms = duration_ms(value, what)
+    if ms <= 0:
+        raise PipelineError(f"{what}: {value!r} is not longer than 0")
+    return ms
+
+
 def is_duration(text: str) -> bool:
     """Return whether text is a duration."""
     return _parsed_ms(text) is not None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tidemark.core.rows.expression import as_written
-from tidemark.core.time.duration import Duration, duration_ms, duration_text
+from tidemark.core.time.duration import Duration, duration_text, positive_ms
 from tidemark.errors import PipelineError
 
 
@@ -149,13 +149,6 @@ def every(
     if rows is not None:
         return EveryRows(rows)
     if event_time is not None:
-        return EveryEventTime(_interval_ms(event_time, "every(event_time)"))
+        return EveryEventTime(positive_ms(event_time, "every(event_time)"))
     assert processing_time is not None
-    return EveryProcessingTime(_interval_ms(processing_time, "every(processing_time)"))
-
-
-def _interval_ms(value: Duration, what: str) -> int:
-    interval_ms = duration_ms(value, what)
-    if interval_ms <= 0:
-        raise PipelineError(f"{what}: {value!r} is not longer than 0")
-    return interval_ms
+    return EveryProcessingTime(positive_ms(processing_time, "every(processing_time)"))
