@@ -7,11 +7,10 @@ from tidemark.core.operators.ordered.distinct import Distinct
 from tidemark.core.operators.ordered.scan import Scan
 from tidemark.core.operators.ordered.values import RowValue
 from tidemark.core.operators.ports import late_port, shown_columns, shown_key
-from tidemark.core.operators.rows import ROW_FIELDS
 from tidemark.core.rows.expression import as_written, require_column
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.errors import PipelineError
-from tidemark.language.output import require_rows
+from tidemark.language.output import require_no_field, require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.logical import Dataflow, Format, Node, OrderedOutput, OrderedStage
 from tidemark.plan.names import require_key, require_new_columns
@@ -99,9 +98,5 @@ def _ordered(dataflow: Dataflow, stage: OrderedStage, what: str) -> OrderedStrea
     columns = {**stage.node.columns, **stage.rule.added}
     shown = shown_columns(columns)
     for name in shown:
-        if name in ROW_FIELDS:
-            raise PipelineError(
-                f"{what}: column {name!r} clashes with a field of every row; rename or drop it "
-                "with select()"
-            )
+        require_no_field(name, what)
     return OrderedStream(dataflow, Node(shown, stage=stage), stage)

@@ -43,11 +43,7 @@ def require_rows(
     """Raise PipelineError if rows with these columns cannot be an output of this name."""
     require_output(dataflow, name, form)
     for column, dtype in columns.items():
-        if column in ROW_FIELDS:
-            raise PipelineError(
-                f"to({name!r}): column {column!r} clashes with a field of every row; rename or "
-                "drop it with select()"
-            )
+        require_no_field(column, f"to({name!r})")
         if holds(dtype, _is_foreign):
             raise PipelineError(
                 f"to({name!r}): column {column!r} is {dtype}, which results cannot hold; cast it "
@@ -55,6 +51,15 @@ def require_rows(
             )
     if form == "avro":
         record_schema(f"{dataflow.name}.{name}", rows_port(key, columns))
+
+
+def require_no_field(column: str, what: str) -> None:
+    """Raise PipelineError if a column has the name of a field of every row."""
+    if column in ROW_FIELDS:
+        raise PipelineError(
+            f"{what}: column {column!r} clashes with a field of every row; rename or drop it "
+            "with select()"
+        )
 
 
 def _is_foreign(dtype: pl.DataType) -> bool:

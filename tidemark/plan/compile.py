@@ -46,7 +46,7 @@ from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, Source
 from tidemark.plan.replacing import body_on, handing_on
 from tidemark.plan.rows import rows_operator
 from tidemark.plan.stages import derived_plan, with_stages
-from tidemark.plan.texts import aggregates_text, described, windows_text
+from tidemark.plan.texts import aggregates_text, columns_text, described, windows_text
 from tidemark.plan.two_phases import why_one_task
 
 _RECORDED_WITHIN_MS = 60_000
@@ -326,12 +326,13 @@ def _arrival_body(output: Output, windows: ArrivalWindow) -> WindowBody:
 
 def _state_signature(output: Output, stream: StreamPlan) -> dict[str, str]:
     """Return the properties that state depends on; other columns of the stream may change."""
+    types = output.aggregation.types
     return {
         "stream": stream.name,
-        "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
+        "key": columns_text(stream.key, stream.columns),
         "windows": windows_text(output.windowed),
         "aggregates": aggregates_text(output),
-        "types": ", ".join(f"{name}: {dtype}" for name, dtype in output.aggregation.types.items()),
+        "types": columns_text(types, types),
     }
 
 

@@ -85,19 +85,22 @@ class Node:
         """Yield the stages whose results feed the stream itself, with their nodes."""
         return ((node, node.stage) for node in self.ancestors() if node.stage)
 
+    def _replacing_stages(self) -> "Iterator[Stage]":
+        """Yield the stages that hand on every pane, whose results feed the stream itself."""
+        for _, stage in self.stages():
+            if isinstance(stage, Stage) and stage.after == "every":
+                yield stage
+
     @property
     def replaces(self) -> bool:
         """Whether rows replace earlier ones: results of a stage after every pane."""
-        return any(
-            isinstance(stage, Stage) and stage.after == "every" for _, stage in self.stages()
-        )
+        return any(self._replacing_stages())
 
     @property
     def behind_ms(self) -> int:
         """How far rows may lie behind the clock of their stage."""
-        stages = [stage for _, stage in self.stages() if isinstance(stage, Stage)]
-        every = (each for each in stages if each.after == "every")
-        return max((each.windowed.allowed_lateness_ms for each in every), default=0)
+        lateness_ms = (each.windowed.allowed_lateness_ms for each in self._replacing_stages())
+        return max(lateness_ms, default=0)
 
     def sources(self) -> Iterator[Source]:
         """Yield the sources that feed the stream or a stage before it; a source may come twice."""
@@ -139,6 +142,11 @@ class Stage:
     def node(self) -> Node:
         """The stream that the windows are on."""
         return self.windowed.node
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self.windowed.key
 
 
 @dataclass(frozen=True, eq=False)

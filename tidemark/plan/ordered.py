@@ -8,6 +8,7 @@ from tidemark.core.operators.ordered.operator import OrderedRows
 from tidemark.core.operators.ports import LATE, ROWS, Input
 from tidemark.plan.logical import Dataflow, OrderedOutput, output_topics
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
+from tidemark.plan.texts import columns_text
 
 _HORIZON_MS = 1
 """A row is due when the clock is later than its event time."""
@@ -39,9 +40,9 @@ def ordered_operator(
         description=str(rule),
         state_signature={
             "stream": stream.name,
-            "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
+            "key": columns_text(stream.key, stream.columns),
             "rule": str(rule),
-            "types": ", ".join(f"{name}: {stream.columns[name]}" for name in sorted(rule.reads)),
+            "types": columns_text(sorted(rule.reads), stream.columns),
         },
         reads=rule.reads,
     )

@@ -8,6 +8,7 @@ from tidemark.core.operators.ports import Input
 from tidemark.core.operators.rows import PublishRows
 from tidemark.plan.logical import Dataflow, RowsOutput, output_topics
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
+from tidemark.plan.texts import columns_text
 
 DESCRIPTION = "rows"
 
@@ -33,7 +34,7 @@ def rows_operator(
         description=DESCRIPTION,
         state_signature={
             "stream": stream.name,
-            "key": ", ".join(f"{name}: {stream.columns[name]}" for name in stream.key),
+            "key": columns_text(stream.key, stream.columns),
             "results": DESCRIPTION,
         },
     )

@@ -98,12 +98,12 @@ def _as_output(node: Node, stage: Stage | OrderedStage, name: str) -> Output | O
 
 
 def _parts(stage: Stage | OrderedStage) -> tuple[str, ...]:
+    key = "-".join(shown_key(stage.key)) or "all"
     if isinstance(stage, OrderedStage):
-        return "-".join(shown_key(stage.key)) or "all", *stage.rule.name_parts
-    key = shown_key(stage.windowed.key) or ("all",)
+        return key, *stage.rule.name_parts
     values = "-".join(stage.aggregation.aggregates)
     every = () if stage.after == "final" else (stage.after,)
-    return "-".join(key), stage.windowed.window.label, values, *every
+    return key, stage.windowed.window.label, values, *every
 
 
 def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPlan:

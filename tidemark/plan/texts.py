@@ -1,5 +1,8 @@
-"""The aggregates and windows of operators as text: plans show it, and states are compared by it."""
+"""Aggregates, windows and columns as text: plans show them, and states are compared by them."""
 
+from collections.abc import Iterable
+
+from tidemark.core.rows.expression import Columns
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.trigger import OnClose
 from tidemark.core.windows.window import Session
@@ -15,6 +18,11 @@ def described(output: Output) -> str:
 def aggregates_text(output: Output) -> str:
     """Return the aggregates of an output as a user writes them."""
     return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
+
+
+def columns_text(names: Iterable[str], columns: Columns) -> str:
+    """Return some of the columns with their types."""
+    return ", ".join(f"{name}: {columns[name]}" for name in names)
 
 
 def windows_text(windowed: WindowDefinition) -> str:
