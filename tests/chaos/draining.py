@@ -13,7 +13,7 @@ from tidemark.runtime.client.consumer import LATEST, offsets
 
 _ANSWER_S = 5.0
 _STILL_S = 1.0
-"""So much later than the last record of a chain no other comes: marks have pauses between them."""
+"""A chain that writes no record for this long is done: pauses between its marks are shorter."""
 
 
 class Drain:

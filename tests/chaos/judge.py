@@ -68,7 +68,7 @@ class Wanted:
 def judge(
     plan: Plan, sent: Sequence[Record], recorded: Recorded, made_chains: Sequence[Any] = ()
 ) -> Verdict:
-    """Compare a run with what must come of its records; ``made_chains``: as pipelines.py does."""
+    """Compare a run with what must come of its records; ``made_chains``: as of ``build``."""
     verdict = Verdict()
     verdict.differences += _raw(plan, sent, recorded)
     if verdict.differences:

@@ -106,11 +106,10 @@ class Stages:
 
 def _early(source: str, segment: Segment, watermark_ms: int) -> list[int]:
     """Return event times of rows of a stage that its mark has passed."""
-    names = [mark.source for mark in segment.sources]
     mine = [
         number
         for number, mark in enumerate(segment.sources)
-        if is_rows_of_operator(names[number]) and mark.topic == source
+        if is_rows_of_operator(mark.source) and mark.topic == source
     ]
     return [
         at_ms
@@ -126,7 +125,7 @@ def chains(
 ) -> Iterator[tuple[OperatorPlan, set[Result]]]:
     """Yield the outputs of chains, each with the results of slow Python.
 
-    ``made``: the chains, as pipelines.py takes them.  ``wanted``: rows that ingest makes, by log.
+    ``made``: the chains, as ``build`` takes them.  ``wanted``: rows that ingest makes, by log.
     """
     for number, chain in enumerate(made):
         output = first = _operator(plan, chain_name(number))

@@ -124,7 +124,7 @@ def _operators(draw: random.Random) -> list[str]:
 
 
 def _chains(draw: random.Random) -> list[list[Stage]]:
-    """Choose chains of two and of three stages; one run in three has none."""
+    """Choose chains of two and of three stages; one run in three has no chain."""
     return [_chain(draw, draw.choice((2, 3))) for _ in range(draw.choice((0, 1, 2)))]
 
 

@@ -164,7 +164,7 @@ class KeyedStream:
         begins anew; without it the state of a key stays for ever.
 
         Raises:
-            PipelineError: a value is none of ``prev``, ``diff`` and ``cum_sum``, does not fit its
+            PipelineError: a value is not ``prev``, ``diff`` or ``cum_sum``, does not fit its
                 column, or has a name that is taken.
         """
         from tidemark.language.ordered import scanned

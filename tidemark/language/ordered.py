@@ -73,7 +73,7 @@ def scanned(
     """Return rows with the values of rows before them.
 
     Raises:
-        PipelineError: there are no values, or one has a wrong type or a name that is taken.
+        PipelineError: no value is passed, or one has a wrong type or a name that is taken.
     """
     if not values:
         raise PipelineError("scan(): no values; pass at least one, as name=prev('column')")

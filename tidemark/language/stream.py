@@ -208,7 +208,7 @@ class Stream:
         The same as ``key_by(*columns).distinct_by(within=within)``.
 
         Raises:
-            PipelineError: there is no column, one cannot be a key, or the time is not positive.
+            PipelineError: no column is named, one cannot be a key, or the time is not positive.
         """
         if not columns:
             raise PipelineError("distinct_by(): no columns; name those that rows have in common")

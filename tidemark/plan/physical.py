@@ -167,7 +167,7 @@ class OperatorPlan:
             restore state with another signature.
         reads: the columns of its streams that its results depend on.  None: it publishes rows as
             they are, so a column that a stream gains is in the rows from then on.
-        one_task: why one task takes all rows of a stream with one key; "" if that is not so.
+        one_task: why one task takes all rows of a stream with one key; "" if several may.
     """
 
     service: str

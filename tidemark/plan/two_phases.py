@@ -84,7 +84,7 @@ def is_in_two_phases(output: Output, partitions: int) -> bool:
 
 
 def why_one_task(output: Output) -> str:
-    """Return why one task takes all rows of an output; "" if that need not be."""
+    """Return why one task takes all rows of an output; "" if several may take them."""
     return "" if output.windowed.key != (ALL,) or output.merges else next(_reasons(output), "")
 
 

@@ -21,7 +21,7 @@ T = 1_700_000_000_000
 END = T + 3_600_000
 BY_BROKERS = {"KAFKA_SESSION_TIMEOUT_MS": "", "KAFKA_HEARTBEAT_INTERVAL_MS": ""}
 OF_THE_GROUP = "GENERATION|MEMBER|FENCED|the group (has removed|took)|leave|last commit"
-"""What a warning about a member of a group has; others come where a machine is too busy."""
+"""What warnings about members of a group contain; a busy machine gives other warnings."""
 
 PARTITIONS, KEYS, RATE, PIECES_A_SECOND = 4, 40, 1_500, 20
 

@@ -1,4 +1,4 @@
-"""Rows in order of event time on Kafka: what one process publishes, whatever is killed."""
+"""Rows in order of event time on Kafka: kills change nothing; one process publishes the same."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -27,7 +27,7 @@ from tidemark.runtime.client.consumer import LATEST, ask_offsets
 
 OPTIONS = {"partitions": 2}
 TIMEOUT_S, CHECKED_S, LOADED_S = 10, 10, 20
-"""Of the transaction; how seldom a broker looks for it, at most; on a machine with other work."""
+"""The timeout of the transaction; the longest pause between checks of it; for a busy machine."""
 
 NEVER_MS = "600000"
 """A timeout of the transaction that no test waits for."""
@@ -66,7 +66,7 @@ def expected() -> Mapping[str, Panes]:
 
 @pytest.mark.parametrize("ending", ["frozen", pytest.param("killed", marks=pytest.mark.long)])
 def test_readers_wait_until_the_timeout_of_the_transaction(broker, ending):
-    """Another slot takes over.  What the writer does when it goes on counts nothing."""
+    """Another slot takes over.  What the writer does when it goes on has no effect."""
     with one_writer_stopped(broker, f"chains-{ending}", f"{TIMEOUT_S}000") as stack:
         waiting = held(stack).items()
         writer = stack.processes.pop(Replica("windowing"))

@@ -94,7 +94,7 @@ class MarkProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     """How far the announcer of an operator has come in the operator's progress topic.
 
     ``number``, ``watermark_ms`` and ``idle``: of the last mark (core/time/announcer.py); number 0
-    if there is none.  ``on_spark``: see LogProgress.
+    before the first mark.  ``on_spark``: see LogProgress.
     """
 
     version: int

@@ -6,7 +6,6 @@ offsets are not.
 
 import os
 import signal
-from collections.abc import Sequence
 from typing import Any
 
 from tests.kafka.pipelines.chains.chained import build, pipeline
@@ -21,16 +20,10 @@ _LOGS = {log.topic for log in pipeline.plan().logs}
 class _Transaction(transaction.Transaction):
     hands_on = False
 
-    def write(
-        self,
-        topic: str,
-        partition: int,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-    ) -> None:
-        super().write(topic, partition, keys, values)
+    def write(self, topic: str, *records: Any) -> None:
+        super().write(topic, *records)
         if topic in _LOGS:
-            self.hands_on |= any(decode_segment(value or b"").height for value in values)
+            self.hands_on |= any(decode_segment(value or b"").height for value in records[-1])
 
     def commit(self, offsets: Any, consumer: Any) -> None:
         if self.hands_on:
