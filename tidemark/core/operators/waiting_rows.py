@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.operator import Changes, missed
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import in_one_chunk, size_tier
 from tidemark.core.state.keyed_lines import Numbers
+from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import (
     EVENT_TIME,
     FOREVER_MS,
@@ -22,6 +23,7 @@ from tidemark.core.time.segment import (
     OFFSET,
     SOURCE,
     SUB_ROW,
+    WATERMARK,
 )
 
 HELD, RELEASED = "held", "released"
@@ -104,13 +106,20 @@ class WaitingRows:
         """Return the number of rows that wait."""
         return sum(run.height for run in self._runs)
 
-    def hold(self, rows: pl.DataFrame) -> None:
-        """Let rows wait; ``rows`` may be empty."""
-        if rows.is_empty():
-            return
-        rows = self._conformed(rows)
-        self._fresh.append(rows)
-        self._put(rows)
+    def take(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Let rows wait; return those that W has passed, as late rows.
+
+        ``rows``: of a segment, or of a batch; rows that wait do not keep SEGMENT.
+        """
+        passed = rows[EVENT_TIME] < rows[WATERMARK]
+        accepted = rows.filter(~passed).drop(SEGMENT, strict=False)
+        if accepted.height:
+            accepted = self._conformed(accepted)
+            self._fresh.append(accepted)
+            self._put(accepted)
+        late = rows.filter(passed)
+        at_ms = late[EVENT_TIME].to_numpy()
+        return missed(late, at_ms, at_ms + 1, at_ms + 1)
 
     def _put(self, rows: pl.DataFrame) -> None:
         self._runs.append(self._run(rows.sort(_ORDER)))

@@ -4,6 +4,7 @@ When blocks are merged follows size-tiered compaction, as in log-structured merg
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ import polars as pl
 from tidemark.core.state.block_store import Block
 
 Numbers = npt.NDArray[np.int64]
+
+AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 PIECE_BYTES = 4 * 2**20
 """Approximate size of a piece of a snapshot ..."""
@@ -68,7 +71,7 @@ def frames_of(blocks: Iterable[Block]) -> Iterator[pl.DataFrame]:
 
 
 def merge_newest(
-    blocks: list[Block], many: int, merged: Callable[[list[pl.DataFrame]], Block]
+    blocks: list[AnyBlock], many: int, merged: Callable[[list[pl.DataFrame]], AnyBlock]
 ) -> None:
     """Merge the newest blocks once there are ``many``, with older ones not larger than their sum.
 

@@ -12,12 +12,11 @@ import polars as pl
 
 from tidemark.core.operators.arrival.body import ArrivalBody
 from tidemark.core.operators.arrival.state import ArrivalState
-from tidemark.core.operators.operator import WindowBody, missed
+from tidemark.core.operators.operator import WindowBody
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import Port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 
 
 class HeldState(PairedState):
@@ -54,11 +53,7 @@ class InEventTime(WindowBody):
 
     def fold(self, rows: pl.DataFrame, state: HeldState) -> pl.DataFrame:
         """Let the rows wait; those that W has passed are late."""
-        passed = rows[EVENT_TIME] < rows[WATERMARK]
-        state.waiting.hold(rows.filter(~passed))
-        late = rows.filter(passed)
-        at_ms = late[EVENT_TIME].to_numpy()
-        return missed(late, at_ms, at_ms + 1, at_ms + 1)
+        return state.waiting.take(rows)
 
     def publish(self, state: HeldState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Hand on the rows that the clock has passed; return the panes that they fire."""

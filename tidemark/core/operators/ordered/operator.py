@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Body, Frames, State, TimePortion, missed
+from tidemark.core.operators.operator import Body, Frames, State, TimePortion
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import LATE, ROWS, Port, late_port, shown_columns, shown_key
 from tidemark.core.operators.rows import published_rows, rows_port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
-from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 
 
 class RowRule(ABC):
@@ -117,11 +116,7 @@ class OrderedRows(Body):
     def process(self, sides: Frames, state: OrderedState) -> Frames:
         """Let the rows wait; those that W has passed are late."""
         (rows,) = sides.values()
-        passed = rows[EVENT_TIME] < rows[WATERMARK]
-        state.waiting.hold(rows.filter(~passed).drop(SEGMENT, strict=False))
-        late = rows.filter(passed)
-        at_ms = late[EVENT_TIME].to_numpy()
-        return {LATE: missed(late, at_ms, at_ms + 1, at_ms + 1)}
+        return {LATE: state.waiting.take(rows)}
 
     def advance(self, state: OrderedState, before_ms: int, clock_ms: int) -> Frames:
         """Return what the rule makes of the rows that the clock has passed."""

@@ -54,7 +54,7 @@ class NewestLines:
         self._identity = list(identity)
         self._lateness_ms = allowed_lateness_ms
         self._store = store
-        self._blocks: list[Block] = []
+        self._blocks: list[_Dated] = []
         self._added: list[pl.DataFrame] = []
         self._passed_ms = NEVER_MS
 
@@ -98,12 +98,12 @@ class NewestLines:
         merge_newest(self._blocks, _MANY, lambda newest: self._stored(self._newest(newest)))
         self._drop_passed()
 
-    def _stored(self, lines: pl.DataFrame) -> Block:
+    def _stored(self, lines: pl.DataFrame) -> _Dated:
         until_ms = int(lines[UNTIL].to_numpy().max(initial=NEVER_MS))
         return _Dated(self._store.put(until_ms, lines), until_ms)
 
     def _drop_passed(self) -> None:
-        self._blocks = [block for block in self._blocks if _until_ms(block) > self._passed_ms]
+        self._blocks = [block for block in self._blocks if block.until_ms > self._passed_ms]
 
     def changes(self) -> Changes:
         """Return, once, the lines added since the last call, without those purged since."""
@@ -135,9 +135,4 @@ class NewestLines:
         """Raise AssertionError where an invariant is broken."""
         for block in self._blocks:
             assert block.height, f"{self._name}: a block is empty"
-            assert (block.frame()[UNTIL] <= _until_ms(block)).all(), f"{self._name}: a wrong time"
-
-
-def _until_ms(block: Block) -> int:
-    assert isinstance(block, _Dated)
-    return block.until_ms
+            assert (block.frame()[UNTIL] <= block.until_ms).all(), f"{self._name}: a wrong time"
