@@ -87,7 +87,7 @@ def test_a_date_and_a_clock_of_digits_are_one_time(row, expression):
     assert starts(text, values) == [each - 6 * 3_600_000 for each in expected_starts(300_000)]
 
 
-def test_hours_of_ten_digits_are_no_seconds_of_2034():
+def test_hours_of_ten_digits_are_not_seconds_of_2034():
     header = "STATION;MESS_DATUM;TT;eor"
     rows = [f"  {433 + n % 2};{START + timedelta(hours=n):%Y%m%d%H};  {n}.5;eor" for n in range(40)]
     text, _ = inferred("\n".join([header, *rows]).encode())
@@ -124,7 +124,7 @@ def test_tables_with_blanks_between_the_columns_are_read():
         ),
     ],
 )
-def test_a_table_that_is_no_csv_is_refused_with_the_command_that_helps(content, words):
+def test_a_table_that_is_not_csv_is_refused_with_the_command_that_helps(content, words):
     with pytest.raises(ConfigurationError, match=words):
         inferred(content)
 
@@ -137,20 +137,20 @@ def test_rows_of_another_width_are_counted_with_the_first_of_them():
     assert "#   6 dead from record 3 on: 'row 1 has 4 fields, not 3: at, k, note'" in text
 
 
-def test_words_are_no_table():
+def test_words_are_not_a_table():
     lines = table(["Some words in lines"], lambda n: f"more words and lines {n % 7} of text")
     assert '\n    format="text",\n' in inferred(lines)[0]
 
 
 @pytest.mark.parametrize("column", ["Voltage", "High", "value"])
-def test_a_measurement_is_no_key(column):
+def test_a_measurement_is_not_a_key(column):
     text, _ = inferred(table([f"at,{column}"], lambda n: f"{at(n):%FT%TZ},{220 + n % 5}"))
     assert "# No field looks like a key." in text
     text, _ = inferred(table([f"at;{column}"], lambda n: f"{at(n):%FT%TZ};1.2{n % 5}0,5"))
     assert "# No field looks like a key." in text
 
 
-def test_a_text_that_each_record_has_once_is_no_key():
+def test_a_text_that_each_record_has_once_is_not_a_key():
     text, _ = inferred(table(["at,user_id"], lambda n: f"{at(n):%FT%TZ},u{n}"))
     assert "# No field looks like a key." in text
 

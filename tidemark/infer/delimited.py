@@ -93,8 +93,10 @@ def _readings(lines: Sequence[str]) -> list[tuple[str, str | None, list[list[str
             width, count = Counter(map(len, rows)).most_common(1)[0]
             same = [row for row in rows if len(row) == width]
             share = count / len(rows)
-            many = share >= _SAME_WIDTH_NAMED and delimiter != _BLANK and _is_header(same)
-            if width > 1 and (share >= _SAME_WIDTH or many):
+            is_usual = share >= _SAME_WIDTH or (
+                share >= _SAME_WIDTH_NAMED and delimiter != _BLANK and _is_header(same)
+            )
+            if width > 1 and is_usual:
                 at = next(n for n, row in enumerate(rows) if len(row) == width)
                 found.append((delimiter, quote, same, at))
             break
