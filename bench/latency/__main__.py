@@ -8,7 +8,6 @@ ingest, log, operator, result topic and both transactions.
 """
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ import numpy as np
 import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from bench.latency.load import PARTITIONS
+from bench.latency.load import PARTITIONS, started
 from bench.latency.log_histogram import LogHistogram
 from tidemark.embedded.broker import Broker
 from tidemark.runtime.client import clients
@@ -43,12 +42,7 @@ def main() -> int:
         run.published("rows")  # returns once every service has its partitions
         reader = RowReader(broker.address, asked.warmup)
         records = int(asked.rate * (asked.warmup + asked.seconds))
-        load = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "bench.latency.load", broker.address, _TOPIC),
-                *(str(asked.rate), str(asked.warmup + asked.seconds)),
-            ]
-        )
+        load = started(broker.address, _TOPIC, asked.rate, asked.warmup + asked.seconds)
         reader.until(records)
         status = load.wait()
     print(reader.table(asked.rate))

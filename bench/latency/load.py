@@ -5,6 +5,7 @@ count.  All records of a user are in one partition, so the latest one has made t
 """
 
 import random
+import subprocess
 import sys
 import time
 
@@ -13,6 +14,12 @@ from confluent_kafka import Producer
 USERS = 10_000
 PARTITIONS = 4
 _STEP_S = 0.002
+
+
+def started(broker: str, topic: str, rate: int, seconds: float) -> subprocess.Popen[bytes]:
+    """Start the load and return its process."""
+    arguments = (broker, topic, str(rate), str(seconds))
+    return subprocess.Popen([sys.executable, "-m", "bench.latency.load", *arguments])
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ default settings, exactly once.  Also prints the CPU of the broker and of the se
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ import numpy as np
 import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from bench.latency.load import PARTITIONS
+from bench.latency.load import PARTITIONS, started
 from bench.latency.log_histogram import LogHistogram
 from tidemark.embedded.broker import Broker
 from tidemark.runtime.client import clients
@@ -46,12 +45,7 @@ def main() -> int:
         broker = opened.enter_context(Broker(Path(folder)))
         run = opened.enter_context(OnBroker(_JOB, broker.address, raw_partitions=PARTITIONS))
         run.published("first")  # returns once every service has its partitions
-        load = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "bench.latency.load", broker.address, _TOPIC),
-                *(str(asked.rate), str(asked.warmup + asked.seconds)),
-            ]
-        )
+        load = started(broker.address, _TOPIC, asked.rate, asked.warmup + asked.seconds)
         begin_ms = time.time_ns() // 1_000_000 + int(asked.warmup * 1000)
         end_ms = begin_ms + int(asked.seconds * 1000) - _LAST_MS
         reader = StageReader(broker.address, asked.partitions, begin_ms, end_ms)
@@ -110,7 +104,10 @@ class StageReader:
             self._read()
 
     def rest(self) -> bool:
-        """Read until all stages have the rows of the first; return False after a minute of none."""
+        """Read until all stages have the rows of the first.
+
+        Returns False if a minute passes without rows while a stage lacks some.
+        """
         heard_s = time.monotonic()
         while time.monotonic() - heard_s < (1.0 if self._is_whole else _PATIENCE_S):
             if self._read():
