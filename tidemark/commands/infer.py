@@ -16,7 +16,13 @@ from tidemark.files.content import STDIN, open_content
 from tidemark.files.json_documents import is_unfinished_array
 from tidemark.files.records import text_records
 from tidemark.infer.fit import fitted_module
-from tidemark.infer.formats import envelope_format, format_of_lines, format_of_records, is_change
+from tidemark.infer.formats import (
+    envelope_format,
+    format_of_lines,
+    format_of_records,
+    is_change,
+    is_framed,
+)
 from tidemark.infer.sample import Sample, SampleRecord
 from tidemark.partition import Partition
 from tidemark.plan.names import topic_part
@@ -26,7 +32,7 @@ from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.schema_registry import RegistrySchemas
 from tidemark.runtime.client.topics import require
 from tidemark.runtime.config import Config
-from tidemark.serde.formats.framing import HEADER_BYTES, schema_id
+from tidemark.serde.formats.framing import schema_id
 from tidemark.serde.formats.source_format import JSON, AvroFormat, DebeziumFormat, needs_registry
 from tidemark.serde.records import Headers
 
@@ -164,8 +170,7 @@ def _framed(sample: Sample, topic: str, config: Config) -> Sample:
             'format=protobuf("FILE.desc", "PACKAGE.MESSAGE", framed=True) (docs/formats.md)'
         )
     values = (each.value or b"" for each in sample.records)
-    is_framed = (value for value in values if value.startswith(b"\0") and len(value) > HEADER_BYTES)
-    number = schema_id(next(is_framed))
+    number = schema_id(next(filter(is_framed, values)))
     sample.writers = RegistrySchemas(config, lambda _reason: None)
     texts = sample.writers.texts(number)
     if texts is None:

@@ -86,12 +86,17 @@ def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceForma
     values = [each.value for each in records if each.value is not None and each.value.strip()]
     if _share(bool(json_objects(value)) for value in values) >= _MOST:
         return envelope_format(values)
-    if values and _share(value[0] == 0 and len(value) > HEADER_BYTES for value in values) >= _MOST:
+    if _share(map(is_framed, values)) >= _MOST:
         return AvroFormat()
     _require_text(values, what)
     _require_names(values, what)
     texts = [value.decode(errors="replace") for value in values]
     return delimited(texts, is_file=False) or TextFormat()
+
+
+def is_framed(value: bytes) -> bool:
+    """Return whether a value may begin with the id of a schema in a registry."""
+    return value.startswith(b"\0") and len(value) > HEADER_BYTES
 
 
 def envelope_format(values: Sequence[bytes | None]) -> SourceFormat:
