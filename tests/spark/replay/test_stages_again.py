@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Stage, Windows
-from tests.support.chain import results_of
-from tidemark import Pipeline, bounded
+from tests.support.random_chains import ROWS, SECOND, build, happen
 from tidemark.core.time.segment import is_operator_source
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, Plan
@@ -35,7 +34,6 @@ from tidemark.spark.stage_tasks import (
 )
 from tidemark.testing import InProcess
 
-SECOND = 1000
 Logs = dict[Partition, list[tuple[int, bytes]]]
 
 WINDOWS = st.one_of(
@@ -57,7 +55,6 @@ CHAINS = st.lists(STAGES, min_size=2, max_size=3).map(tuple)
 CHANGES = st.lists(
     st.tuples(st.sampled_from([0, 3 * SECOND]), st.integers(1, 2)), min_size=3, max_size=3
 )
-ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
@@ -68,30 +65,10 @@ ACTIONS = st.lists(
 )
 
 
-def build(stages: Sequence[Stage], partitions: int) -> Pipeline:
-    pipeline = Pipeline("chain", partitions)
-    schema = {"key": str, "value": int, "at": int}
-    stream: Any = pipeline.source(
-        "rows", schema=schema, event_time="at", watermark=bounded(f"{2 * SECOND}ms")
-    )
-    results_of(stream.key_by("key"), stages).to("out")
-    return pipeline
-
-
-def ran(pipeline: Pipeline, actions: Iterable[Any]) -> InProcess:
+def ran(stages: tuple[Stage, ...], partitions: int, actions: Sequence[Any]) -> InProcess:
     """Return a run over two raw partitions that ends with silence, so that all windows close."""
-    run, now = InProcess(pipeline, raw_partitions=2), 0
-    for action, partition, what in actions:
-        if action == "idle":
-            run.idle("rows", f"{what}s", partition=partition)
-            continue
-        records = []
-        for key, step, value in what:
-            now += step
-            records.append({"key": key, "at": now * SECOND, "value": value})
-        run.send("rows", *records, partition=partition)
-    for partition in range(2):
-        run.idle("rows", "1d", partition=partition)
+    run = InProcess(build(stages, partitions, SECOND), raw_partitions=2)
+    happen(run, actions, SECOND)
     return run
 
 
@@ -170,14 +147,14 @@ def gathered(batches: list[pa.RecordBatch]):
 @settings(max_examples=10)
 @given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, st.integers(1, 3))
 def test_replays_of_recorded_logs_give_the_live_results(stages, partitions, actions, slices):
-    run = ran(build(stages, partitions), actions)
+    run = ran(stages, partitions, actions)
     assert replayed(run.plan, logs_of(run), slices) == live(run)
 
 
 @settings(max_examples=10)
 @given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS)
 def test_stages_of_the_same_program_give_the_same_segments_again(stages, partitions, actions):
-    run = ran(build(stages, partitions), actions)
+    run = ran(stages, partitions, actions)
     logs = logs_of(run)
     assert with_stages(run.plan, run.plan.derived, logs) == logs
 
@@ -186,12 +163,12 @@ def test_stages_of_the_same_program_give_the_same_segments_again(stages, partiti
 @given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, CHANGES)
 def test_changed_stages_give_what_services_would(stages, partitions, actions, changes):
     """The marks are those of the stages before the change; logs that the change adds are empty."""
-    before = ran(build(stages, partitions), actions)
+    before = ran(stages, partitions, actions)
     changed = tuple(
         stage._replace(lateness_ms=lateness_ms, least=least)
         for stage, (lateness_ms, least) in zip(stages, changes, strict=False)
     )
-    wanted = ran(build(changed, partitions), actions)
+    wanted = ran(changed, partitions, actions)
     logs: Logs = {at: [] for at in logs_of(wanted)} | logs_of(before)
     made = with_stages(wanted.plan, wanted.plan.derived, logs)
     assert finals(replayed(wanted.plan, made)) == finals(live(wanted))
@@ -201,7 +178,7 @@ def test_changed_stages_give_what_services_would(stages, partitions, actions, ch
 @given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS)
 def test_new_stages_give_what_services_would(stages, partitions, actions):
     """The logs have neither rows nor marks of the stages."""
-    wanted = ran(build(stages, partitions), actions)
+    wanted = ran(stages, partitions, actions)
     logs = {
         at: [each for each in values if not _is_of_stage(each[1])]
         for at, values in logs_of(wanted).items()

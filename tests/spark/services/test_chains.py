@@ -1,4 +1,4 @@
-"""Chains on Spark: the results are those of one process, whoever works, and whatever is killed."""
+"""Chains on Spark: drivers, services and kills give the results of one process."""
 
 import os
 import signal
