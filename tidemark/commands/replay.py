@@ -127,7 +127,7 @@ def replay(
     if into_live:
         require_no_chain(plan, "replay --into-live")
     names = operators or []
-    with_operators(plan, names)  # before anything else, as it may have a name that is not there
+    with_operators(plan, names)  # refuses a wrong name before the broker is asked
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
     as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
     config = broker_config(bootstrap_server)

@@ -40,7 +40,7 @@ BATCH_COUNTS = pa.schema([("segments", pa.int64()), ("rows", pa.int64()), ("cloc
 
 
 def report_rows(logs: Iterable[Partition]) -> list[tuple[str, int, int, int, bytes]]:
-    """Return rows of ``SEGMENTS`` that let tasks report what stages have reached, and no more.
+    """Return rows of ``SEGMENTS`` that only let tasks report what stages have reached.
 
     Their offset is below every commit, so they are skipped like segments processed before.
     """
