@@ -23,8 +23,6 @@ from tidemark import (
     sum,  # noqa: A004
     tumbling,
 )
-from tidemark.language.keyed import KeyedStream
-from tidemark.language.stream import Stream
 
 
 @pytest.mark.parametrize(
@@ -156,13 +154,3 @@ def test_an_output_that_would_feed_its_own_source_is_refused():
     panes = moves(pipeline, "game.out").key_by("player").window(MINUTE).aggregate(n=count())
     with refused("to('out'): the pipeline already has topic 'game.out'"):
         panes.to("out")
-
-
-def test_row_operators_go_before_key_by():
-    keyed = moves().key_by("player")
-    operators = {name for name in vars(Stream) if name[0] != "_"} - {*vars(KeyedStream), "columns"}
-    for name in operators - {"key_by"}:
-        with pytest.raises(AttributeError, match=rf"no attribute '{name}'; use {name} before key"):
-            getattr(keyed, name)
-    with pytest.raises(AttributeError, match=r"'KeyedStream' object has no attribute 'windw'$"):
-        _ = keyed.windw

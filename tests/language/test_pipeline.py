@@ -16,12 +16,9 @@ from tidemark import (
     bounded,
     col,
     count,
-    every,
     from_expression,
     lit,
     monotonic,
-    on_close,
-    prev,
     punctuated,
     tumbling,
     when,
@@ -301,20 +298,12 @@ def test_a_topic_is_read_by_one_source():
             lambda s: s.with_columns(end=col("at")).key_by("end"),
             "key_by(end): column 'end' clashes with a field of every pane; key_by(key_end='end')",
         ),
-        (lambda s: s.window(tumbling("1m"), x=1), "no key; call key_by() first"),
-        (lambda s: s.aggregate(n=count()), "aggregate(n): no key; call key_by() first"),
-        (lambda s: s.scan(before=prev("at")), "scan(before): no key; call key_by() first"),
     ],
 )
 def test_a_mistake_in_an_operator_is_named_where_it_is_made(build, message):
     stream = moves()
     with refused(message):
         build(stream)
-
-
-def test_an_error_of_a_window_without_key_shows_the_window():
-    with refused('window(tumbling("1m"), trigger=on_close(early=every(rows=2))): no key'):
-        moves().window(tumbling("1m"), trigger=on_close(early=every(rows=2)))
 
 
 def test_a_conditional_expression_is_built_with_when():

@@ -28,11 +28,6 @@ def test_a_mistake_is_refused_at_once(build, message):
         build(moves())
 
 
-def test_a_keyed_stream_refuses_it_with_the_remedy():
-    with pytest.raises(AttributeError, match="use unnest before key_by"):
-        moves().key_by("player").unnest("x")
-
-
 def test_fields_take_the_place_of_their_struct():
     stream = moves().select("at", pair=pl.struct(a="score", pair="vip"), speed=col("speed"))
     assert stream.unnest("pair").columns == {

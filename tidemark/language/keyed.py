@@ -14,6 +14,7 @@ from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, late_rows_of, on_update
 from tidemark.core.windows.window import LONGEST_WINDOW_MS, Hopping, Session
 from tidemark.errors import PipelineError
+from tidemark.language.absent import absent
 from tidemark.language.arrival_windows import (
     ArrivalWindowSpec,
     discarding,
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
     from tidemark.language.stream import Stream
 
-_ROW_OPERATORS = (
-    "filter", "with_columns", "select", "apply", "flat_map", "explode", "unnest", "split",
-    "union",
-)  # fmt: skip
-"""The operators of a Stream that a keyed stream does not have."""
-
 
 @dataclass(frozen=True, eq=False)
 class KeyedStream:
@@ -63,9 +58,8 @@ class KeyedStream:
     if not TYPE_CHECKING:  # type checkers know the methods that there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError; it says where a row operator goes."""
-            hint = f"; use {name} before key_by" if name in _ROW_OPERATORS else ""
-            raise AttributeError(f"'KeyedStream' object has no attribute {name!r}{hint}")
+            """Raise AbsentMethodError, with what to write instead."""
+            raise absent(self, name)
 
     def window(
         self,
@@ -262,6 +256,12 @@ class WindowedStream:
 
     def __repr__(self) -> str:
         return f"WindowedStream({self.windowed.window.label})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AbsentMethodError, with what to write instead."""
+            raise absent(self, name)
 
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``.

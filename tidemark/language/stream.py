@@ -6,7 +6,7 @@ Each call checks its arguments at once.  It computes types only, and expressions
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 
@@ -34,6 +34,7 @@ from tidemark.core.rows.schema import instance
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.duration import Duration
 from tidemark.errors import PipelineError
+from tidemark.language.absent import absent
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import publish_rows
 from tidemark.plan.logical import Dataflow, Format, Node
@@ -54,6 +55,12 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(self.node.columns)})"
+
+    if not TYPE_CHECKING:  # type checkers know the methods that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AbsentMethodError, with what to write instead."""
+            raise absent(self, name)
 
     @property
     def columns(self) -> dict[str, pl.DataType]:
@@ -266,18 +273,6 @@ class Stream:
         """
         publish_rows(self.dataflow, self.node, (), name, format)
 
-    def window(self, *window: object, **options: object) -> NoReturn:
-        """Raise PipelineError: windows need a key."""
-        raise PipelineError(f"window({_arguments(window, options)}): no key; call key_by() first")
-
-    def aggregate(self, *_: object, **aggregates: object) -> NoReturn:
-        """Raise PipelineError: aggregates need a key."""
-        raise PipelineError(f"aggregate({', '.join(aggregates)}): no key; call key_by() first")
-
-    def scan(self, *_: object, **values: object) -> NoReturn:
-        """Raise PipelineError: values of the rows before need a key."""
-        raise PipelineError(f"scan({', '.join(values)}): no key; call key_by() first")
-
     def _then(self, operator: RowOperator, columns: Mapping[str, pl.DataType]) -> "Stream":
         self._require_rows(operator.label)
         return Stream(self.dataflow, Node(dict(columns), (self.node,), operator))
@@ -336,8 +331,3 @@ def _aliased(
     if not plain and not aliased:
         raise PipelineError(f"{what}: no expressions")
     return (*plain, *aliased)
-
-
-def _arguments(window: tuple[object, ...], options: Mapping[str, object]) -> str:
-    named = (f"{name}={as_written(value)}" for name, value in options.items())
-    return ", ".join([*map(as_written, window), *named])

@@ -1,0 +1,79 @@
+"""Methods that a kind of stream does not have: each error names the kind and the remedy."""
+
+import copy
+
+import pytest
+
+from tests.support.mistakes import moves
+from tidemark import PipelineError, count, prev, tumbling
+from tidemark.language.aggregated import AggregatedStream
+from tidemark.language.keyed import KeyedStream, WindowedStream
+from tidemark.language.ordered import OrderedStream
+from tidemark.language.stream import Stream
+
+KINDS = [Stream, KeyedStream, WindowedStream, AggregatedStream, OrderedStream]
+
+
+def _stream(kind):
+    rows = moves()
+    keyed = rows.key_by("player")
+    windowed = keyed.window(tumbling("1m"))
+    made = [rows, keyed, windowed, windowed.aggregate(n=count()), keyed.scan(before=prev("at"))]
+    return next(each for each in made if type(each) is kind)
+
+
+def _methods(kind):
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+ALL = sorted(set().union(*map(_methods, KINDS)))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_each_method_that_another_kind_has_names_the_kind_and_the_remedy(kind):
+    stream = _stream(kind)
+    for name in ALL:
+        if name in _methods(kind):
+            continue
+        with pytest.raises(PipelineError, match=rf"^{name}: .* has no such method; ") as refused:
+            getattr(stream, name)
+        remedy = str(refused.value).partition("; ")[2]
+        assert any(f"{call}()" in remedy for call in ("key_by", "window", "aggregate")), remedy
+
+
+TABLE = [
+    (Stream, "window", "window: a stream without a key has no such method; call key_by() first"),
+    (OrderedStream, "scan", "scan: a stream without a key has no such method; call key_by() first"),
+    (AggregatedStream, "aggregate", "a stream of results has no such method; call key_by() first"),
+    (Stream, "updates", "call updates on the result of aggregate()"),
+    (KeyedStream, "unnest", "a keyed stream has no such method; use unnest before key_by()"),
+    (KeyedStream, "key_by", "name all columns of the key in one key_by()"),
+    (WindowedStream, "filter", "call aggregate() first, or use filter before key_by()"),
+    (WindowedStream, "to", "call aggregate() first, or use to before window()"),
+    (WindowedStream, "scan", "use scan before window()"),
+    (WindowedStream, "window", "a stream has windows once"),
+    (Stream, "rename", "use select(new_name=col('old_name')) with all columns"),
+    (KeyedStream, "where", "use filter(): use filter before key_by()"),
+    (Stream, "group_by", "use key_by()"),
+    (KeyedStream, "windw", "a keyed stream has no such method; did you mean window?"),
+    (WindowedStream, "foo", "a stream in windows has no such method; it has aggregate"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "message"), TABLE)
+def test_the_error_says_what_to_write(kind, name, message):
+    stream = _stream(kind)
+    with pytest.raises(PipelineError) as refused:
+        getattr(stream, name)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_python_sees_that_there_is_no_such_attribute(kind):
+    stream = _stream(kind)
+    assert not hasattr(stream, "rename")
+    assert not hasattr(stream, "__len__")
+    assert type(copy.copy(stream)) is kind
+    with pytest.raises(AttributeError) as refused:
+        _ = stream._private
+    assert not isinstance(refused.value, PipelineError)
