@@ -23,8 +23,7 @@ from tidemark.language.arrival_windows import (
     resolve_windows,
 )
 from tidemark.language.output import publish_rows
-from tidemark.language.same_windows import same_windows
-from tidemark.language.session_gap import with_gap
+from tidemark.language.stream_windows import same_windows, with_gap
 from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWindows
 from tidemark.plan.logical import (
     Accumulation,

@@ -1,14 +1,41 @@
-"""Dynamic-gap sessions, whose gap is a value of the row: the step that their stream needs."""
+"""Windows that depend on the stream: those of its results, and sessions with a gap in each row."""
 
 import polars as pl
 
 from tidemark.core.rows.expression import output_types, require_column
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.session_gap import GAP_COLUMN, SessionGap
-from tidemark.core.windows.window import Session
+from tidemark.core.windows.calendar import Calendar
+from tidemark.core.windows.window import Hopping, Same, Session
 from tidemark.errors import PipelineError
 from tidemark.language.windows import DynamicGapSession
-from tidemark.plan.logical import Node
+from tidemark.plan.logical import Node, Stage
+from tidemark.plan.two_phases import windows_of_results
+
+
+def same_windows(node: Node) -> Hopping | Calendar | Same:
+    """Return the windows of ``same()``, which hold the results of one window each.
+
+    Raises:
+        PipelineError: the rows are not results, or not results of the same aligned windows.
+    """
+    stages = [stage for _, stage in node.stages()]
+    found = {stage.windowed.window for stage in stages if isinstance(stage, Stage)}
+    if node.topics() or not all(isinstance(stage, Stage) for stage in stages):
+        rows = "a source" if node.topics() else "distinct_by() or scan()"
+        raise PipelineError(
+            f"window(same()): rows of {rows} have no window; use it on a stream of aggregate()"
+        )
+    if len(found) > 1:
+        texts = ", ".join(sorted(str(each.label) for each in found))
+        raise PipelineError(f"window(same()): the rows are results of different windows: {texts}")
+    (windows,) = found
+    if not isinstance(windows, Hopping | Calendar | Same):
+        raise PipelineError(
+            f"window(same()): {windows.label} has other windows for each key; only tumbling(), "
+            "hopping() and calendar() have windows that keys share"
+        )
+    return windows_of_results(windows)
 
 
 def with_gap(node: Node, window: DynamicGapSession) -> tuple[Node, Session]:
