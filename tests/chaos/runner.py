@@ -22,7 +22,7 @@ from tests.chaos import pipelines
 from tests.chaos.commands import Commands
 from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
-from tests.chaos.judge import judge
+from tests.chaos.judging.judge import judge
 from tests.chaos.lost_ends import lost_ends
 from tests.chaos.outages import Outages
 from tests.chaos.recorded import record

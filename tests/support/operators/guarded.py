@@ -7,7 +7,8 @@ from tests.support.logs import COLUMNS
 from tests.support.running import AGGREGATION
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.guard import Guard
-from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.operator import Body, Operator
+from tidemark.core.operators.replacing.withdrawing import Withdrawing
 from tidemark.language.custom import custom
 
 
@@ -54,10 +55,16 @@ def guarded(operator: Operator) -> Operator:
 
 def with_aggregation(operator: Operator, aggregation: Aggregation) -> Operator:
     """Return an operator with other aggregates, and the guard that they need."""
-    columns = dict(operator.inputs[0].columns)
-    inner = _with_aggregation(operator.body, aggregation)
-    guard = Guard(inner, aggregation, ("key",), columns, "w")
-    return replace(operator, body=guard, by_arrival=aggregation.by_arrival)
+    columns, body = dict(operator.inputs[0].columns), operator.body
+    if isinstance(body, Withdrawing):  # it withdraws what the guard lets through
+        guarded_body: Body = replace(body, inner=_guard(body.inner, aggregation, columns))
+    else:
+        guarded_body = _guard(body, aggregation, columns)
+    return replace(operator, body=guarded_body, by_arrival=aggregation.by_arrival)
+
+
+def _guard(body: Any, aggregation: Aggregation, columns: dict[str, Any]) -> Body:
+    return Guard(_with_aggregation(body, aggregation), aggregation, ("key",), columns, "w")
 
 
 def _with_aggregation(body: Any, aggregation: Aggregation) -> Any:

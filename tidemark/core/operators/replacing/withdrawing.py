@@ -134,8 +134,12 @@ class Withdrawing(Wrapping):
         ).with_columns(pl.lit(value=True).alias(RETRACTED))
         if panes is None:
             return gone
-        order = [*[SEGMENT] * (SEGMENT in panes.columns), REVISION]
-        return pl.concat([panes, gone], how="diagonal_relaxed").sort(order, maintain_order=True)
+        both = pl.concat([panes, gone], how="diagonal_relaxed")
+        # The order of docs/semantics.md, "Order in a topic"; a failed pane is in its place.
+        withdrawn = pl.concat([panes[RETRACTED], pl.repeat(value=False, n=gone.height, eager=True)])
+        segment = [SEGMENT] * (SEGMENT in panes.columns)
+        by = [*segment, ~withdrawn, END, *shown_key(self.key), START, REVISION]
+        return both.sort(by, maintain_order=True)
 
 
 def _at(panes: pl.DataFrame) -> list[str]:

@@ -4,11 +4,11 @@
 2. The log: marks of each source tile its partition; the rows are those that ingest makes of the raw
    records in one piece, each once, with the same watermarks; so are the dead letters.
 3. Promise 1: results and late rows are, record by record and partition by partition, what the
-   operators make of the recorded log in one process.
+   operators make of the recorded log in one process: results.py.
 4. Promise 2: where no source with records fell idle, final panes and late rows are what they make
    of the raw records in one piece.
 5. No pane is there twice, and the counts add up.
-6. Chains: judge_chains.py.
+6. Chains: chains.py.
 """
 
 from collections import Counter
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tests.chaos.judge_chains import Log, Stages, chains
+from tests.chaos.judging.chains import Log, Stages, chains
+from tests.chaos.judging.results import first_difference, results
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record
@@ -44,8 +45,6 @@ from tidemark.serde.segments import decode_segment
 from tidemark.testing.in_process import decoded
 
 Pane = dict[str, Any]
-NAMES = ("revision", "timing", "retracted")
-"""What, with the window, names a pane."""
 
 
 @dataclass
@@ -86,7 +85,7 @@ def judge(
     verdict.differences += stages.differences(recorded)
     idle = _fell_idle(logs, recorded)
     for each in plan.operators:
-        verdict.differences += _results(each, logs[each.log], recorded)
+        verdict.differences += results(each, logs[each.log], recorded)
         if each.operator.name in FROM_RAW and not idle:
             verdict.differences += _finals(each, wanted.logs[each.log], recorded)
     if not idle:
@@ -195,7 +194,7 @@ def _rows(log: LogPlan, got: Log, wanted: Log) -> Iterator[str]:
             if not here.equals(there):
                 yield (
                     f"{log.topic}/{number}: rows of {stream.name} differ: {here.height}, wanted "
-                    f"{there.height}; {_first_difference(here.rows(), there.rows())}"
+                    f"{there.height}; {first_difference(here.rows(), there.rows())}"
                 )
 
 
@@ -222,36 +221,6 @@ def _fell_idle(logs: Mapping[str, Log], recorded: Recorded) -> bool:
         for segment in segments
         for mark in segment.sources
     )
-
-
-def replayed(plan: OperatorPlan, segments: Sequence[Segment]) -> dict[str, list[Message]]:
-    """Return the messages that the operator makes of a log partition, by topic."""
-    task = OperatorTask(plan.operator)
-    found: dict[str, list[Message]] = {topic: [] for topic in plan.topics}
-    for segment in segments:
-        output = task.step(segment)
-        assert output.rows == output.accepted + output.late
-        for each in plan.published:
-            encoded = encoder_of(each).encode(output[each.port.name])
-            found[each.topic] += zip(*encoded, strict=True)
-    return found
-
-
-def _results(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
-    for number, segments in log.items():
-        for topic, wanted in replayed(plan, segments).items():
-            got = list(recorded.own[Partition(topic, number)])
-            if got != wanted:
-                yield (
-                    f"{topic}/{number} holds {len(got)}, the log gives {len(wanted)}: "
-                    f"{_first_difference(got, wanted)}"
-                )
-    results = plan.results
-    if not results.topic:
-        return
-    panes = decoded(encoder_of(results), recorded.values(results.topic))
-    names = Counter(tuple(map(pane.get, (*_window(plan), *NAMES))) for pane in panes)
-    yield from (f"{results.topic}: {n} times {name}" for name, n in names.items() if n > 1)
 
 
 def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
@@ -293,7 +262,7 @@ def _held(plan: OperatorPlan, panes: Iterable[Pane]) -> dict[tuple[Any, ...], Pa
     """Return the last pane of each window but those left open; ``final`` depends on the cuts."""
     held: dict[tuple[Any, ...], Pane] = {}
     for pane in panes:
-        window = tuple(pane[name] for name in _window(plan))
+        window = tuple(pane[name] for name in plan.results.port.identity)
         if window[0] == END:
             continue
         if pane.get("retracted"):
@@ -314,18 +283,6 @@ def _held_differences(
             f"{name}: {len(differ)} of {len(wanted)} windows differ from the raw records', as "
             f"{first}: {got.get(first)}, wanted {wanted.get(first)}"
         )
-
-
-def _first_difference(got: Sequence[Any], wanted: Sequence[Any]) -> str:
-    for n, (here, there) in enumerate(zip(got, wanted, strict=False)):
-        if here != there:
-            return f"at {n} {here}, wanted {there}"
-    n = min(len(got), len(wanted))
-    return f"at {n} {[*got[n : n + 1]] or 'nothing'}, wanted {[*wanted[n : n + 1]] or 'nothing'}"
-
-
-def _window(plan: OperatorPlan) -> tuple[str, ...]:
-    return plan.results.port.identity
 
 
 def _figures(

@@ -7,12 +7,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import polars as pl
 import pytest
 
 from tests.chaos import recorded as on_broker
-from tests.chaos.judge import as_batch, judge, replayed
+from tests.chaos.judging.judge import as_batch, judge
+from tests.chaos.judging.results import replayed
 from tests.chaos.pipelines import build
 from tests.chaos.recorded import RawRecord, Recorded
 from tests.chaos.records import Record, draw_records
@@ -46,6 +48,10 @@ def sent() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def recorded(plan: Plan, sent: list[Record]) -> Recorded:
+    return run_of(plan, sent)
+
+
+def run_of(plan: Plan, sent: list[Record]) -> Recorded:
     raw: dict[Partition, list[RawRecord]] = {}
     for record in sent:
         listed = raw.setdefault(Partition(f"judged-{record.topic}", record.partition), [])
@@ -83,8 +89,8 @@ def _operated(plan: Plan, recorded: Recorded) -> Recorded:
     for each in plan.operators:
         for number in range(2):
             segments = _segments(recorded, Partition(each.log, number))
-            for topic, messages in replayed(each, segments).items():
-                own[Partition(topic, number)] = messages
+            for topic, by_segment in replayed(each, segments).items():
+                own[Partition(topic, number)] = [*chain.from_iterable(by_segment)]
     return replace(recorded, own=own)
 
 
@@ -100,6 +106,7 @@ def test_a_run_without_a_fault_is_found_right(plan, sent, recorded):
 
 
 RESULTS = Partition("judged.updated", 0)
+ON_TIME = Partition("judged.tumbling", 0)
 LATE = Partition("judged.tumbling.late", 0)
 LETTERS = Partition("judged.dead-letters", 0)
 LOG = Partition("judged.by-who.log", 1)
@@ -128,9 +135,34 @@ def test_it_finds_one_message(plan, sent, recorded, at, mutate):
     assert _judged(plan, sent, recorded, at, mutate)
 
 
-@pytest.mark.parametrize("at", [RESULTS, LATE], ids=["results", "late rows"])
+@pytest.mark.parametrize("at", [ON_TIME, LATE], ids=["results", "late rows"])
 def test_it_finds_two_in_the_wrong_order(plan, sent, recorded, at):
     assert _judged(plan, sent, recorded, at, _swapped)
+
+
+def test_portions_may_order_the_messages_of_a_segment_otherwise():
+    """Two services cut a segment in other portions; the messages of a key keep their order."""
+    sent = draw_records(random.Random(4), 700, PARTITIONS)
+    plan = build("judged", ["early"]).plan()
+    whole = run_of(plan, sent)
+    at = Partition("judged.early", 0)
+    (each,) = plan.operators
+    (first, *_) = (
+        messages
+        for messages in replayed(each, _segments(whole, Partition(each.log, 0)))[at.topic]
+        if len({key for key, _ in messages}) > 1
+    )
+    low = whole.own[at].index(first[0])
+
+    def with_order(messages: list[on_broker.Message]) -> Recorded:
+        listed = list(whole.own[at])
+        listed[low : low + len(first)] = messages
+        assert listed != whole.own[at]
+        return replace(whole, own={**whole.own, at: listed})
+
+    by_key = sorted(first, key=lambda message: message[0] or b"", reverse=True)
+    assert judge(plan, sent, with_order(by_key)).differences == []
+    assert judge(plan, sent, with_order(first[::-1])).differences
 
 
 def _judged(
@@ -181,7 +213,8 @@ def test_it_finds_state_that_was_lost(plan, sent, recorded):
     middle = len(segments) // 2
     before, after = replayed(each, segments[:middle]), replayed(each, segments[middle:])
     restarted = {
-        Partition(topic, LOG.number): before[topic] + after[topic] for topic in each.topics
+        Partition(topic, LOG.number): [*chain(*before[topic], *after[topic])]
+        for topic in each.topics
     }
     own = {**recorded.own, **restarted}
     assert judge(plan, sent, replace(recorded, own=own)).differences

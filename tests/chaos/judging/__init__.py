@@ -1,0 +1,1 @@
+"""The judge of a run: everything that differs from what must be there."""
