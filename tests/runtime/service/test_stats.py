@@ -41,7 +41,7 @@ def full() -> Account:
         ends={LOG: 20},
         late=1,
         sources=[source],
-        operators=[OperatorStats("pops", "p.log", 10, 1, 4, [clock], [source])],
+        operators=[OperatorStats("pops", "p.log", 10, 1, 4, [clock], [source], 2)],
         restores=[RestoreStats("p.pops.changelog", 0, 3, 9, 1.5)],
     )
 
@@ -115,6 +115,7 @@ def test_metrics_have_the_labels_and_units_of_the_page(telemetry):
     assert sample("lag_records", topic="p.log", partition="0") == 0
     assert sample("clock_timestamp_seconds", operator="pops", partition="0") == 60
     assert sample("clock_held_seconds", operator="pops", partition="0", source="moves/1") > 1e9
+    assert sample("operator_duplicate_rows_total", operator="pops") == 2
     assert sample("source_silence_seconds", source="moves/0") == 3
     assert sample("commit_duration_seconds_count") == 1
     assert sample("restore_left_offsets", topic="p.pops.changelog", partition="0") == 6

@@ -140,6 +140,12 @@ def _of_operators(operators: list[OperatorStats]) -> Iterator[Metric]:
         [([o.operator], o.late) for o in operators],
     )
     yield _counter(
+        "operator_duplicate_rows",
+        "Rows that distinct_by left out.",
+        by,
+        [([o.operator], o.duplicates) for o in operators],
+    )
+    yield _counter(
         "operator_panes", "Panes published.", by, [([o.operator], o.panes) for o in operators]
     )
 

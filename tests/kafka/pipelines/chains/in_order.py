@@ -20,7 +20,7 @@ def build(name: str) -> Pipeline:
     scanned = once.key_by("sensor").scan(
         before=prev("v"), delta=diff("v"), total=cum_sum("v"), max_silence="30s"
     )
-    scanned.to("scanned")
+    scanned.to("scanned", format="avro")
     rising = scanned.filter(col("delta") > 0).key_by("sensor").window(tumbling("10s"))
     rising.aggregate(n=count()).to("rising")
     return pipeline
