@@ -10,6 +10,10 @@ from tidemark import (
 from tidemark.plan.explain import render_mermaid, render_text
 
 
+def test_the_time_that_silence_matters_is_in_units_that_people_read():
+    assert "  a silent source is reported for 11m 2s" in render_text(game().plan()).splitlines()
+
+
 def test_the_text_shows_the_logical_graph_and_the_physical_plan():
     assert (
         render_text(game().plan()).splitlines()[2:22]

@@ -8,7 +8,7 @@ import polars as pl
 from tidemark.core.operators.ports import LATE, shown_key
 from tidemark.core.rows.expression import expression_text
 from tidemark.core.time.assigners import ColumnTime, EventTime, ExpressionTime, RecordTime
-from tidemark.core.time.duration import duration_text
+from tidemark.core.time.duration import duration_text, span_text
 from tidemark.core.time.event_time import instant_text
 from tidemark.core.time.segment import is_operator_source
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
@@ -44,7 +44,7 @@ def render_text(plan: Plan) -> str:
             "",
             *_table(("topic", "partitions", "what"), _topic_rows(plan)),
             "",
-            f"  a silent source is reported for {duration_text(plan.horizon_ms)}",
+            f"  a silent source is reported for {span_text(plan.horizon_ms)}",
             f"  fingerprint {plan.fingerprint}",
         ]
     )

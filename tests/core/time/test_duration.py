@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.core.time.duration import duration_ms, duration_text
+from tidemark.core.time.duration import duration_ms, duration_text, span_text
 from tidemark.errors import PipelineError
 
 
@@ -52,3 +52,17 @@ def test_a_duration_too_long_for_event_times_is_refused(value):
 @given(st.integers(-(2**53), 2**53))
 def test_duration_text_is_read_back_as_the_same_duration(ms):
     assert duration_ms(duration_text(ms), "x") == ms
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0s"),
+        (60_000, "1m"),
+        (60_001, "1m 1ms"),
+        (662_000, "11m 2s"),
+        (90_061_000, "1d 1h 1m 1s"),
+    ],
+)
+def test_a_computed_time_is_shown_in_all_its_units(ms, text):
+    assert span_text(ms) == text

@@ -14,7 +14,7 @@ from tidemark.errors import PipelineError
         (10, 0, 0, "got 0 ms"),
         (10, 20, 0, "got 20 ms"),
         (10, 5, 5, "got 5 ms"),
-        (86_400_000, 10, 0, "8640000 windows"),
+        (86_400_000, 10, 0, "a window of 1d every 10ms puts each row in 8640000 windows"),
     ],
 )
 def test_what_is_no_window_is_refused(size_ms, slide_ms, offset_ms, named):

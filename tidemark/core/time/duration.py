@@ -76,3 +76,13 @@ def duration_text(ms: int) -> str:
         if ms % unit_ms == 0 and ms != 0:
             return f"{ms // unit_ms}{unit}"
     return "0s"
+
+
+def span_text(ms: int) -> str:
+    """Return a computed time of at least 0 ms in all its units, for readers: ``"11m 2s"``."""
+    parts = []
+    for unit, unit_ms in reversed(_UNIT_MS.items()):
+        count, ms = divmod(ms, unit_ms)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) or "0s"

@@ -83,7 +83,8 @@ class Hopping:
             )
         if self.size_ms > MOST_WINDOWS * self.slide_ms:
             raise PipelineError(
-                f"a window of {self.size_ms} ms every {self.slide_ms} ms puts each row in "
+                f"a window of {duration_text(self.size_ms)} every {duration_text(self.slide_ms)} "
+                "puts each row in "
                 f"{self.size_ms // self.slide_ms} windows, more than {MOST_WINDOWS}"
             )
         if abs(self.offset_ms) >= self.slide_ms:
