@@ -21,6 +21,7 @@ from tests.support.operators import (
     early_sessions,
     early_sliding,
     guarded,
+    joins,
     late,
     ordered,
     sessions,
@@ -186,6 +187,12 @@ def toy_segment(segment: Segment) -> Segment:
     return replace(segment, streams=frames)
 
 
+def _join(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw a join of two topics, or of a topic with itself."""
+    right = draw(st.sampled_from(("u", "u", "t")))
+    return Case(joins.over_topics(draw(joins.joins()), "t", right), log.segments)
+
+
 def _withdrawing(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw windows of another family that withdraw the panes that they replace."""
     kinds = ("hopping", "sliding", "early_aligned", "early_sliding")
@@ -243,6 +250,7 @@ FAMILIES: Mapping[str, Family] = {
     "distinct": _family(ordered.distinct, ordered.distincts),
     "scan": _family(ordered.scan, ordered.scans.filter(bool)),
     "toy": _toy,
+    "join": _join,
     "guarded": _guarded,
     "late": _late,
     "withdrawing": _withdrawing,
@@ -265,7 +273,6 @@ _ACCUMULATING: Mapping[str, Family] = {
 }
 """Families whose panes replace each other."""
 
-AGGREGATING = [
-    name for name in FAMILIES if name not in ("rows", "distinct", "scan", "toy", "guarded", "slots")
-]
+_OTHERS = ("rows", "distinct", "scan", "toy", "join", "guarded", "slots")
+AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

@@ -80,6 +80,10 @@ class DueIndex:
         self._next_ms[every] = FOREVER_MS
         return every
 
+    def slots(self) -> Numbers:
+        """Return the slots that are not popped yet; one may come twice."""
+        return np.concatenate([np.empty(0, np.int64), *(slots for _, slots in self._parts)])
+
     def validate(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         earliest = np.full(self._next_ms.size, FOREVER_MS)

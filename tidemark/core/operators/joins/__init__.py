@@ -1,0 +1,5 @@
+"""Joins: rows of two inputs that have the same key and are close in event time.
+
+May import: core.operators and everything below.
+Start with: stream_join.py; side_rows.py is the state of one side.
+"""

@@ -1,0 +1,72 @@
+"""Identities of rows and of results: 128 bits, as two columns of 64, that never change.
+
+An identity is a hash of raw places (source, offset, sub_row), so it is the same in each recording
+of the raw topics.  A result of an operator has a hash of its own identity in place of its offset.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from tidemark.core.aggregates.exact_sum import Words
+from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
+from tidemark.core.state.keyed_lines import Numbers
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
+
+_STEP, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
+_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_PAIRS = np.stack([np.repeat(_DIGITS, 16), np.tile(_DIGITS, 16)], axis=1)
+"""The two hexadecimal digits of each byte."""
+
+
+class Ids(NamedTuple):
+    """Identities: the high and the low 64 bits of each."""
+
+    high: Words
+    low: Words
+
+    def at(self, index: Numbers | npt.NDArray[np.bool_]) -> "Ids":
+        """Return the identities at positions ``index``."""
+        return Ids(self.high[index], self.low[index])
+
+
+def ids_of_rows(rows: pl.DataFrame) -> Ids:
+    """Return the identities of rows, from SOURCE, OFFSET and SUB_ROW."""
+    runs = rows[SOURCE].rle().struct.unnest()
+    run_of = np.repeat(np.arange(runs.height), runs["len"].to_numpy())
+    source = stable_hashes(runs["value"])[run_of]
+    offset = rows[OFFSET].to_numpy().view(np.uint64)
+    sub_row = rows[SUB_ROW].to_numpy().astype(np.uint64)
+    high = mixed(mixed(source ^ mixed(offset)) + sub_row * _STEP)
+    low = mixed(mixed(mixed(source + _LOW) + offset * _STEP) ^ mixed(sub_row + _LOW))
+    return Ids(high, low)
+
+
+def ids_of_pairs(left: Ids | None, right: Ids | None) -> Ids:
+    """Return the identities of pairs, in which the order of the sides counts.
+
+    A result without a row of one side has None there.
+    """
+    one, other = left or _zeros(right), right or _zeros(left)
+    high = mixed(mixed(one.high + _STEP) ^ other.high)
+    low = mixed(mixed(one.low + _LOW) ^ other.low)
+    return Ids(high, low)
+
+
+def _zeros(like: Ids | None) -> Ids:
+    assert like is not None, "a result has a row of at least one side"
+    nothing = np.zeros(like.high.size, np.uint64)
+    return Ids(nothing, nothing)
+
+
+def hex_texts(name: str, ids: Ids) -> pl.Series:
+    """Return identities as a column of texts of 32 hexadecimal digits."""
+    words = np.stack([ids.high, ids.low], axis=1).astype(">u8")
+    digits = _PAIRS[words.view(np.uint8).reshape(-1, 16)]
+    ends = np.arange(ids.high.size + 1, dtype=np.int64) * 32
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(digits))]
+    texts = pa.Array.from_buffers(pa.large_string(), ids.high.size, buffers)
+    return pl.Series(name, texts, pl.String)

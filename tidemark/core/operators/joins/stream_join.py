@@ -1,0 +1,385 @@
+"""The join of two streams: rows of one key whose event times are close.
+
+See docs/semantics.md, "Joins".  A row waits in state as long as a partner can come.  A pair is
+published in the segment of its later row.  A row without a partner is published when it is due.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.operators.joins.identity import Ids, hex_texts, ids_of_pairs, ids_of_rows
+from tidemark.core.operators.joins.pairs import Arrived, Matcher, Pairs
+from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.side_rows import (
+    HIGH,
+    LOW,
+    MATCHED,
+    PUBLISHED,
+    REACH,
+    STATUS,
+    WAITING,
+    NewRows,
+    SideRows,
+    SideSpec,
+    empty_facts,
+)
+from tidemark.core.operators.joins.state import JoinState
+from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
+from tidemark.core.operators.ports import (
+    APPEND,
+    DEAD,
+    REASON,
+    ROWS,
+    UPSERT,
+    Port,
+    RowTime,
+    dead_port,
+    late_port,
+)
+from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys
+from tidemark.core.time.row_watermarks import ORDER, SEGMENT
+from tidemark.core.time.segment import EVENT_TIME, WATERMARK
+from tidemark.core.windows.pane import RETRACTED, REVISION
+
+ID = "_id"
+"""The column of results that identifies a result: a text of 32 hexadecimal digits."""
+
+LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
+
+_PORTION_ROWS = 32_768
+"""Rows without a partner that are published at once."""
+
+
+@dataclass(frozen=True)
+class StreamJoin(Body):
+    """The join of two inputs on a key and an interval of event time.
+
+    Args:
+        key: names of the key columns, the same with the same types on both sides.
+        left, right: the sides.
+        how: which rows give results.
+        lower_ms: a pair has right time >= left time + ``lower_ms`` ...
+        upper_ms: ... and right time <= left time + ``upper_ms``.
+        allowed_lateness_ms: how far behind its source's watermark a row is accepted.
+        on_close: whether a row without a partner is published once time makes it due, and
+            withdrawn if a late partner comes; else it waits for late partners.
+        condition: of pairs, over the key and the names of results; of true only.
+        upper: the upper bound of each left row, in ms, over the columns of the left side; a larger
+            one than ``upper_ms`` counts as ``upper_ms``.
+        max_pairs: the number of earlier partners above which a row is refused as late.
+        relation: "keep" if the interval says only how long rows are kept; for texts.
+        self_join: whether rows of the same raw row are one row, which never pairs with itself.
+        operator: the name of the operator, for dead letters.
+    """
+
+    key: tuple[str, ...]
+    left: Side
+    right: Side
+    how: Kind
+    lower_ms: int
+    upper_ms: int
+    allowed_lateness_ms: int = 0
+    on_close: bool = False
+    condition: pl.Expr | None = None
+    upper: pl.Expr | None = None
+    max_pairs: int = 1_000_000
+    relation: Literal["time", "keep"] = "time"
+    self_join: bool = True
+    operator: str = "join"
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The ports of results, of late rows of each side, and of refused rows."""
+        rows = Port(
+            ROWS,
+            ROWS,
+            self._columns,
+            self.key,
+            message_key=(ID,),
+            identity=(ID,),
+            row_time=RowTime(EVENT_TIME_MS),
+            values=tuple(self._values),
+            mode=UPSERT if self.on_close else APPEND,
+            instants=frozenset({EVENT_TIME_MS}),
+            holds_ms=self.allowed_lateness_ms,
+        )
+        late = (
+            late_port(self.key, self.left.columns, LATE_LEFT),
+            late_port(self.key, self.right.columns, LATE_RIGHT),
+        )
+        if self.upper is None:
+            return rows, *late
+        return rows, *late, dead_port(self.key, self.left.columns, self.operator)
+
+    @cached_property
+    def _columns(self) -> dict[str, pl.DataType]:
+        changes = {REVISION: pl.Int64(), RETRACTED: pl.Boolean()} if self.on_close else {}
+        key = {name: self.left.columns[name] for name in self.key}
+        return {ID: pl.String(), **key, **self._values, EVENT_TIME_MS: pl.Int64(), **changes}
+
+    @cached_property
+    def _values(self) -> dict[str, pl.DataType]:
+        right = {} if self._left_only else self.right.results
+        return {**self.left.results, **right}
+
+    @property
+    def _left_only(self) -> bool:
+        return self.how in ("semi", "anti")
+
+    @property
+    def _corrects(self) -> bool:
+        """Whether a late row may withdraw a result."""
+        return self.on_close and self.allowed_lateness_ms > 0 and self.how not in ("inner", "semi")
+
+    # State
+
+    def open(self, store: BlockStore = IN_MEMORY, /) -> JoinState:
+        """Return empty state."""
+        left_waits = self.how in ("left", "full", "anti")
+        upper_ms = None if self.upper is not None else self.upper_ms
+        left = self._spec(
+            "left", self.left, upper_ms, tracks=left_waits or self.how == "semi", waits=left_waits
+        )
+        right_waits = self.how in ("right", "full")
+        right = self._spec(
+            "right", self.right, -self.lower_ms, tracks=right_waits, waits=right_waits
+        )
+        return JoinState(SideRows(left, store), SideRows(right, store))
+
+    def _spec(
+        self, name: str, side: Side, reach_ms: int | None, *, tracks: bool, waits: bool
+    ) -> SideSpec:
+        columns = {column: side.columns[column] for column in (*self.key, *side.shown)}
+        wait_ms = (0 if self._corrects else self.allowed_lateness_ms) if waits else None
+        return SideSpec(
+            name,
+            self.key,
+            columns,
+            reach_ms,
+            self.allowed_lateness_ms,
+            tracks=tracks,
+            wait_ms=wait_ms,
+            keeps_published=waits and self._corrects,
+        )
+
+    # Rows
+
+    @property
+    def can_batch(self) -> bool:
+        """True: only late rows may correct results (``needs_own_step``)."""
+        return True
+
+    @property
+    def can_portion(self) -> bool:
+        """True: rows pair with all rows before them, in the state or in the same portion."""
+        return True
+
+    def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
+        """Mark, by side, the rows with W past their event time, if results may be withdrawn."""
+        return {
+            name: frame[WATERMARK].to_numpy() > frame[EVENT_TIME].to_numpy()
+            if self._corrects
+            else np.zeros(frame.height, np.bool_)
+            for name, frame in sides.items()
+        }
+
+    def process(self, sides: Frames, state: JoinState) -> Frames:
+        """Publish the pairs of new rows, and withdraw results that have a partner now."""
+        frames = {LATE_LEFT: sides[self.left.name], LATE_RIGHT: sides[self.right.name]}
+        late = {port: self._is_late(frame) for port, frame in frames.items()}
+        good = {port: frame.filter(pl.Series(~late[port])) for port, frame in frames.items()}
+        made: dict[str, pl.DataFrame] = {}
+        if self.upper is not None:
+            good[LATE_LEFT], made[DEAD] = self._with_upper(good[LATE_LEFT], self.upper)
+        left = self._arrived(good[LATE_LEFT], self.left, self.upper_ms)
+        right = self._arrived(good[LATE_RIGHT], self.right, -self.lower_ms)
+        matcher = Matcher(
+            *state.sides,
+            self.lower_ms,
+            self.upper_ms,
+            own_reach=self.upper is not None,
+            self_join=self.self_join,
+        )
+        kept = matcher.accepted(left, right, self.max_pairs)
+        for port, accepted in zip((LATE_LEFT, LATE_RIGHT), kept, strict=True):
+            refused = good[port].filter(pl.Series(~accepted))
+            made[port] = self._late(frames[port].filter(pl.Series(late[port])), refused)
+        left, right = left.at(kept[0]), right.at(kept[1])
+        pairs = matcher.pairs(left, right)
+        state.left.put(left.new)
+        state.right.put(right.new)
+        return {ROWS: self._published(pairs, state, batched=SEGMENT in frames[LATE_LEFT]), **made}
+
+    def _is_late(self, rows: pl.DataFrame) -> Mask:
+        limit_ms = rows[EVENT_TIME].to_numpy() + self.allowed_lateness_ms
+        late: Mask = limit_ms < rows[WATERMARK].to_numpy()
+        return late
+
+    def _late(self, late: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
+        """Return late rows, and rows with too many partners, in log order, with the reason."""
+        reason = f"more than {self.max_pairs} pairs"
+        both = pl.concat(
+            [
+                late.with_columns(pl.lit("late").alias(REASON)),
+                refused.select(late.columns).with_columns(pl.lit(reason).alias(REASON)),
+            ]
+        ).sort(ORDER)
+        at_ms = both[EVENT_TIME].to_numpy()
+        return missed(both, at_ms, at_ms + 1, at_ms + 1 + self.allowed_lateness_ms)
+
+    def _with_upper(self, rows: pl.DataFrame, upper: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows with their upper bounds in REACH, and those without one as dead."""
+        rows = rows.with_columns(upper.cast(pl.Int64).clip(upper_bound=self.upper_ms).alias(REACH))
+        reason = (
+            pl.when(pl.col(REACH).is_null())
+            .then(pl.lit("the upper bound of the join is null"))
+            .when(pl.col(REACH) < self.lower_ms)
+            .then(pl.lit(f"the upper bound of the join is below the lower one, {self.lower_ms} ms"))
+            .alias(REASON)
+        )
+        named = rows.with_columns(reason)
+        good = named.filter(pl.col(REASON).is_null()).drop(REASON)
+        return good, named.filter(pl.col(REASON).is_not_null()).drop(REACH)
+
+    def _arrived(self, rows: pl.DataFrame, side: Side, reach_ms: int) -> Arrived:
+        facts = empty_facts(rows.height)
+        facts[EVENT_TIME] = rows[EVENT_TIME].to_numpy()
+        facts[HIGH], facts[LOW] = ids_of_rows(rows)
+        facts[REACH] = rows[REACH].to_numpy() if REACH in rows.columns else reach_ms
+        new = NewRows.of(rows.select(*self.key, *side.shown), facts, self.key)
+        segment = (
+            rows[SEGMENT].to_numpy() if SEGMENT in rows.columns else np.zeros(rows.height, int)
+        )
+        return Arrived(new, rows[ORDER].to_numpy(), segment)
+
+    # Results
+
+    def _published(self, pairs: Pairs, state: JoinState, *, batched: bool) -> pl.DataFrame:
+        """Return the results of pairs, each after the withdrawals that it makes necessary."""
+        pairs, values = self._holding(pairs, state)
+        before = [self._met(side, pairs, state) for side in (0, 1) if state.sides[side].tracks]
+        if self._left_only:
+            parts = before
+        else:
+            ids = ids_of_pairs(state.left.ids(pairs.left), state.right.ids(pairs.right))
+            left_ms = state.left.facts(pairs.left)[EVENT_TIME]
+            at_ms = np.maximum(left_ms, state.right.facts(pairs.right)[EVENT_TIME])
+            own = self._results(values, ids, at_ms).with_columns(pl.Series(SEGMENT, pairs.segment))
+            if not any(part.height for part in before):
+                return own if batched else own.drop(SEGMENT)
+            parts = [*before, own.with_columns(pl.Series(ORDER, pairs.order))]
+        # A stable sort: withdrawals come before the pairs of the same row.
+        both = pl.concat(parts).sort(ORDER, maintain_order=True)
+        return both.drop(ORDER) if batched else both.drop(ORDER, SEGMENT)
+
+    def _holding(self, pairs: Pairs, state: JoinState) -> tuple[Pairs, pl.DataFrame]:
+        """Return the pairs with equal keys for which the condition holds, and their values."""
+        left_rows, right_rows = state.left.rows(pairs.left), state.right.rows(pairs.right)
+        holds = same_keys(left_rows.select(self.key), right_rows.select(self.key))
+        values = left_rows.select(*self.key, *_named(self.left)).hstack(
+            right_rows.select(_named(self.right))
+        )
+        if self.condition is not None:
+            true = values.select(self.condition.fill_null(value=False)).to_series()
+            holds &= true.to_numpy()
+        if holds.all():
+            return pairs, values
+        return pairs.at(holds), values.filter(pl.Series(holds))
+
+    def _met(self, number: int, pairs: Pairs, state: JoinState) -> pl.DataFrame:
+        """Note which rows of a side have partners now; return the results that this changes.
+
+        These are withdrawals, or with "semi" the rows; with ORDER and SEGMENT of the first pair.
+        """
+        side = state.sides[number]
+        places, first = np.unique((pairs.left, pairs.right)[number], return_index=True)
+        status = side.facts(places)[STATUS]
+        side.mark(places[status != MATCHED], MATCHED)
+        changed = status == (WAITING if self.how == "semi" else PUBLISHED)
+        places, first = places[changed], first[changed]
+        order = pairs.order[first]
+        sort = np.lexsort((side.facts(places)[LOW], side.times_ms(places), order))
+        results = self._alone(number, places[sort], state, withdrawn=self.how != "semi")
+        return results.with_columns(
+            pl.Series(SEGMENT, pairs.segment[first][sort]), pl.Series(ORDER, order[sort])
+        )
+
+    def _alone(
+        self, number: int, places: Numbers, state: JoinState, *, withdrawn: bool = False
+    ) -> pl.DataFrame:
+        """Return results of rows of one side; columns of the other side are null."""
+        side = state.sides[number]
+        declared = (self.left, self.right)[number]
+        values = side.rows(places).select(*self.key, *_named(declared))
+        ids = side.ids(places)
+        of_pairs = ids_of_pairs(*((ids, None) if number == 0 else (None, ids)))
+        return self._results(values, of_pairs, side.times_ms(places), withdrawn=withdrawn)
+
+    def _results(
+        self, values: pl.DataFrame, ids: Ids, at_ms: Numbers, *, withdrawn: bool = False
+    ) -> pl.DataFrame:
+        """Return results with the columns of the port; missing values are null."""
+        found = values.hstack([hex_texts(ID, ids), pl.Series(EVENT_TIME_MS, at_ms)])
+        if self.on_close:
+            revision = pl.lit(2 if withdrawn else 1, pl.Int64).alias(REVISION)
+            found = found.with_columns(revision, pl.lit(withdrawn).alias(RETRACTED))
+        return found.select(
+            name if name in found.columns else pl.lit(None, dtype).alias(name)
+            for name, dtype in self._columns.items()
+        )
+
+    # Time
+
+    def advance(self, state: JoinState, before_ms: int, clock_ms: int) -> Frames:
+        """Return the rows without a partner that are due."""
+        portions = self.advance_in_portions(state, before_ms, clock_ms)
+        return {ROWS: pl.concat([portion.frames[ROWS] for portion in portions])}
+
+    def advance_each(self, state: JoinState, before_ms: int, clock_ms: Sequence[int]) -> Frames:
+        """Return the rows of ``advance`` for each segment: the first whose clock they are due."""
+        rows = self.advance(state, before_ms, clock_ms[-1])[ROWS]
+        wait_ms = 0 if self._corrects else self.allowed_lateness_ms
+        due_ms = rows[EVENT_TIME_MS].to_numpy() + 1 + wait_ms
+        segment = np.searchsorted(np.array(clock_ms), due_ms)
+        return {ROWS: rows.with_columns(pl.Series(SEGMENT, segment, pl.Int64))}
+
+    def advance_in_portions(
+        self, state: JoinState, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield rows without a partner in order of time and identity, those of a time together."""
+        assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
+        places = [side.pop_due(before_ms, clock_ms) for side in state.sides]
+        due_ms = [side.due_ms(some) for side, some in zip(state.sides, places, strict=True)]
+        stops = np.sort(np.concatenate(due_ms))[_PORTION_ROWS::_PORTION_ROWS]
+        stops = np.unique(stops[stops > before_ms])
+        for stop_ms in (*stops[stops < clock_ms], clock_ms):
+            some = [each[at_ms <= stop_ms] for each, at_ms in zip(places, due_ms, strict=True)]
+            places = [each[at_ms > stop_ms] for each, at_ms in zip(places, due_ms, strict=True)]
+            due_ms = [at_ms[at_ms > stop_ms] for at_ms in due_ms]
+            yield TimePortion({ROWS: self._unmatched(some, state)}, int(stop_ms))
+
+    def _unmatched(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
+        """Publish rows without a partner, by side."""
+        parts = []
+        for number, (side, some) in enumerate(zip(state.sides, places, strict=True)):
+            side.publish(some)
+            sort = np.lexsort((side.facts(some)[LOW], side.times_ms(some)))
+            parts.append(self._alone(number, some[sort], state))
+        if self.how == "full":
+            return pl.concat(parts).sort(EVENT_TIME_MS, maintain_order=True)
+        return parts[1] if self.how == "right" else parts[0]
+
+    def pending(self, state: JoinState) -> bool:
+        """Whether a row without a partner is not published yet."""
+        return any(side.is_pending() for side in state.sides)
+
+
+def _named(side: Side) -> list[pl.Expr]:
+    return [pl.col(column).alias(name) for column, name in side.shown.items()]
