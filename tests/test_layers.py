@@ -32,6 +32,7 @@ LAYERS = (
         "core.operators.ordered",
     ),
     ("core.operators.replacing",),
+    ("core.operators.joins",),
     ("serde",),
     ("plan",),
     ("ingest",),

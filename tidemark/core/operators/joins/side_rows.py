@@ -287,7 +287,8 @@ class SideRows:
         waits = self._facts[STATUS][places] == WAITING
         if not self.spec.keeps_published:  # those due before are published, but not purged yet
             waits &= self.due_ms(places) > before_ms
-        return places[waits]
+        due: Numbers = places[waits]
+        return due
 
     def publish(self, places: Numbers) -> None:
         """Note that rows are published, if a partner may come later."""
