@@ -17,9 +17,6 @@ from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 
 _STEP, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
-_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
-_PAIRS = np.stack([np.repeat(_DIGITS, 16), np.tile(_DIGITS, 16)], axis=1)
-"""The two hexadecimal digits of each byte."""
 
 
 class Ids(NamedTuple):
@@ -65,8 +62,5 @@ def _zeros(like: Ids | None) -> Ids:
 def hex_texts(name: str, ids: Ids) -> pl.Series:
     """Return identities as a column of texts of 32 hexadecimal digits."""
     words = np.stack([ids.high, ids.low], axis=1).astype(">u8")
-    digits = _PAIRS[words.view(np.uint8).reshape(-1, 16)]
-    ends = np.arange(ids.high.size + 1, dtype=np.int64) * 32
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(digits))]
-    texts = pa.Array.from_buffers(pa.large_string(), ids.high.size, buffers)
-    return pl.Series(name, texts, pl.String)
+    held = pa.Array.from_buffers(pa.binary(16), ids.high.size, [None, pa.py_buffer(words)])
+    return pl.Series(name, held).bin.encode("hex")
