@@ -77,6 +77,12 @@ def test_a_name_that_is_no_topic_name_is_refused(name):
         moves(topic=name)
 
 
+def test_the_topics_of_the_whole_pipeline_have_legal_names():
+    Pipeline("g" * 228)
+    with refused("g.dead-letters.retried' is longer than 249 characters"):
+        Pipeline("g" * 229)
+
+
 @pytest.mark.parametrize("partitions", [0, -1, 129, 1.5, True, "4"])
 def test_partitions_that_are_no_number_of_partitions_are_refused(partitions):
     with refused(f"Pipeline(partitions): {partitions!r} is not an int from 1 to 128"):

@@ -51,6 +51,8 @@ class Pipeline:
                 f"Pipeline(partitions): {partitions!r} is not an int from 1 to {KEY_GROUPS}"
             )
         self._dataflow = Dataflow(name, partitions)
+        for topic in self._dataflow.own_topics:
+            require_topic(topic, "Pipeline(name)")
 
     @property
     def name(self) -> str:

@@ -243,6 +243,12 @@ class Dataflow:
     """Nodes with columns of keys added, by node and paths: the same key gives the same stream."""
 
     @property
+    def own_topics(self) -> tuple[str, ...]:
+        """The topics of the whole pipeline, of no source and no output."""
+        own = generations_topic(self.name), retried_topic(self.name)
+        return self.dead_letters, self.stats, *own
+
+    @property
     def dead_letters(self) -> str:
         """The topic of dead letters."""
         return f"{self.name}.dead-letters"
@@ -287,8 +293,7 @@ class Dataflow:
     def topics(self) -> set[str]:
         """Return all topics so far: raw topics, topics of outputs and of the whole pipeline."""
         topics = {topic for node in self.sources for topic in node.topics()}
-        topics |= {self.dead_letters, self.stats}
-        topics |= {generations_topic(self.name), retried_topic(self.name)}
+        topics.update(self.own_topics)
         for output in self.outputs:
             topics.update(output_topics(self.name, output.name))
         return topics

@@ -177,3 +177,23 @@ def test_the_probe_has_the_type_of_any_column(dtype, words):
 def test_a_type_without_values_is_refused():
     with pytest.raises(PipelineError, match=r"column 'x': .* no columns of type Object"):
         require_row_wise(col("x").is_null(), {"x": pl.Object()}, "filter")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda at: at.dt.strftime("%Y-%m-%d"),
+        lambda at: at.dt.convert_time_zone("Europe/Berlin").dt.to_string("%H:%M"),
+        lambda at: at.cast(pl.String),
+        lambda at: at.dt.truncate("1h").dt.year(),
+        lambda at: at.dt.date().dt.strftime("%Y"),
+        lambda at: (at - at.dt.truncate("1d")).dt.to_string(),
+    ],
+)
+def test_polars_prints_no_panic_while_an_expression_of_instants_is_tried(capfd, unit, shown):
+    columns = {"a": pl.Int64(), "n": pl.Struct({"at": pl.Int64()})}
+    for number in (col("a"), col("n").struct.field("at")):
+        at = pl.from_epoch(number, unit).dt.replace_time_zone("UTC")
+        require_row_wise(shown(at), columns, "with_columns")
+    assert "panicked" not in capfd.readouterr().err

@@ -33,6 +33,8 @@ def test_a_replay_of_updates_equals_live_stage_by_stage(broker, sessions):
             for log in stack.plan.fed_by(derived):
                 rows = found[f"rows of {derived.operator} in {log.topic}"]
                 assert rows.left == rows.right > 10
+        raw = diff(stack.config, stack.plan, sessions, None, from_raw=True)
+        assert raw.equal, "\n".join(diff_lines(raw))
         from_raw = ReplayInput(from_raw=True)
         with pytest.raises(ConfigurationError, match="replay from the log"):
             replay(stack.config, stack.plan, from_raw, "topics", sessions, 2)

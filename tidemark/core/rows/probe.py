@@ -41,6 +41,11 @@ _INTEGERS = (
     0, 1, -1, 2, 3, 7, 7, 10, -10, 100, 127, 1000, -1000, 65_536, 86_400_000, 1_700_000_000_000,
     -1, 2**31, 2**53 + 1, -(2**53), 5, 5, 0,
 )  # fmt: skip
+_LARGEST, _LARGEST_INSTANT = 2**63, 2**41
+"""Bounds of integers.  An expression that makes instants of integers gets only such that are years
+below 72,000 in seconds and in ms: polars panics at later ones, and prints that before it raises.
+"""
+
 _FLOATS = (
     0.0, -0.0, 1.0, -1.0, 0.1, 0.5, 2.5, -2.5, 1e-9, 1e16, -3.75, 7.25, 7.25, 100.0, 1 / 3, -1e3,
     float("inf"), float("-inf"), float("nan"),
@@ -66,14 +71,19 @@ def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
     schema = visible([expression], columns)
     names = list(output_types([expression], columns, what))
     words = _words(expression)
+    largest = _LARGEST_INSTANT if _makes_instants(expression) else _LARGEST
     for nulls in (True, False):
-        _try_on(probe_frame(schema, words, nulls=nulls), expression, names, what)
+        rows = probe_frame(schema, words, nulls=nulls, largest=largest)
+        _try_on(rows, expression, names, what)
 
 
-def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> pl.DataFrame:
+def probe_frame(
+    columns: Columns, words: Sequence[str] = (), *, nulls: bool, largest: int = _LARGEST
+) -> pl.DataFrame:
     """Return ROWS rows of varied values, always the same: repeated values, extremes, nulls.
 
     ``words``: further values, as texts, such as those that an expression compares with.
+    ``largest``: the bound of integers.
 
     Raises:
         PipelineError: no values of the type of a column can be made.
@@ -81,7 +91,7 @@ def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> 
     series = []
     for index, (name, dtype) in enumerate(columns.items()):
         try:
-            values = _values(dtype, words, nulls=nulls)
+            values = _values(dtype, words, largest, nulls=nulls)
             stride = _STRIDES[index % len(_STRIDES)]
             picked = [values[(row * stride % ROWS) % len(values)] for row in range(ROWS)]
             series.append(pl.Series(name, picked, dtype, strict=False))
@@ -92,37 +102,41 @@ def probe_frame(columns: Columns, words: Sequence[str] = (), *, nulls: bool) -> 
     return pl.DataFrame(series)
 
 
-def _values(dtype: pl.DataType, words: Sequence[str], *, nulls: bool) -> list[Any]:
-    values = _plain_values(dtype, words)
+def _values(dtype: pl.DataType, words: Sequence[str], largest: int, *, nulls: bool) -> list[Any]:
+    values = _plain_values(dtype, words, largest)
     return [*values[:3], None, *values[3:], None, None] if nulls else values
 
 
-def _plain_values(dtype: pl.DataType, words: Sequence[str]) -> list[Any]:
+def _plain_values(dtype: pl.DataType, words: Sequence[str], largest: int) -> list[Any]:
     """Return values of a type, as polars gives them: it takes no int for a float inside a list."""
     if isinstance(dtype, pl.List | pl.Array):
-        inner = _plain_values(instance(dtype.inner), words)
+        inner = _plain_values(instance(dtype.inner), words, largest)
         lengths = (dtype.size,) if isinstance(dtype, pl.Array) else _LENGTHS
         return [
             [inner[(row + item) % len(inner)] for item in range(lengths[row % len(lengths)])]
             for row in range(len(inner))
         ]
     if isinstance(dtype, pl.Struct):
-        fields = {field.name: _plain_values(instance(field.dtype), words) for field in dtype.fields}
+        fields = {
+            field.name: _plain_values(instance(field.dtype), words, largest)
+            for field in dtype.fields
+        }
         return [
             {name: values[(row * 3) % len(values)] for name, values in fields.items()}
             for row in range(len(_TEXTS))
         ]
-    return _leaves(dtype, words).cast(dtype, strict=False).drop_nulls().to_list() or [None]
+    return _leaves(dtype, words, largest).cast(dtype, strict=False).drop_nulls().to_list() or [None]
 
 
-def _leaves(dtype: pl.DataType, words: Sequence[str]) -> pl.Series:
+def _leaves(dtype: pl.DataType, words: Sequence[str], largest: int) -> pl.Series:
     """Return values that become values of a type without parts, or null, by a cast."""
     if isinstance(dtype, pl.Enum):
         return dtype.categories
     if dtype == pl.Null:
         return pl.Series([None])
     if dtype.is_integer():
-        return pl.Series([*_whole(words), *_INTEGERS], dtype=pl.Int64)
+        integers = (*_whole(words), *_INTEGERS)
+        return pl.Series([each for each in integers if abs(each) < largest], dtype=pl.Int64)
     if dtype.is_numeric():
         return pl.Series([*map(float, _whole(words)), *_FLOATS], dtype=pl.Float64)
     if dtype.is_temporal():
@@ -143,6 +157,11 @@ def _words(expression: pl.Expr) -> list[str]:
     text = str(expression)
     texts = re.findall(r'"([^"\\]*)"', text)
     return list(dict.fromkeys(texts + re.findall(r"-?\b[0-9]+\b", text)))[:24]
+
+
+def _makes_instants(expression: pl.Expr) -> bool:
+    """Return whether an expression casts to dates, datetimes or durations."""
+    return re.search(r"cast\((Date|Duration)", str(expression)) is not None
 
 
 def _is_known_to_mix_rows(expression: pl.Expr) -> bool:
