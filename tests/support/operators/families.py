@@ -27,6 +27,7 @@ from tests.support.operators import (
     sessions,
     sliding,
     slots,
+    tables,
 )
 from tests.support.processing_time import by_clock
 from tests.support.running import AGGREGATION
@@ -193,6 +194,11 @@ def _join(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(joins.over_topics(draw(joins.joins()), "t", right), log.segments)
 
 
+def _table_join(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw rows of one topic joined to versions of another."""
+    return Case(tables.operator(draw(tables.specs())), log.segments)
+
+
 def _withdrawing(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw windows of another family that withdraw the panes that they replace."""
     kinds = ("hopping", "sliding", "early_aligned", "early_sliding")
@@ -255,6 +261,7 @@ FAMILIES: Mapping[str, Family] = {
     "late": _late,
     "withdrawing": _withdrawing,
     "slots": _slots,
+    "table_join": _table_join,
 }
 
 _ACCUMULATING: Mapping[str, Family] = {
@@ -273,6 +280,6 @@ _ACCUMULATING: Mapping[str, Family] = {
 }
 """Families whose panes replace each other."""
 
-_OTHERS = ("rows", "distinct", "scan", "toy", "join", "guarded", "slots")
+_OTHERS = ("rows", "distinct", "scan", "toy", "join", "table_join", "guarded", "slots")
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

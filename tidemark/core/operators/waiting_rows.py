@@ -89,14 +89,22 @@ class _Run:
 class WaitingRows:
     """The rows of one log partition that wait for the clock of an operator."""
 
-    def __init__(self, columns: Mapping[str, pl.DataType], store: BlockStore = IN_MEMORY) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, pl.DataType],
+        store: BlockStore = IN_MEMORY,
+        allowed_lateness_ms: int = 0,
+    ) -> None:
         """Start without rows.
 
-        ``columns``: of the stream.  Stored rows get those that they lack, and lose all others.
-        ``store``: where blocks lie.
+        Args:
+            columns: of the stream.  Stored rows get those that they lack, and lose all others.
+            store: where blocks lie.
+            allowed_lateness_ms: how far behind W rows are accepted.
         """
         self._columns = columns
         self._store = store
+        self._lateness_ms = allowed_lateness_ms
         self._runs: list[_Run] = []
         self._fresh: list[pl.DataFrame] = []
         self._released_ms = NEVER_MS
@@ -111,7 +119,7 @@ class WaitingRows:
 
         ``rows``: of a segment, or of a batch; rows that wait do not keep SEGMENT.
         """
-        passed = rows[EVENT_TIME] < rows[WATERMARK]
+        passed = rows[EVENT_TIME] + self._lateness_ms < rows[WATERMARK]
         accepted = rows.filter(~passed).drop(SEGMENT, strict=False)
         if accepted.height:
             accepted = self._conformed(accepted)
@@ -119,7 +127,8 @@ class WaitingRows:
             self._put(accepted)
         late = rows.filter(passed)
         at_ms = late[EVENT_TIME].to_numpy()
-        return missed(late, at_ms, at_ms + 1, at_ms + 1)
+        end_ms = at_ms + 1
+        return missed(late, at_ms, end_ms, end_ms + self._lateness_ms)
 
     def _put(self, rows: pl.DataFrame) -> None:
         self._runs.append(self._run(rows.sort(_ORDER)))
