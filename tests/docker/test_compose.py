@@ -51,7 +51,8 @@ def test_b53_services_that_start_first_wait_for_kafka_and_for_the_database(stack
     wait_until(
         lambda: _says(stack, "sink", "trying again until it is back"), "a log line about PostgreSQL"
     )
-    wait_until(lambda: stack.is_healthy("kafka", "ingest", "windowing", "sessions"), "their health")
+    keyed_services = ("windowing", "sessions", "joins")
+    wait_until(lambda: stack.is_healthy("kafka", "ingest", *keyed_services), "their health")
     stack("up", "--detach", "--no-deps", "postgres")
     wait_until(stack.is_healthy, "every container to be healthy", 60)
 
@@ -108,7 +109,7 @@ def test_restarts_of_kafka_and_postgresql_heal_within_a_minute(stack, sent):
 
 def test_spark_takes_the_work_over_and_loses_nothing_when_its_driver_is_killed(stack, sent):
     """The restart policy brings the driver back; told to stop, it gives the work to services."""
-    stack("stop", "windowing", "sessions")
+    stack("stop", "windowing", "sessions", "joins")
     stack("--profile", "spark", "up", "--detach", "spark")
     stack.produce(TOPIC, next_round(sent))
     await_results(stack, sent)

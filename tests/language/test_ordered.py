@@ -65,7 +65,7 @@ MINUTE = 60_000
         ),
         (
             lambda s: s.distinct_by("player", within="1h").key_by("player").window(same()),
-            "rows of distinct_by() or scan() have no window; use it on a stream of aggregate()",
+            "rows of distinct_by(), scan() or join() have no window; use it on",
         ),
         (lambda s: s.distinct_by("player", within="1h").to("a", format="xml"), "format 'xml'"),
     ],

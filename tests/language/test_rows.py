@@ -139,7 +139,7 @@ def test_state_of_windows_is_not_that_of_rows_under_one_name():
     stream.to("b")
     windows, rows = stream.dataflow.outputs[0], stream.dataflow.outputs[1]
     (a, b) = (each.state_signature for each in compile_plan(stream.dataflow).operators)
-    assert (windows.node, windows.key) == (rows.node, rows.key)
+    assert windows.inputs == rows.inputs
     assert signature_changes(a, b) == (
         "aggregates 'n=count()' is now 'absent'; results 'absent' is now 'rows'; "
         "types 'n: Int64' is now 'absent'; windows 'tumbling(1m)' is now 'absent'"

@@ -34,6 +34,12 @@ def _sessions(config: Config, plan: Plan) -> None:
     run(config, plan, "sessions")
 
 
+def _joins(config: Config, plan: Plan) -> None:
+    from tidemark.runtime.keyed.task import run
+
+    run(config, plan, "joins")
+
+
 def _sink(config: Config, plan: Plan) -> None:
     from tidemark.sinks.task import run
 
@@ -72,6 +78,7 @@ SERVICES: Mapping[str, Run] = {
     "ingest": _ingest,
     "windowing": _windowing,
     "sessions": _sessions,
+    "joins": _joins,
     "sink": _sink,
     "archive": _archive,
     "monitor": _monitor,

@@ -93,10 +93,14 @@ def _without_withdrawals(dead: pl.DataFrame) -> pl.DataFrame:
 def _own_columns(plan: DerivedPlan, results: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of rows; a number that its type cannot hold is null.
 
-    Bounds of windows are numbers in ports, and instants for users.
+    Bounds of windows are numbers in ports, and instants for users.  A column that no operator after
+    a join needs is not in its results, and null in rows.
     """
     return results.select(
-        pl.col(name).cast(dtype, strict=dtype.is_nested()) for name, dtype in plan.columns.items()
+        pl.col(name).cast(dtype, strict=dtype.is_nested())
+        if name in results.columns
+        else pl.repeat(None, pl.len(), dtype=dtype).alias(name)
+        for name, dtype in plan.columns.items()
     )
 
 
@@ -114,7 +118,8 @@ def _misfits(results: pl.DataFrame, own: pl.DataFrame, method: str) -> pl.Series
             )
         )
         for column in own
-        if column.null_count() > results[column.name].null_count()
+        if column.name in results.columns
+        and column.null_count() > results[column.name].null_count()
     ]
     none = pl.repeat(None, results.height, dtype=pl.String)
     return results.select(pl.coalesce(*reasons, none).alias(REASON)).to_series()

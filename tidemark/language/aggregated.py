@@ -12,14 +12,8 @@ from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.language.output import require_output
 from tidemark.language.stream import Stream
-from tidemark.plan.logical import (
-    Dataflow,
-    Format,
-    Node,
-    Output,
-    Stage,
-    WindowDefinition,
-)
+from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.logical import Format, Node, Output, Stage, WindowDefinition
 from tidemark.serde.avro_results import record_schema
 
 

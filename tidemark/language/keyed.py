@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, get_args
 
+import polars as pl
+
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.ordered.values import RowValue
 from tidemark.core.operators.ports import ALL, shown_key
 from tidemark.core.rows.byte_text import has_bytes
@@ -25,9 +28,10 @@ from tidemark.language.arrival_windows import (
 from tidemark.language.output import publish_rows
 from tidemark.language.stream_windows import same_windows, with_gap
 from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWindows
+from tidemark.plan.dataflow import Dataflow
 from tidemark.plan.logical import (
+    MAX_PAIRS,
     Accumulation,
-    Dataflow,
     Format,
     Node,
     SessionLateness,
@@ -40,6 +44,7 @@ from tidemark.plan.replacing import require_no_arrival, require_replaceable
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
+    from tidemark.language.joins import Within
     from tidemark.language.stream import Stream
 
 
@@ -163,6 +168,49 @@ class KeyedStream:
         from tidemark.language.ordered import scanned
 
         return scanned(self.dataflow, self.node, self.key, values, max_silence)
+
+    def join(
+        self,
+        right: "KeyedStream",
+        *,
+        within: "Within | None" = None,
+        max_within: Duration | None = None,
+        keep: Duration | None = None,
+        how: Kind = "inner",
+        on: pl.Expr | None = None,
+        allowed_lateness: Duration = 0,
+        trigger: Trigger | None = None,
+        suffix: str = "_right",
+        max_pairs: int = MAX_PAIRS,
+    ) -> "Stream":
+        """Join the rows of each key with those of another stream that has the same key.
+
+        ``within``: how far the right row may lie from the left one: ``"10m"`` both ways, or
+        ``("-10m", "1h")``, both ends included; the upper bound may be an expression over the left
+        row, with ``max_within``.  ``keep``: rows join whatever their order, and wait for that long.
+        ``how``: "inner", "left", "right", "full", "semi" or "anti".  ``on``: a condition on a pair.
+        ``trigger``: an unmatched row is published once no partner can come, or with
+        ``on_close()`` at the end of its interval, and withdrawn if a late partner comes.
+        ``suffix``: for columns that both streams have.  ``max_pairs``: a row with more is late.
+
+        Raises:
+            PipelineError: the streams do not fit each other, or an option is not valid.
+        """
+        from tidemark.language.joins import joined
+
+        return joined(
+            self,
+            right,
+            within=within,
+            max_within=max_within,
+            keep=keep,
+            how=how,
+            on=on,
+            allowed_lateness=allowed_lateness,
+            trigger=trigger,
+            suffix=suffix,
+            max_pairs=max_pairs,
+        )
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
         """Publish each row on topic ``<pipeline>.<name>``, in the partition of its key.

@@ -8,7 +8,8 @@ from tidemark.core.operators.rows import ROW_FIELDS, rows_port
 from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.leaf_values import holds
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Dataflow, Format, Node, RowsOutput, output_topics
+from tidemark.plan.dataflow import Dataflow, output_topics
+from tidemark.plan.logical import Format, Node, RowsOutput
 from tidemark.plan.names import require_topic
 from tidemark.plan.replacing import require_rows_that_stay
 from tidemark.serde.avro_results import record_schema

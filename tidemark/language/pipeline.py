@@ -15,7 +15,6 @@ from tidemark.core.time.assigners import IngestTime, RecordTime
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
-from tidemark.language.exploded import exploded
 from tidemark.language.formats import FormatName, fitted, format_columns, source_format
 from tidemark.language.mistake import caller
 from tidemark.language.schema import schema_of
@@ -23,13 +22,15 @@ from tidemark.language.source_options import (
     WhenSilent,
     assigner,
     clock_waits,
+    exploded,
     instant_ms,
     raw_topics,
     require_watermark,
 )
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
-from tidemark.plan.logical import Dataflow, Node, Source
+from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.logical import Node, Source
 from tidemark.plan.names import require_topic, source_text
 from tidemark.plan.physical import Plan
 from tidemark.serde.formats.source_format import SourceFormat

@@ -1,7 +1,7 @@
-"""Options of a source about time, checked in the call that passes them."""
+"""Options of a source about time and lists, checked in the call that passes them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -14,10 +14,19 @@ from tidemark.core.rows.expression import (
     require_column,
     require_expression,
 )
-from tidemark.core.rows.nested import nested_type, path_of
+from tidemark.core.rows.nested import Path, nested_type, path_of
 from tidemark.core.rows.options import require_zone
 from tidemark.core.rows.probe import require_row_wise
-from tidemark.core.rows.schema import INSTANT, Schema, TimeValue
+from tidemark.core.rows.schema import (
+    INSTANT,
+    Field,
+    Kind,
+    ListOf,
+    MapOf,
+    Schema,
+    StructOf,
+    TimeValue,
+)
 from tidemark.core.time.assigners import (
     ColumnTime,
     EventTime,
@@ -31,6 +40,13 @@ from tidemark.core.time.time_units import AUTO, EPOCH, is_text_unit, require_uni
 from tidemark.core.time.watermark import Bounded, FromExpression, Punctuated, Watermark
 from tidemark.errors import PipelineError
 from tidemark.plan.names import require_topic
+from tidemark.serde.formats.source_format import (
+    BytesFormat,
+    CsvFormat,
+    ExplodedFormat,
+    SourceFormat,
+    TextFormat,
+)
 
 Columns = Mapping[str, pl.DataType]
 
@@ -194,3 +210,43 @@ def _one(expression: object, columns: Columns, what: str) -> pl.DataType:
     (dtype,) = output_types([used], columns, what).values()
     require_row_wise(used, columns, what)
     return dtype
+
+
+def exploded(
+    format_: SourceFormat, explode: str | Sequence[str] | None, schema: Schema, what: str
+) -> SourceFormat:
+    """Return the format of a source whose records hold a list of rows; ``what`` names the source.
+
+    Raises:
+        PipelineError: the path is not one, the format has no lists, or a column does not fit.
+    """
+    if explode is None:
+        return format_
+    path = path_of(explode, f"{what}: explode")
+    if isinstance(format_, CsvFormat | TextFormat | BytesFormat):
+        raise PipelineError(
+            f"{what}: explode={explode!r}: records of format {format_} hold no lists; use "
+            "explode() of the stream with a column that is a list"
+        )
+    for place, column, kind in _kinds(schema.fields):
+        on_way = len(place) < len(path) and place == path[: len(place)]
+        if on_way and not isinstance(kind, StructOf):
+            raise PipelineError(
+                f"{what}: explode={explode!r}: column {column!r} reads {'.'.join(place)!r} as "
+                f"{kind}, but it must be a dict of members, because the list is in it"
+            )
+        if place == path and isinstance(kind, ListOf) and isinstance(kind.item, StructOf | MapOf):
+            raise PipelineError(
+                f"{what}: explode={explode!r}: column {column!r} is a list of objects, but each "
+                "row has one item of the list: write the type of the item"
+            )
+    return ExplodedFormat(format_, path)
+
+
+def _kinds(fields: Sequence[Field], at: Path = ()) -> Iterator[tuple[Path, str, Kind]]:
+    """Yield what is read: its place in the record, its column or member, and its kind."""
+    for each in fields:
+        place = (*at, *each.place)
+        yield place, each.name, each.kind
+        if isinstance(each.kind, StructOf):
+            yield from _kinds(each.kind.fields, place)

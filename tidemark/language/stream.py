@@ -37,7 +37,8 @@ from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import publish_rows
-from tidemark.plan.logical import Dataflow, Format, Node
+from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.logical import Format, Node
 from tidemark.plan.names import column_types, require_key, require_new_columns
 from tidemark.plan.replacing import require_rows_that_stay
 from tidemark.plan.two_phases import of_one_key

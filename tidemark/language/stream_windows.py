@@ -22,7 +22,7 @@ def same_windows(node: Node) -> Hopping | Calendar | Same:
     stages = [stage for _, stage in node.stages()]
     found = {stage.windowed.window for stage in stages if isinstance(stage, Stage)}
     if node.topics() or not all(isinstance(stage, Stage) for stage in stages):
-        rows = "a source" if node.topics() else "distinct_by() or scan()"
+        rows = "a source" if node.topics() else "distinct_by(), scan() or join()"
         raise PipelineError(
             f"window(same()): rows of {rows} have no window; use it on a stream of aggregate()"
         )

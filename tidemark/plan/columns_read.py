@@ -1,17 +1,18 @@
-"""The columns that the results of an output depend on: its key, its windows, its aggregates.
+"""The columns that results depend on: the key, windows and aggregates of an output.
 
 A log that lacks one of them in earlier rows cannot give these results (placement.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import KEPT, AggregateFunction, Aggregation
 from tidemark.core.aggregates.custom import Aggregate
+from tidemark.core.rows.row_operators import Filter, Select, WithColumns
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Output
+from tidemark.plan.logical import JoinOutput, KeyedNode, Node, Output
 
 
 def columns_read(output: Output) -> frozenset[str]:
@@ -26,6 +27,38 @@ def columns_read(output: Output) -> frozenset[str]:
     named = frozenset(_names(windowed.window)).intersection(aggregation.columns)
     own = (name for name in aggregation.columns if name.startswith("@"))  # as of punctuation()
     return named.union(own, windowed.key, *found)
+
+
+def columns_used(output: JoinOutput, ends: Iterable[KeyedNode]) -> frozenset[str]:
+    """Return the columns of the results of a join that are published or reach a log.
+
+    ``ends``: the keyed streams of the pipeline; a log holds all columns of its streams.
+    """
+    results = output.results
+    if results is None:
+        return frozenset(name for shown in output.stage.shown for name in shown.values())
+    needed: dict[Node, set[str]] = {}
+    for end, _ in ends:
+        nodes = list(end.ancestors())
+        if results in nodes:
+            needed.setdefault(end, set()).update(end.columns)
+        for node in reversed(nodes):
+            for parent in node.parents if node in needed else ():
+                needed.setdefault(parent, set()).update(_needed(node, parent, needed[node]))
+    return frozenset(needed.get(results, ()))
+
+
+def _needed(node: Node, parent: Node, columns: Iterable[str]) -> set[str]:
+    """Return the columns of a parent that some columns of a node need, and its choice of rows."""
+    operator = node.operator
+    if operator is None:
+        return set(columns)
+    named = {name for each in operator.expressions for name in each.meta.root_names()}
+    if isinstance(operator, Filter):
+        return named.union(columns)
+    if isinstance(operator, WithColumns):
+        return named.union(columns) - (operator.types.keys() - named)
+    return named if isinstance(operator, Select) else set(parent.columns)
 
 
 def _of_function(name: str, function: AggregateFunction, of: Aggregation) -> frozenset[str]:

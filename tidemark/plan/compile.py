@@ -30,22 +30,24 @@ from tidemark.core.windows.arrival import ArrivalWindow, CountWindow
 from tidemark.core.windows.trigger import Every, OnClose, OnFinal, late_rows_of
 from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
-from tidemark.plan.columns_read import columns_read
+from tidemark.plan.columns_read import columns_read, columns_used
+from tidemark.plan.dataflow import Dataflow, output_topics
+from tidemark.plan.joins import join_operator
 from tidemark.plan.logical import (
     AnyOutput,
-    Dataflow,
+    JoinOutput,
+    KeyedNode,
     Node,
     OrderedOutput,
     Output,
     RowsOutput,
-    output_topics,
 )
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.ordered import ordered_operator
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 from tidemark.plan.replacing import body_on, handing_on
 from tidemark.plan.rows import rows_operator
-from tidemark.plan.stages import derived_plan, with_stages
+from tidemark.plan.stages import derived_plan, longest_window_ms, with_stages
 from tidemark.plan.texts import aggregates_text, columns_text, described, windows_text
 from tidemark.plan.two_phases import why_one_task
 
@@ -55,8 +57,6 @@ _RECORDED_WITHIN_MS = 60_000
 Silence is counted from the reading.  So silence is reported for this much longer than windows are
 open.
 """
-
-KeyedNode = tuple[Node, tuple[str, ...]]
 
 
 def compile_plan(dataflow: Dataflow) -> Plan:
@@ -76,7 +76,7 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     numbers = _numbers(dataflow, streams)
     recorded = frozenset(name for each in operators for name in _recorded(each))
     sources = tuple(
-        _source(node, streams, numbers, recorded, _longest_window_ms(node, outputs))
+        _source(node, streams, numbers, recorded, longest_window_ms(node, outputs))
         for node in dataflow.sources
     )
     derived = tuple(
@@ -93,8 +93,7 @@ def _streams(outputs: Sequence[AnyOutput]) -> dict[KeyedNode, StreamPlan]:
     streams: dict[KeyedNode, StreamPlan] = {}
     counts: dict[str, int] = {}
     names = {output.results: output.name for output in outputs if output.results is not None}
-    for output in outputs:
-        node, key = output.node, output.key
+    for node, key in (each for output in outputs for each in output.inputs):
         if (node, key) in streams:
             continue
         stages = [operator_source(names[each]) for each, _ in node.stages()]
@@ -105,7 +104,7 @@ def _streams(outputs: Sequence[AnyOutput]) -> dict[KeyedNode, StreamPlan]:
         own = {TIE: pl.Int64()} if stages else {}
         changes = CHANGE_COLUMNS if node.replaces else {}
         columns = {**node.columns, **own, **changes}
-        streams[node, key] = StreamPlan(name, key, columns, topics)
+        streams[KeyedNode(node, key)] = StreamPlan(name, key, columns, topics)
     return streams
 
 
@@ -164,32 +163,6 @@ def _source(
     )
 
 
-def _longest_window_ms(source: Node, outputs: Sequence[AnyOutput]) -> int:
-    """Return the length of the windows of event time that a row of a source may be in.
-
-    Lengths add up along a path of stages, since a result is a row of the next windows.  ``outputs``
-    has stages before their readers.
-    """
-    before_ms = {source: 0}
-    longest_ms = 0
-    for output in outputs:
-        paths_ms = [before_ms[each] for each in output.node.ancestors() if each in before_ms]
-        if not paths_ms:
-            continue
-        path_ms = max(paths_ms) + (_window_ms(output) if isinstance(output, Output) else 0)
-        longest_ms = max(longest_ms, path_ms)
-        if output.results is not None:
-            before_ms[output.results] = path_ms
-    return longest_ms
-
-
-def _window_ms(output: Output) -> int:
-    """Return the length of windows of event time; of others, and of partials of the same, 0."""
-    windowed = output.windowed
-    timed = not windowed.by_processing_time and not isinstance(windowed.window, ArrivalWindow)
-    return windowed.window.longest_ms if timed and not output.merges else 0
-
-
 def _recorded(plan: OperatorPlan) -> frozenset[str]:
     """Return the streams of an operator on processing time; of others, none."""
     return plan.operator.streams if plan.operator.by_processing_time else frozenset()
@@ -220,11 +193,15 @@ def _operator(
     streams: Mapping[KeyedNode, StreamPlan],
     log_of: Mapping[str, str],
 ) -> OperatorPlan:
-    stream = streams[output.node, output.key]
+    read = [streams[each] for each in output.inputs]
+    stream, *_ = read
     if isinstance(output, RowsOutput):
         return rows_operator(dataflow, output, stream, log_of[stream.name])
     if isinstance(output, OrderedOutput):
         return ordered_operator(dataflow, output, stream, log_of[stream.name])
+    if isinstance(output, JoinOutput):
+        used = columns_used(output, streams)
+        return join_operator(dataflow, output, read, log_of[stream.name], used)
     windowed = output.windowed
     results, late, changelog = output_topics(dataflow.name, output.name)
     operator = Operator(

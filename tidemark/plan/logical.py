@@ -1,30 +1,33 @@
 """The logical graph of a pipeline: sources, operators and outputs, as the user declared them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.ordered.operator import RowRule
 from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import RowOperator
 from tidemark.core.time.assigners import EventTime
-from tidemark.core.time.raw_topics import covers
 from tidemark.core.time.watermark import Watermark
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Hopping, Same, Session, Sliding
-from tidemark.errors import PipelineError
-from tidemark.plan.names import generations_topic, retried_topic, source_text, stats_topic
 from tidemark.serde.formats.source_format import JSON, SourceFormat
 
 Format = Literal["json", "avro"]
 SessionLateness = Literal["strict", "after_merging"]
 Accumulation = Literal["accumulating", "discarding"]
 After = Literal["final", "every"]
-Paths = tuple[tuple[str, tuple[str, ...]], ...]
+Relation = Literal["time", "keep"]
+SIDES = ("left", "right")
+MAX_PAIRS = 1_000_000
+"""The number of pairs that a row of a join may have, unless the user says another."""
 Window = Hopping | Calendar | Same | Sliding | Session
 
 
@@ -61,7 +64,7 @@ class Node:
     parents: tuple["Node", ...] = ()
     operator: RowOperator | None = None
     source: Source | None = None
-    stage: "Stage | OrderedStage | None" = None
+    stage: "AnyStage | None" = None
 
     def ancestors(self) -> Iterator["Node"]:
         """Yield the ancestors of this node and then the node, each once, parents first."""
@@ -81,7 +84,7 @@ class Node:
         found = (node.source for node in self.ancestors() if node.source)
         return frozenset(topic for source in found for topic in source.topics)
 
-    def stages(self) -> "Iterator[tuple[Node, Stage | OrderedStage]]":
+    def stages(self) -> "Iterator[tuple[Node, AnyStage]]":
         """Yield the stages whose results feed the stream itself, with their nodes."""
         return ((node, node.stage) for node in self.ancestors() if node.stage)
 
@@ -108,7 +111,15 @@ class Node:
             if node.source:
                 yield node.source
             elif node.stage:
-                yield from node.stage.node.sources()
+                for each, _ in node.stage.inputs:
+                    yield from each.sources()
+
+
+class KeyedNode(NamedTuple):
+    """A stream with its key columns."""
+
+    node: Node
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +150,9 @@ class Stage:
     after: After = "final"
 
     @property
-    def node(self) -> Node:
+    def inputs(self) -> tuple[KeyedNode, ...]:
         """The stream that the windows are on."""
-        return self.windowed.node
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The key columns."""
-        return self.windowed.key
+        return (KeyedNode(self.windowed.node, self.windowed.key),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +162,40 @@ class OrderedStage:
     node: Node
     key: tuple[str, ...]
     rule: RowRule
+
+    @property
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream whose rows are put in order."""
+        return (KeyedNode(self.node, self.key),)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinStage:
+    """The pairs of rows of two keyed streams; the results are a stream.
+
+    ``shown``: by side, the name in a result of each column of the side, without the key.
+    The other fields are those of ``StreamJoin``.
+    """
+
+    inputs: tuple[KeyedNode, ...]
+    shown: tuple[Mapping[str, str], ...]
+    how: Kind
+    lower_ms: int
+    upper_ms: int
+    allowed_lateness_ms: int
+    on_close: bool
+    condition: pl.Expr | None
+    upper: pl.Expr | None
+    max_pairs: int
+    relation: Relation
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns, which both sides have."""
+        return self.inputs[0].key
+
+
+AnyStage = Stage | OrderedStage | JoinStage
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,14 +217,9 @@ class Output:
     after: After = "final"
 
     @property
-    def node(self) -> Node:
-        """The stream that the windows are on."""
-        return self.windowed.node
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The key columns of the stream; for partials, rows stay in their partitions."""
-        return () if self.partials_of else self.windowed.key
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream that the windows are on; for partials, rows stay in their partitions."""
+        return (KeyedNode(self.windowed.node, () if self.partials_of else self.windowed.key),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +233,11 @@ class RowsOutput:
     format: Format
     node: Node
     key: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream itself."""
+        return (KeyedNode(self.node, self.key),)
 
     @property
     def results(self) -> None:
@@ -218,88 +258,24 @@ class OrderedOutput:
     results: Node | None = None
 
     @property
-    def node(self) -> Node:
+    def inputs(self) -> tuple[KeyedNode, ...]:
         """The stream whose rows are put in order."""
-        return self.stage.node
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The key columns."""
-        return self.stage.key
+        return self.stage.inputs
 
 
-AnyOutput = Output | RowsOutput | OrderedOutput
-
-
-@dataclass
-class Dataflow:
-    """The sources and outputs of a pipeline, in the order in which they were declared."""
+@dataclass(frozen=True, eq=False)
+class JoinOutput:
+    """A named output of the pipeline: the pairs of a join; ``results``: as of ``Output``."""
 
     name: str
-    partitions: int
-    sources: list[Node] = field(default_factory=list)
-    outputs: list[AnyOutput] = field(default_factory=list)
-    keyed_nodes: dict[tuple[Node, Paths], Node] = field(default_factory=dict)
-    """Nodes with columns of keys added, by node and paths: the same key gives the same stream."""
+    format: Format
+    stage: JoinStage
+    results: Node | None = None
 
     @property
-    def own_topics(self) -> tuple[str, ...]:
-        """The topics of the whole pipeline, of no source and no output."""
-        own = generations_topic(self.name), retried_topic(self.name)
-        return self.dead_letters, self.stats, *own
-
-    @property
-    def dead_letters(self) -> str:
-        """The topic of dead letters."""
-        return f"{self.name}.dead-letters"
-
-    @property
-    def stats(self) -> str:
-        """The topic of the statistics of services."""
-        return stats_topic(self.name)
-
-    def add_source(self, node: Node) -> None:
-        """Add a source; raise PipelineError if the pipeline already reads one of its topics."""
-        assert node.source is not None
-        topics = node.source.topics
-        what = f"source({source_text(topics)})"
-        taken = self.topics()
-        if any(topic in taken for topic in topics):
-            raise PipelineError(
-                f"{what}: the pipeline already has this topic; use the existing stream"
-            )
-        for other in (each.source.topics for each in self.sources if each.source):
-            both = [
-                *(topic for topic in topics if covers(other, topic)),
-                *(topic for topic in other if covers(topics, topic)),
-            ]
-            if both:
-                raise PipelineError(
-                    f"{what}: source({source_text(other)}) reads {both[0]} too, and a topic may "
-                    "belong to one source only; use the existing stream, or change a pattern"
-                )
-        self.sources.append(node)
-
-    def add_output(self, output: AnyOutput) -> None:
-        """Add an output; raise PipelineError if one of its topics is taken."""
-        taken = self.topics()
-        for topic in output_topics(self.name, output.name):
-            if topic in taken:
-                raise PipelineError(
-                    f"to({output.name!r}): the pipeline already has topic {topic!r}"
-                )
-        self.outputs.append(output)
-
-    def topics(self) -> set[str]:
-        """Return all topics so far: raw topics, topics of outputs and of the whole pipeline."""
-        topics = {topic for node in self.sources for topic in node.topics()}
-        topics.update(self.own_topics)
-        for output in self.outputs:
-            topics.update(output_topics(self.name, output.name))
-        return topics
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The streams of both sides."""
+        return self.stage.inputs
 
 
-def output_topics(pipeline: str, name: str) -> tuple[str, str, str]:
-    """Return the topics of an output: results, late rows, changelog."""
-    results = f"{pipeline}.{name}"
-    return results, f"{results}.late", f"{results}.changelog"
+AnyOutput = Output | RowsOutput | OrderedOutput | JoinOutput

@@ -6,7 +6,8 @@ See docs/semantics.md, "Operators in order of event time".
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ordered.operator import OrderedRows
 from tidemark.core.operators.ports import LATE, ROWS, Input
-from tidemark.plan.logical import Dataflow, OrderedOutput, output_topics
+from tidemark.plan.dataflow import Dataflow, output_topics
+from tidemark.plan.logical import OrderedOutput
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
 
@@ -21,14 +22,15 @@ def ordered_operator(
     is_stage = output.results is not None
     results, late, changelog = output_topics(dataflow.name, output.name)
     topics = {ROWS: "" if is_stage else results, LATE: late}
-    rule = output.stage.rule
-    body = OrderedRows(rule, output.key, output.node.columns, keeps_bytes=is_stage)
+    stage = output.stage
+    rule = stage.rule
+    body = OrderedRows(rule, stage.key, stage.node.columns, keeps_bytes=is_stage)
     operator = Operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
         body,
         _HORIZON_MS,
-        advances=not any(source.waits for source in output.node.sources()),
+        advances=not any(source.waits for source in stage.node.sources()),
     )
     return OperatorPlan(
         service="windowing",

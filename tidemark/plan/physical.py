@@ -21,8 +21,11 @@ from tidemark.core.time.watermark import Watermark, delay_ms
 from tidemark.plan.names import generations_topic, retried_topic, stats_topic
 from tidemark.serde.formats.source_format import JSON, SourceFormat
 
-SERVICES = ("ingest", "windowing", "sessions")
+SERVICES = ("ingest", "windowing", "sessions", "joins")
 """All services that a plan may need, in the order in which records pass them."""
+
+STREAMS = frozenset({"stream", "left stream", "right stream"})
+"""The names in a state signature whose values are streams."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ class OperatorPlan:
     """One operator, the service that runs it, and its topics.
 
     Args:
-        service: ``"windowing"`` or ``"sessions"``.
+        service: ``"windowing"``, ``"sessions"`` or ``"joins"``.
         log: topic of the log that the operator reads.
         operator: the operator itself.
         ports: its ports with their topics, the main port first.

@@ -20,7 +20,7 @@ from tidemark.core.operators.operator import Operator
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.plan.changes import WITH_OUTPUTS, key_of, source_changes, stream_changes
 from tidemark.plan.names import log_topic, next_log_topic
-from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, SourcePlan
+from tidemark.plan.physical import STREAMS, LogPlan, OperatorPlan, Plan, SourcePlan
 from tidemark.plan.program import Program, StreamProgram, program_of
 
 
@@ -282,6 +282,6 @@ def _placed_operator(plan: OperatorPlan, places: Placement) -> OperatorPlan:
     (log,) = {places[name, plan.name].log for name in plan.operator.streams}
     operator: Operator = replace(plan.operator, inputs=inputs)
     signature = dict(plan.state_signature)
-    if "stream" in signature:
-        signature["stream"] = places[signature["stream"], plan.name].stream
+    for name in STREAMS & signature.keys():
+        signature[name] = places[signature[name], plan.name].stream
     return replace(plan, log=log, operator=operator, state_signature=signature)

@@ -6,7 +6,8 @@ See docs/semantics.md, "Rows".
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
 from tidemark.core.operators.rows import PublishRows
-from tidemark.plan.logical import Dataflow, RowsOutput, output_topics
+from tidemark.plan.dataflow import Dataflow, output_topics
+from tidemark.plan.logical import RowsOutput
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
 

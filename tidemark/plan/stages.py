@@ -6,7 +6,7 @@ publishes panes as the trigger says, each after the withdrawal of the one before
 stage is made of its key and of what it does; docs/decisions/0037 says why.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -14,17 +14,20 @@ import polars as pl
 from tidemark.core.operators.ports import CHANGES, DEAD, REASON, ROW, Port, RowTime, shown_key
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.segment import EVENT_TIME, OFFSET
+from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import ConfigurationError, PipelineError
+from tidemark.plan.dataflow import Dataflow, topics_of
+from tidemark.plan.joins import bounds_name, reach_ms
 from tidemark.plan.logical import (
     AnyOutput,
-    Dataflow,
+    AnyStage,
+    JoinOutput,
+    JoinStage,
     Node,
     OrderedOutput,
     OrderedStage,
     Output,
-    Stage,
-    output_topics,
 )
 from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
 from tidemark.plan.physical import DerivedPlan, Plan
@@ -38,13 +41,14 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
         PipelineError: an output has the name of a stage, or a topic of one is taken or too long.
     """
     taken: set[str] = set()
-    found: dict[Node, Output | OrderedOutput] = {}
+    found: dict[Node, Output | OrderedOutput | JoinOutput] = {}
     ordered: list[AnyOutput] = []
 
     def add_before(node: Node) -> None:
         for each, stage in node.stages():
             if each not in found:
-                add_before(stage.node)
+                for before, _ in stage.inputs:
+                    add_before(before)
                 found[each] = _as_output(each, stage, named(*_parts(stage)))
                 add(found[each])
 
@@ -60,35 +64,39 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
         return name
 
     for output in dataflow.outputs:
-        add_before(output.node)
+        for node, _ in output.inputs:
+            add_before(node)
         add(output)
-    _require_topics(dataflow, taken)
+    _require_topics(dataflow, [output for output in ordered if output.name in taken])
     return tuple(ordered)
 
 
-def _require_topics(dataflow: Dataflow, stages: Collection[str]) -> None:
+def _require_topics(dataflow: Dataflow, stages: Sequence[AnyOutput]) -> None:
+    names = {stage.name for stage in stages}
     for output in dataflow.outputs:
-        if output.name in stages:
+        if output.name in names:
             raise PipelineError(
                 f"to({output.name!r}): a stage of the pipeline has this name; choose another name"
             )
     taken = dataflow.topics()
-    for stage in sorted(stages):
-        _, late, changelog = output_topics(dataflow.name, stage)
-        for topic in (late, changelog, progress_topic(dataflow.name, stage)):
+    for stage in stages:
+        _, *own = topics_of(dataflow.name, stage)  # a stage does not publish its results
+        for topic in (*own, progress_topic(dataflow.name, stage.name)):
             if topic in taken:
                 raise PipelineError(
-                    f"topic {topic!r} belongs to stage {stage!r}; give the output another name, or "
-                    "the source another topic"
+                    f"topic {topic!r} belongs to stage {stage.name!r}; give the output another "
+                    "name, or the source another topic"
                 )
             if len(topic) > LONGEST_TOPIC:
                 raise PipelineError(
-                    f"stage {stage!r}: its topic {topic!r} is longer than {LONGEST_TOPIC} "
+                    f"stage {stage.name!r}: its topic {topic!r} is longer than {LONGEST_TOPIC} "
                     "characters; give the pipeline a shorter name"
                 )
 
 
-def _as_output(node: Node, stage: Stage | OrderedStage, name: str) -> Output | OrderedOutput:
+def _as_output(node: Node, stage: AnyStage, name: str) -> Output | OrderedOutput | JoinOutput:
+    if isinstance(stage, JoinStage):
+        return JoinOutput(name, "json", replace(stage, on_close=False), node)
     if isinstance(stage, OrderedStage):
         return OrderedOutput(name, "json", stage, node)
     if stage.after == "every":
@@ -97,13 +105,49 @@ def _as_output(node: Node, stage: Stage | OrderedStage, name: str) -> Output | O
     return Output(name, "json", once, stage.aggregation, node)
 
 
-def _parts(stage: Stage | OrderedStage) -> tuple[str, ...]:
-    key = "-".join(shown_key(stage.key)) or "all"
+def _parts(stage: AnyStage) -> tuple[str, ...]:
+    key = "-".join(shown_key(stage.inputs[0].key)) or "all"
+    if isinstance(stage, JoinStage):
+        return key, f"{stage.how}-join", bounds_name(stage)
     if isinstance(stage, OrderedStage):
         return key, *stage.rule.name_parts
     values = "-".join(stage.aggregation.aggregates)
     every = () if stage.after == "final" else (stage.after,)
     return key, stage.windowed.window.label, values, *every
+
+
+def longest_window_ms(source: Node, outputs: Sequence[AnyOutput]) -> int:
+    """Return the length of the windows of event time that a row of a source may be in.
+
+    Lengths add up along a path of stages, since a result is a row of the next windows.  ``outputs``
+    has stages before their readers.
+    """
+    before_ms = {source: 0}
+    longest_ms = 0
+    for output in outputs:
+        passed = (each for node, _ in output.inputs for each in node.ancestors())
+        paths_ms = [before_ms[each] for each in passed if each in before_ms]
+        if not paths_ms:
+            continue
+        path_ms = max(paths_ms) + _window_ms(output)
+        longest_ms = max(longest_ms, path_ms)
+        if output.results is not None:
+            before_ms[output.results] = path_ms
+    return longest_ms
+
+
+def _window_ms(output: AnyOutput) -> int:
+    """Return the length of windows of event time; of others, and of partials of the same, 0.
+
+    That of a join is how long after a row its results may be.
+    """
+    if isinstance(output, JoinOutput):
+        return reach_ms(output.stage)
+    if not isinstance(output, Output):
+        return 0
+    windowed = output.windowed
+    timed = not windowed.by_processing_time and not isinstance(windowed.window, ArrivalWindow)
+    return windowed.window.longest_ms if timed and not output.merges else 0
 
 
 def derived_plan(operator: str, port: Port, graph: StatelessGraph) -> DerivedPlan:

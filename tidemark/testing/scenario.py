@@ -16,7 +16,8 @@ from tidemark.core.time.assigners import ColumnTime
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 from tidemark.errors import ConfigurationError
-from tidemark.plan.logical import output_topics
+from tidemark.plan.dataflow import output_topics
+from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan, SourcePlan
 from tidemark.serde.formats.source_format import JSON
 
@@ -158,7 +159,8 @@ class Scenario(ABC):
         self._operator(name)
         self._settle()
         _, topic, _ = output_topics(self.plan.pipeline, name)
-        late = [each for it in self.plan.operators for each in it.published if each.topic == topic]
+        topics = {topic, *(f"{topic}-{side}" for side in SIDES)}
+        late = [each for it in self.plan.operators for each in it.published if each.topic in topics]
         return [record for each in late for record in self._records(each)]
 
     def dead_letters(self) -> list[dict[str, Any]]:

@@ -1,0 +1,36 @@
+"""The pipelines of docs/how-to-join.md publish what the page shows."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tidemark.commands.cli import app
+from tidemark.testing import InProcess
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
+FIRST, HELD = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FILES = dict(re.findall(r"\$ cat (\w+)\.jsonl\n(.*?\n)\n", PAGE, re.DOTALL))
+(PRINTED,) = re.findall(r"\$ tidemark try .*?\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_command_prints_what_the_page_shows(tmp_path, capsys):
+    (tmp_path / "shop.py").write_text(FIRST)
+    arguments = ["try", str(tmp_path / "shop.py")]
+    for topic, records in FILES.items():
+        (tmp_path / topic).write_text(records)
+        arguments += ["--input", f"{topic}={tmp_path / topic}"]
+    assert not app(arguments, standalone_mode=False)
+    printed = capsys.readouterr()
+    lines = [line for line in PRINTED.splitlines() if line != "..."]
+    assert lines == [line for line in (printed.out + printed.err).splitlines() if line in lines]
+
+
+def test_the_bound_of_an_order_is_its_own():
+    names: dict[str, Any] = {}
+    exec(compile(FIRST + HELD, "docs/how-to-join.md", "exec"), names)
+    with InProcess(names["shop"]) as run:
+        orders = (("a", 1_000), ("b", 10), ("c", None), ("d", -1), ("e", 86_400_001))
+        run.send("orders", *({"id": name, "at": 0, "hold": hold} for name, hold in orders))
+        run.send("payments", *({"order": name, "at": 11, "paid": 1} for name, _ in orders))
+        assert [row["order"] for row in run.published("held")] == ["a", "e"]
+        assert len(run.dead_letters()) == 2

@@ -1,0 +1,50 @@
+"""Orders and their payments: all of both, with corrections, and sums of those that are paid."""
+
+import json
+import os
+
+from tidemark import Pipeline, bounded, col, count, on_close, tumbling
+from tidemark import sum as total
+
+
+def build(
+    name: str, partitions: int = 3, *, seconds: int = 10, hour: bool = False, avro: bool = False
+) -> Pipeline:
+    """Return the pipeline; ``seconds``: how long an order waits for its payment.
+
+    ``hour``: adds a join of the streams within an hour.  ``avro``: the format of all rows.
+    """
+    pipeline = Pipeline(name, partitions=partitions)
+    orders = pipeline.source(
+        f"{name}-orders",
+        schema={"id": str, "at": int, "price": int},
+        event_time="at",
+        watermark=bounded("2s"),
+        idle_after="1h",
+    ).key_by(order="id")
+    payments = pipeline.source(
+        f"{name}-payments",
+        schema={"order": str, "at": int, "paid": int},
+        event_time="at",
+        watermark=bounded("2s"),
+        idle_after="1h",
+    ).key_by("order")
+    every = orders.join(
+        payments,
+        within=("-1s", f"{seconds}s"),
+        how="full",
+        allowed_lateness="20s",
+        trigger=on_close(),
+    )
+    every.to("all", format="avro" if avro else "json")
+    paid = orders.join(payments, within=("-1s", f"{seconds}s"), on=col("paid") >= col("price"))
+    sums = paid.key_by("order").window(tumbling("10s"))
+    sums.aggregate(n=count(), paid=total("paid")).to("sums")
+    if hour:
+        orders.join(payments, within="1h", how="semi").to("hour")
+    return pipeline
+
+
+pipeline = build(
+    os.environ.get("TEST_PIPELINE", "joined"), **json.loads(os.environ.get("TEST_OPTIONS", "{}"))
+)

@@ -1,0 +1,155 @@
+"""The operator of a join: the pairs of rows of two streams of one log.
+
+See docs/semantics.md, "Joins".
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import polars as pl
+
+from tidemark.core.operators.joins.side import Side
+from tidemark.core.operators.joins.stream_join import StreamJoin
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import DEAD, ROWS, Input
+from tidemark.core.rows.expression import whole_text
+from tidemark.core.time.duration import duration_text
+from tidemark.plan.dataflow import Dataflow, output_topics
+from tidemark.plan.logical import MAX_PAIRS, SIDES, JoinOutput, JoinStage
+from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
+from tidemark.plan.texts import columns_text
+
+
+def join_operator(
+    dataflow: Dataflow,
+    output: JoinOutput,
+    streams: Sequence[StreamPlan],
+    log: str,
+    used: Collection[str],
+) -> OperatorPlan:
+    """Return the operator that joins two streams.
+
+    ``log``: the topic of both.  ``used``: the columns of results that are published or go on.
+    """
+    stage = output.stage
+    results, _, changelog = output_topics(dataflow.name, output.name)
+    kept = _kept(stage, used)
+    body = join_body(stage, kept, output.name)
+    operator = Operator(
+        output.name,
+        tuple(
+            Input((each.name,), each.key, each.columns, each.topics, side)
+            for side, each in zip(SIDES, streams, strict=True)
+        ),
+        body,
+        reach_ms(stage) + stage.allowed_lateness_ms + 1,
+        advances=not any(source.waits for node, _ in stage.inputs for source in node.sources()),
+    )
+    topics = {ROWS: "" if output.results else results, DEAD: dataflow.dead_letters}
+    ports = tuple(
+        PortPlan(port, topics.get(port.kind, f"{results}.{port.name}"), output.format)
+        for port in operator.outputs
+    )
+    left, right = streams
+    return OperatorPlan(
+        service="joins",
+        log=log,
+        operator=operator,
+        ports=ports,
+        changelog=changelog,
+        dead_letters=dataflow.dead_letters,
+        description=join_text(stage),
+        state_signature={
+            "left stream": left.name,
+            "right stream": right.name,
+            "key": columns_text(left.key, left.columns),
+            "join": join_text(stage),
+            **{
+                f"{side} columns": columns_text(shown, stream.columns)
+                for side, shown, stream in zip(SIDES, kept, streams, strict=True)
+            },
+        },
+        reads=frozenset(_reads(stage, kept)),
+    )
+
+
+def join_body(stage: JoinStage, shown: Sequence[Mapping[str, str]], operator: str) -> StreamJoin:
+    """Return the body of a join; ``shown``: the columns of each side that its state keeps."""
+    left, right = (
+        Side(side, node.columns, names)
+        for side, (node, _), names in zip(SIDES, stage.inputs, shown, strict=True)
+    )
+    return StreamJoin(
+        stage.key,
+        left,
+        right,
+        stage.how,
+        stage.lower_ms,
+        stage.upper_ms,
+        stage.allowed_lateness_ms,
+        stage.on_close,
+        stage.condition,
+        stage.upper,
+        stage.max_pairs,
+        stage.relation,
+        self_join=stage.inputs[0] == stage.inputs[1],
+        operator=operator,
+    )
+
+
+def reach_ms(stage: JoinStage) -> int:
+    """Return the longest time between a row and the row that it joins, or the end of its wait."""
+    return max(stage.upper_ms, -stage.lower_ms, 0)
+
+
+def _kept(stage: JoinStage, used: Collection[str]) -> tuple[dict[str, str], ...]:
+    """Return the columns of each side that results show or the condition names."""
+    needed = {*used, *_roots(stage.condition)}
+    return tuple(
+        {column: name for column, name in shown.items() if name in needed} for shown in stage.shown
+    )
+
+
+def _reads(stage: JoinStage, kept: Sequence[Mapping[str, str]]) -> set[str]:
+    """Return the columns of both streams that results depend on."""
+    return {*stage.key, *_roots(stage.upper), *(column for shown in kept for column in shown)}
+
+
+def _roots(expression: pl.Expr | None) -> list[str]:
+    return [] if expression is None else expression.meta.root_names()
+
+
+def bounds_name(stage: JoinStage) -> str:
+    """Return the bounds as a part of the name of a stage."""
+    if stage.relation == "keep":
+        return f"keep-{duration_text(stage.upper_ms)}"
+    upper = "to" if stage.upper is None else "to-at-most"
+    return f"{_distance(stage.lower_ms)}-{upper}-{_distance(stage.upper_ms)}"
+
+
+def _distance(ms: int) -> str:
+    """Return where a right row lies, in characters of names."""
+    return f"{duration_text(abs(ms))}-{'before' if ms < 0 else 'after'}" if ms else "same-time"
+
+
+def join_text(stage: JoinStage) -> str:
+    """Return a join with its options."""
+    text = f"{stage.how} join {bounds_text(stage)}"
+    if stage.condition is not None:
+        text += f", on {whole_text(stage.condition)}"
+    if stage.allowed_lateness_ms:
+        text += f", allowed lateness {duration_text(stage.allowed_lateness_ms)}"
+    if stage.on_close:
+        text += ", on close"
+    if stage.max_pairs != MAX_PAIRS:
+        text += f", at most {stage.max_pairs:,} pairs a row"
+    return text
+
+
+def bounds_text(stage: JoinStage) -> str:
+    """Return the times of the right rows that a left row may join, from its own time on."""
+    if stage.relation == "keep":
+        return f"keep {duration_text(stage.upper_ms)}"
+    upper = duration_text(stage.upper_ms)
+    if stage.upper is not None:
+        upper = f"{whole_text(stage.upper)}, max {upper}"
+    return f"within ({duration_text(stage.lower_ms)}, {upper})"
