@@ -1,4 +1,4 @@
-"""Measure windows: rows and panes per second, and bytes of state per open key.
+"""Measure windows and joins: rows and panes per second, and bytes of state per open key.
 
 python -m bench.operators [--rows 1000000] [--segment 20000] [--only sessions]
 
@@ -6,6 +6,7 @@ One core folds rows into count and sum, segment by segment, as a task does.  The
 each segment, 2 s behind.  Sessions and tumbling windows that must be open are opened before; all
 open windows are published after.  Bytes are those of a snapshot before the publication.  Seconds
 are CPU time of the process, which other work on the machine distorts less than wall time.
+joins.py says how joins are measured.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from bench import joins
 from bench.meter import Meter, Numbers, rows_of, segments
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
@@ -72,6 +74,11 @@ def main() -> None:
     for name, case in _cases(asked.rows):
         if name.startswith(asked.only):
             print(_measured(case(), asked.segment), flush=True)
+    print("\n| join | keys | rows/s | ms a segment: median, most | results | state, bytes |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, join in joins.cases():
+        if name.startswith(asked.only):
+            print(joins.measured(join(), asked.rows, asked.segment), flush=True)
 
 
 def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:

@@ -28,6 +28,9 @@ RANK = (EVENT_TIME, SOURCE, OFFSET, SUB_ROW)
 NONE = -1
 """The place of no version."""
 
+_MOST = 2**62
+"""Limit of a group and a time as one number."""
+
 _BLOCK_ROWS = 16_384
 """Maximum versions of a block, in stores that read frames in parts."""
 
@@ -148,18 +151,32 @@ def sorted_versions(
 
 
 def _sorted(versions: pl.DataFrame, key: Sequence[str]) -> tuple[Hashes, pl.DataFrame]:
-    """Return hashes and versions in order of hash, FROM and RANK."""
-    hashes = hashes_of(versions.select(key))
-    from_ms, at_ms = versions[FROM].to_numpy(), versions[EVENT_TIME].to_numpy()
-    order = np.lexsort((at_ms, from_ms, hashes))
-    columns = [each[order] for each in (hashes, from_ms, at_ms)]
-    differs = np.logical_or.reduce([each[1:] != each[:-1] for each in columns])
-    if not differs.all():  # the other columns of RANK decide
+    """Return hashes and versions in order of hash, FROM and RANK.
+
+    Both stable sorts take little time where runs are merged, since each is in order.
+    """
+    hashes, from_ms = hashes_of(versions.select(key)), versions[FROM].to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    group = _numbers_of(hashes[order])
+    offset_ms = from_ms[order] - from_ms.min()
+    span_ms = int(offset_ms.max()) + 1
+    if (int(group[-1]) + 1) * span_ms < _MOST:
+        order = order[np.argsort(group * span_ms + offset_ms, kind="stable")]
+    else:
+        order = np.lexsort((from_ms, hashes))
+    differs = (group[1:] != group[:-1]) | (from_ms[order][1:] != from_ms[order][:-1])
+    if not differs.all():  # RANK decides
         tied = np.append(~differs, False) | np.append(False, ~differs)
         at = order[tied]
         group = np.add.accumulate(np.append(True, differs))[tied]
-        order[tied] = at[np.lexsort((*_tie_breakers(lines_at(versions, at)), group))]
+        order[tied] = at[np.lexsort((*_rank_columns(lines_at(versions, at)), group))]
     return hashes[order], lines_at(versions, order)
+
+
+def _numbers_of(ordered: Hashes) -> Numbers:
+    """Return the number of each group of equal hashes, from 0."""
+    numbers: Numbers = np.add.accumulate(np.append(0, ordered[1:] != ordered[:-1]))
+    return numbers
 
 
 def best_of(hashes: Hashes, versions: pl.DataFrame) -> Numbers:
@@ -217,17 +234,18 @@ def _last_until(values: Numbers, low: Numbers, high: Numbers, until: Numbers) ->
 
 def ranked(lines: pl.DataFrame) -> tuple[Numbers, Numbers]:
     """Return the places of lines in order of RANK, and the rank of each."""
-    order = np.lexsort((*_tie_breakers(lines), lines[EVENT_TIME].to_numpy()))
+    order = np.lexsort(_rank_columns(lines))
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
     return order, rank
 
 
-def _tie_breakers(lines: pl.DataFrame) -> tuple[Numbers, ...]:
-    """Return the columns of RANK after the time as numbers, the first one last."""
+def _rank_columns(lines: pl.DataFrame) -> tuple[Numbers, ...]:
+    """Return the columns of RANK as numbers, the first one last."""
     names = lines[SOURCE].unique().sort()
-    source = lines[SOURCE].cast(pl.Enum(names)).to_physical().to_numpy()
-    return lines[SUB_ROW].to_numpy(), lines[OFFSET].to_numpy(), source
+    source = lines[SOURCE].cast(pl.Enum(names)).to_physical()
+    columns = (lines[SUB_ROW], lines[OFFSET], source, lines[EVENT_TIME])
+    return tuple(column.to_numpy() for column in columns)
 
 
 def is_higher(one: pl.DataFrame, other: pl.DataFrame) -> Mask:
