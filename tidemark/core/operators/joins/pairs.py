@@ -1,12 +1,13 @@
 """Pairs: which new rows of a join pair with which rows, and which rows have too many partners."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from tidemark.core.operators.joins.side_rows import HIGH, LOW, REACH, NewRows, SideRows
-from tidemark.core.operators.joins.time_index import Run, Search, runs_of
+from tidemark.core.operators.joins.side_rows import REACH, NewRows, SideRows
+from tidemark.core.operators.joins.time_index import Matches, Run, counts_of, find, pairs_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.segment import EVENT_TIME
 
@@ -21,12 +22,6 @@ class Arrived(NamedTuple):
     new: NewRows
     order: Numbers
     segment: Numbers
-
-    def at(self, kept: Mask) -> "Arrived":
-        """Return the rows that a mask marks."""
-        if kept.all():
-            return self
-        return Arrived(self.new.at(kept), self.order[kept], self.segment[kept])
 
 
 class Pairs(NamedTuple):
@@ -43,6 +38,18 @@ class Pairs(NamedTuple):
     def at(self, index: Numbers | Mask) -> "Pairs":
         """Return the pairs at positions ``index``."""
         return Pairs(*(column[index] for column in self))
+
+
+class Found(NamedTuple):
+    """What new rows find.
+
+    ``with_right``: rows of the right side, old and new, that new left rows find.  ``with_left``:
+    old rows of the left side that new right rows find.  ``most``: no row finds more.
+    """
+
+    with_right: list[Matches]
+    with_left: list[Matches]
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +71,40 @@ class Matcher:
     own_reach: bool
     self_join: bool
 
-    def accepted(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
-        """Mark the new rows that have at most ``max_pairs`` accepted partners before them."""
-        of_left, of_right = self._searches(left, right)
-        sizes = left.order.size, right.order.size
-        old = of_left.counts(self.right.runs, sizes[0]), of_right.counts(self.left.runs, sizes[1])
-        new = of_left.counts(_runs(right), sizes[0]), of_right.counts(_runs(left), sizes[1])
-        most = max(int((a + b).max(initial=0)) for a, b in zip(old, new, strict=True))
-        if most <= max_pairs:
-            return np.ones(sizes[0], np.bool_), np.ones(sizes[1], np.bool_)
-        # Rows with too many older partners are refused before pairs take memory.
-        least = max_pairs + self.self_join
-        one = old[0] <= least
-        other = np.ones(right.order.size, np.bool_) if self.own_reach else old[1] <= least
-        left, right = left.at(one), right.at(other)
-        one[one], other[other] = self._with_few(left, right, max_pairs)
-        return one, other
+    def find(self, left: Arrived, right: Arrived) -> Found:
+        """Return what new rows find, which have the places that ``put`` gives them next."""
+        right_runs = [*self.right.runs, *right.new.runs_from(self.right.next_place)]
+        with_right = self._of_left(left, right_runs)
+        with_left = self._of_right(right, self.left.runs)
+        most_left = counts_of(with_right, left.order.size).max(initial=0)
+        most_right = counts_of(with_left, right.order.size).max(initial=0) + left.order.size
+        return Found(with_right, with_left, int(max(most_left, most_right)))
 
-    def _with_few(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
-        """Mark the accepted rows: a row counts for later ones only if it is accepted itself.
+    def _of_left(self, left: Arrived, runs: Sequence[Run]) -> list[Matches]:
+        at_ms, reach_ms = left.new.at_ms, left.new.facts[REACH]
+        return find(left.new.runs, at_ms + self.lower_ms, at_ms + reach_ms, runs)
 
-        Each round decides at least the first row that is open, and mostly all of them.
+    def _of_right(self, right: Arrived, runs: Sequence[Run]) -> list[Matches]:
+        at_ms = right.new.at_ms
+        return find(right.new.runs, at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
+
+    def not_hot(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
+        """Mark new rows, without those that certainly have over ``max_pairs`` old partners.
+
+        It needs no memory for pairs.
         """
-        found = self.pairs(left, right)
+        most = max_pairs + self.self_join
+        of_left = counts_of(self._of_left(left, self.right.runs), left.order.size)
+        of_right = counts_of(self._of_right(right, self.left.runs), right.order.size)
+        return of_left <= most, (of_right <= most) | self.own_reach
+
+    def accepted(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
+        """Mark the new rows that have at most ``max_pairs`` accepted partners before them.
+
+        A row counts for later ones only if it is accepted itself.  Each round decides at least the
+        first row that is open, and mostly all of them.
+        """
+        found = self.pairs(self.find(left, right), left, right)
         lefts, rights = left.order.size, right.order.size
         # New rows have numbers, those of the left side first; older rows have -1.
         left_row = _of_new(np.arange(lefts), found.left, self.left.next_place)
@@ -103,25 +121,14 @@ class Matcher:
             refused |= (least > max_pairs) & ~accepted
         return accepted[:lefts], accepted[lefts:-1]
 
-    def _searches(self, left: Arrived, right: Arrived) -> tuple[Search, Search]:
-        """Return searches of new left rows in the right side, and the other way round."""
-        left_ms, right_ms = left.new.at_ms, right.new.at_ms
-        reach_ms: Numbers = left.new.facts[REACH]
-        return (
-            _search(left.new, left_ms + self.lower_ms, left_ms + reach_ms),
-            _search(right.new, right_ms - self.upper_ms, right_ms - self.lower_ms),
-        )
+    def pairs(self, found: Found, left: Arrived, right: Arrived) -> Pairs:
+        """Return the pairs in order of results.
 
-    def pairs(self, left: Arrived, right: Arrived) -> Pairs:
-        """Return the pairs of new rows with rows in the state and with each other.
-
-        They are in order of results: by the order of the later row; its partners by event time and
-        identity.  New rows have the places that ``put`` gives them next.
+        The order is that of the later row; its partners are by event time and identity.
         """
         first_left, first_right = self.left.stage(left.new), self.right.stage(right.new)
-        of_left, of_right = self._searches(left, right)
-        row, right_place = of_left.pairs([*self.right.runs, *_runs(right, first_right)])
-        right_row, place = of_right.pairs(self.left.runs)
+        row, right_place = pairs_of(found.with_right)
+        right_row, place = pairs_of(found.with_left)
         lefts = np.concatenate([row + first_left, place])
         rights = np.concatenate([right_place, right_row + first_right])
         if self.own_reach:
@@ -146,27 +153,29 @@ class Matcher:
         return within
 
     def _same(self, lefts: Numbers, rights: Numbers) -> Mask:
-        left, right = self.left.facts(lefts), self.right.facts(rights)
-        same: Mask = (left[HIGH] == right[HIGH]) & (left[LOW] == right[LOW])
+        left, right = self.left.ids(lefts), self.right.ids(rights)
+        same: Mask = (left.high == right.high) & (left.low == right.low)
         return same
 
     def _in_order(self, pairs: Pairs, left_is_later: Mask) -> Numbers:
         """Return the order of results of pairs."""
-        left, right = self.left.facts(pairs.left), self.right.facts(pairs.right)
-        partner_ms = np.where(left_is_later, right[EVENT_TIME], left[EVENT_TIME])
-        low = np.where(left_is_later, right[LOW], left[LOW])
-        return np.lexsort((low, partner_ms, pairs.order))
+        left_ms, right_ms = self.left.at_ms(pairs.left), self.right.at_ms(pairs.right)
+        partner_ms = np.where(left_is_later, right_ms, left_ms)
+        rank = pairs.order * partner_ms.size + _dense_rank(partner_ms)
+        sort = np.argsort(rank)
+        if not (rank[sort][1:] == rank[sort][:-1]).any():
+            return sort
+        left, right = self.left.ids(pairs.left), self.right.ids(pairs.right)
+        return np.lexsort((np.where(left_is_later, right.low, left.low), rank))
 
 
-def _search(new: NewRows, low_ms: Numbers, high_ms: Numbers) -> Search:
-    keyed = new.keyed
-    return Search(keyed, new.hashes, new.at_ms[keyed], low_ms[keyed], high_ms[keyed])
-
-
-def _runs(arrived: Arrived, first: int = 0) -> list[Run]:
-    """Return runs of new rows; ``first``: the place of the first one."""
-    new = arrived.new
-    return [run for _, run in runs_of(new.hashes, new.at_ms[new.keyed], new.keyed + first)]
+def _dense_rank(values: Numbers) -> Numbers:
+    """Return the position of each value among the distinct values."""
+    order = np.argsort(values)
+    ascending = values[order]
+    rank = np.empty(values.size, np.int64)
+    rank[order] = np.cumsum(np.append(0, ascending[1:] != ascending[:-1])[: values.size])
+    return rank
 
 
 def _of_new(values: Numbers, places: Numbers, first: int) -> Numbers:

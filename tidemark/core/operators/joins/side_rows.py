@@ -6,7 +6,7 @@ times at which rows without a partner are due.  Blocks of small size are merged.
 blocks whose rows can all be dropped; once most places are gone, the others get new places.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,12 +15,19 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.joins.identity import Ids
-from tidemark.core.operators.joins.time_index import Run, Search, TimeIndex
+from tidemark.core.operators.joins.time_index import (
+    Eras,
+    Run,
+    TimeIndex,
+    eras_of,
+    find,
+    pairs_of,
+)
 from tidemark.core.operators.operator import Changes
 from tidemark.core.state.block_store import Block, BlockStore
 from tidemark.core.state.blocks import in_one_chunk, lines_at
 from tidemark.core.state.due_index import DueIndex
-from tidemark.core.state.keyed_lines import Facts, Hashes, Mask, Numbers, hashes_of
+from tidemark.core.state.keyed_lines import Facts, Mask, Numbers, hashes_of
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS
 
 WAITING, MATCHED, PUBLISHED = 0, 1, 2
@@ -83,14 +90,13 @@ class SideSpec:
 class NewRows(NamedTuple):
     """Rows of a side.
 
-    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``keyed``: positions of the
-    rows whose key has no null, ascending; only they can pair.  ``hashes``: of their keys.
+    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``eras``: runs of the rows by
+    number, of those whose key has no null; only they can pair.
     """
 
     rows: pl.DataFrame
     facts: Facts
-    keyed: Numbers
-    hashes: Hashes
+    eras: Eras
 
     @property
     def at_ms(self) -> Numbers:
@@ -100,15 +106,22 @@ class NewRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: pl.DataFrame, facts: Facts, key: Sequence[str]) -> "NewRows":
-        """Return rows with the hashes of their keys."""
-        return cls(rows, facts, *_hashed(rows.select(key)))
+        """Return rows, in runs by the hash of their keys."""
+        return cls(rows, facts, _eras_of(columns_of(rows, key), facts[EVENT_TIME]))
 
-    def at(self, kept: Mask) -> "NewRows":
-        """Return the rows that a mask marks."""
-        keyed = kept[self.keyed]
-        place = np.cumsum(kept) - 1
-        rows = self.rows.filter(pl.Series(kept))
-        return NewRows(rows, self.facts[kept], place[self.keyed[keyed]], self.hashes[keyed])
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of rows by number."""
+        return [*self.eras.values()]
+
+    def runs_from(self, first: int) -> list[Run]:
+        """Return the runs of rows by place; ``first``: that of the first row."""
+        return [run.moved(first) for run in self.eras.values()]
+
+
+def columns_of(rows: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Return some columns; faster than ``select``, which waits for a thread."""
+    return pl.DataFrame([rows[name] for name in names])
 
 
 def empty_facts(count: int) -> Facts:
@@ -172,6 +185,11 @@ class SideRows:
         """Return the facts of rows."""
         return self._facts.take(places)
 
+    def at_ms(self, places: Numbers) -> Numbers:
+        """Return the event times of rows."""
+        at_ms: Numbers = self._facts[EVENT_TIME][places]
+        return at_ms
+
     def ids(self, places: Numbers) -> Ids:
         """Return the identities of rows."""
         return Ids(self._facts[HIGH][places], self._facts[LOW][places])
@@ -212,7 +230,7 @@ class SideRows:
         if new.facts.size:
             self._append(new.rows, first)
             self._next += new.facts.size
-            self._index.put(new.hashes, new.at_ms[new.keyed], new.keyed + first)
+            self._index.put({era: run.moved(first) for era, run in new.eras.items()})
             self._await(np.arange(first, self._next))
 
     def _await(self, places: Numbers) -> None:
@@ -380,9 +398,9 @@ class SideRows:
 
     def _restore_status(self, marks: pl.DataFrame) -> None:
         """Set the status of rows, which are found by key, time and identity."""
-        keyed, hashes = _hashed(marks.select(self.spec.key))
-        at_ms = marks[EVENT_TIME].to_numpy()[keyed]
-        row, place = Search(keyed, hashes, at_ms, at_ms, at_ms).pairs(self.runs)
+        at_ms = marks[EVENT_TIME].to_numpy()
+        rows = _eras_of(marks.select(self.spec.key), at_ms).values()
+        row, place = pairs_of(find([*rows], at_ms, at_ms, self.runs))
         same = self._facts[HIGH][place] == marks[HIGH].to_numpy()[row]
         same &= self._facts[LOW][place] == marks[LOW].to_numpy()[row]
         self._facts[STATUS][place[same]] = marks[STATUS].to_numpy()[row[same]]
@@ -434,13 +452,13 @@ class SideRows:
 _NONE = np.empty(0, np.int64)
 
 
-def _hashed(keys: pl.DataFrame) -> tuple[Numbers, Hashes]:
-    """Return which keys have no null, ascending, and their hashes."""
+def _eras_of(keys: pl.DataFrame, at_ms: Numbers) -> Eras:
+    """Return runs of the rows whose key has no null."""
     nulls = [column.is_null().to_numpy() for column in keys if column.null_count()]
     if not nulls:
-        return np.arange(keys.height), hashes_of(keys)
+        return eras_of(hashes_of(keys), at_ms, np.arange(keys.height))
     some = ~np.logical_or.reduce(nulls)
-    return np.flatnonzero(some), hashes_of(keys.filter(pl.Series(some)))
+    return eras_of(hashes_of(keys.filter(pl.Series(some))), at_ms[some], np.flatnonzero(some))
 
 
 def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:

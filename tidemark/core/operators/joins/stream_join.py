@@ -26,6 +26,7 @@ from tidemark.core.operators.joins.side_rows import (
     NewRows,
     SideRows,
     SideSpec,
+    columns_of,
     empty_facts,
 )
 from tidemark.core.operators.joins.state import JoinState
@@ -192,14 +193,13 @@ class StreamJoin(Body):
 
     def process(self, sides: Frames, state: JoinState) -> Frames:
         """Publish the pairs of new rows, and withdraw results that have a partner now."""
-        frames = {LATE_LEFT: sides[self.left.name], LATE_RIGHT: sides[self.right.name]}
-        late = {port: self._is_late(frame) for port, frame in frames.items()}
-        good = {port: frame.filter(pl.Series(~late[port])) for port, frame in frames.items()}
+        lefts, late_left = self._in_time(sides[self.left.name])
+        rights, late_right = self._in_time(sides[self.right.name])
         made: dict[str, pl.DataFrame] = {}
         if self.upper is not None:
-            good[LATE_LEFT], made[DEAD] = self._with_upper(good[LATE_LEFT], self.upper)
-        left = self._arrived(good[LATE_LEFT], self.left, self.upper_ms)
-        right = self._arrived(good[LATE_RIGHT], self.right, -self.lower_ms)
+            lefts, made[DEAD] = self._with_upper(lefts, self.upper)
+        left = self._arrived(lefts, self.left, self.upper_ms)
+        right = self._arrived(rights, self.right, -self.lower_ms)
         matcher = Matcher(
             *state.sides,
             self.lower_ms,
@@ -207,30 +207,52 @@ class StreamJoin(Body):
             own_reach=self.upper is not None,
             self_join=self.self_join,
         )
-        kept = matcher.accepted(left, right, self.max_pairs)
-        for port, accepted in zip((LATE_LEFT, LATE_RIGHT), kept, strict=True):
-            refused = good[port].filter(pl.Series(~accepted))
-            made[port] = self._late(frames[port].filter(pl.Series(late[port])), refused)
-        left, right = left.at(kept[0]), right.at(kept[1])
-        pairs = matcher.pairs(left, right)
+        found = matcher.find(left, right)
+        refused = lefts.clear(), rights.clear()
+        if found.most > self.max_pairs:
+            (lefts, rights), refused = self._with_few_pairs(lefts, rights, matcher)
+            left = self._arrived(lefts, self.left, self.upper_ms)
+            right = self._arrived(rights, self.right, -self.lower_ms)
+            found = matcher.find(left, right)
+        pairs = matcher.pairs(found, left, right)
         state.left.put(left.new)
         state.right.put(right.new)
-        return {ROWS: self._published(pairs, state, batched=SEGMENT in frames[LATE_LEFT]), **made}
+        made[LATE_LEFT] = self._late(late_left, refused[0])
+        made[LATE_RIGHT] = self._late(late_right, refused[1])
+        return {ROWS: self._published(pairs, state, batched=SEGMENT in late_left.columns), **made}
 
-    def _is_late(self, rows: pl.DataFrame) -> Mask:
+    def _in_time(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows that are accepted by their time, and the late ones."""
         limit_ms = rows[EVENT_TIME].to_numpy() + self.allowed_lateness_ms
-        late: Mask = limit_ms < rows[WATERMARK].to_numpy()
-        return late
+        return _split(rows, limit_ms >= rows[WATERMARK].to_numpy())
+
+    def _with_few_pairs(
+        self, lefts: pl.DataFrame, rights: pl.DataFrame, matcher: Matcher
+    ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame]]:
+        """Return the accepted rows of each side, and those with too many pairs."""
+
+        def arrived() -> tuple[Arrived, Arrived]:
+            return (
+                self._arrived(lefts, self.left, self.upper_ms),
+                self._arrived(rights, self.right, -self.lower_ms),
+            )
+
+        left_few, right_few = matcher.not_hot(*arrived(), self.max_pairs)
+        lefts, hot_left = _split(lefts, left_few)
+        rights, hot_right = _split(rights, right_few)
+        left_few, right_few = matcher.accepted(*arrived(), self.max_pairs)
+        lefts, more_left = _split(lefts, left_few)
+        rights, more_right = _split(rights, right_few)
+        refused = pl.concat([hot_left, more_left]), pl.concat([hot_right, more_right])
+        return (lefts, rights), refused
 
     def _late(self, late: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
         """Return late rows, and rows with too many partners, in log order, with the reason."""
         reason = f"more than {self.max_pairs} pairs"
-        both = pl.concat(
-            [
-                late.with_columns(pl.lit("late").alias(REASON)),
-                refused.select(late.columns).with_columns(pl.lit(reason).alias(REASON)),
-            ]
-        ).sort(ORDER)
+        both = late.hstack([pl.repeat("late", late.height, eager=True).alias(REASON)])
+        if refused.height:
+            own = refused.select(late.columns).with_columns(pl.lit(reason).alias(REASON))
+            both = pl.concat([both, own]).sort(ORDER)
         at_ms = both[EVENT_TIME].to_numpy()
         return missed(both, at_ms, at_ms + 1, at_ms + 1 + self.allowed_lateness_ms)
 
@@ -253,7 +275,7 @@ class StreamJoin(Body):
         facts[EVENT_TIME] = rows[EVENT_TIME].to_numpy()
         facts[HIGH], facts[LOW] = ids_of_rows(rows)
         facts[REACH] = rows[REACH].to_numpy() if REACH in rows.columns else reach_ms
-        new = NewRows.of(rows.select(*self.key, *side.shown), facts, self.key)
+        new = NewRows.of(columns_of(rows, (*self.key, *side.shown)), facts, self.key)
         segment = (
             rows[SEGMENT].to_numpy() if SEGMENT in rows.columns else np.zeros(rows.height, int)
         )
@@ -269,12 +291,11 @@ class StreamJoin(Body):
             parts = before
         else:
             ids = ids_of_pairs(state.left.ids(pairs.left), state.right.ids(pairs.right))
-            left_ms = state.left.facts(pairs.left)[EVENT_TIME]
-            at_ms = np.maximum(left_ms, state.right.facts(pairs.right)[EVENT_TIME])
-            own = self._results(values, ids, at_ms).with_columns(pl.Series(SEGMENT, pairs.segment))
+            at_ms = np.maximum(state.left.at_ms(pairs.left), state.right.at_ms(pairs.right))
+            own = self._results(values, ids, at_ms)
             if not any(part.height for part in before):
-                return own if batched else own.drop(SEGMENT)
-            parts = [*before, own.with_columns(pl.Series(ORDER, pairs.order))]
+                return own.hstack([pl.Series(SEGMENT, pairs.segment)]) if batched else own
+            parts = [*before, _placed(own, pairs.segment, pairs.order)]
         # A stable sort: withdrawals come before the pairs of the same row.
         both = pl.concat(parts).sort(ORDER, maintain_order=True)
         return both.drop(ORDER) if batched else both.drop(ORDER, SEGMENT)
@@ -282,10 +303,9 @@ class StreamJoin(Body):
     def _holding(self, pairs: Pairs, state: JoinState) -> tuple[Pairs, pl.DataFrame]:
         """Return the pairs with equal keys for which the condition holds, and their values."""
         left_rows, right_rows = state.left.rows(pairs.left), state.right.rows(pairs.right)
-        holds = same_keys(left_rows.select(self.key), right_rows.select(self.key))
-        values = left_rows.select(*self.key, *_named(self.left)).hstack(
-            right_rows.select(_named(self.right))
-        )
+        keys = columns_of(left_rows, self.key)
+        holds = same_keys(keys, columns_of(right_rows, self.key))
+        values = keys.hstack([*_named(left_rows, self.left), *_named(right_rows, self.right)])
         if self.condition is not None:
             true = values.select(self.condition.fill_null(value=False)).to_series()
             holds &= true.to_numpy()
@@ -307,9 +327,7 @@ class StreamJoin(Body):
         order = pairs.order[first]
         sort = np.lexsort((side.facts(places)[LOW], side.times_ms(places), order))
         results = self._alone(number, places[sort], state, withdrawn=self.how != "semi")
-        return results.with_columns(
-            pl.Series(SEGMENT, pairs.segment[first][sort]), pl.Series(ORDER, order[sort])
-        )
+        return _placed(results, pairs.segment[first][sort], order[sort])
 
     def _alone(
         self, number: int, places: Numbers, state: JoinState, *, withdrawn: bool = False
@@ -317,7 +335,8 @@ class StreamJoin(Body):
         """Return results of rows of one side; columns of the other side are null."""
         side = state.sides[number]
         declared = (self.left, self.right)[number]
-        values = side.rows(places).select(*self.key, *_named(declared))
+        rows = side.rows(places)
+        values = columns_of(rows, self.key).hstack(_named(rows, declared))
         ids = side.ids(places)
         of_pairs = ids_of_pairs(*((ids, None) if number == 0 else (None, ids)))
         return self._results(values, of_pairs, side.times_ms(places), withdrawn=withdrawn)
@@ -326,13 +345,16 @@ class StreamJoin(Body):
         self, values: pl.DataFrame, ids: Ids, at_ms: Numbers, *, withdrawn: bool = False
     ) -> pl.DataFrame:
         """Return results with the columns of the port; missing values are null."""
-        found = values.hstack([hex_texts(ID, ids), pl.Series(EVENT_TIME_MS, at_ms)])
+        found = {column.name: column for column in values}
+        found[ID], found[EVENT_TIME_MS] = hex_texts(ID, ids), pl.Series(EVENT_TIME_MS, at_ms)
         if self.on_close:
-            revision = pl.lit(2 if withdrawn else 1, pl.Int64).alias(REVISION)
-            found = found.with_columns(revision, pl.lit(withdrawn).alias(RETRACTED))
-        return found.select(
-            name if name in found.columns else pl.lit(None, dtype).alias(name)
-            for name, dtype in self._columns.items()
+            found[REVISION] = pl.Series(REVISION, np.full(at_ms.size, 2 if withdrawn else 1))
+            found[RETRACTED] = pl.Series(RETRACTED, np.full(at_ms.size, withdrawn))
+        return pl.DataFrame(
+            [
+                found[name] if name in found else pl.Series(name, [], dtype).clear(at_ms.size)
+                for name, dtype in self._columns.items()
+            ]
         )
 
     # Time
@@ -385,5 +407,17 @@ class StreamJoin(Body):
         return any(side.is_pending() for side in state.sides)
 
 
-def _named(side: Side) -> list[pl.Expr]:
-    return [pl.col(column).alias(name) for column, name in side.shown.items()]
+def _named(rows: pl.DataFrame, side: Side) -> list[pl.Series]:
+    """Return the columns that results show, with their names there."""
+    return [rows[column].alias(name) for column, name in side.shown.items()]
+
+
+def _placed(results: pl.DataFrame, segment: Numbers, order: Numbers) -> pl.DataFrame:
+    return results.hstack([pl.Series(SEGMENT, segment), pl.Series(ORDER, order)])
+
+
+def _split(rows: pl.DataFrame, kept: Mask) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows that a mask marks, and the others."""
+    if kept.all():
+        return rows, rows.clear()
+    return rows.filter(pl.Series(kept)), rows.filter(pl.Series(~kept))

@@ -6,13 +6,14 @@ an interval are found by two binary searches.  The hash is valid in this process
 candidates are compared by key (core/state/README.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tidemark.core.state.blocks import size_tier
-from tidemark.core.state.keyed_lines import Hashes, Mask, Numbers, ranges
+from tidemark.core.state.keyed_lines import Hashes, Numbers, ranges
 
 _MANY = 4
 """Number of runs of similar size that are merged."""
@@ -55,14 +56,8 @@ class Run:
     def of(cls, hashes: Hashes, at_ms: Numbers, place: Numbers) -> "Run":
         """Return a run of some entries."""
         distinct, key = np.unique(hashes, return_inverse=True)
-        return cls._sorted(distinct, key, at_ms, place)
-
-    @classmethod
-    def _sorted(cls, distinct: Hashes, key: Numbers, at_ms: Numbers, place: Numbers) -> "Run":
-        first_ms, last_ms = int(at_ms.min()), int(at_ms.max())
-        span = last_ms - first_ms + 2
-        rank = key * span + (at_ms - first_ms)
-        order = np.argsort(rank, kind="stable")  # timsort: it merges runs that are in order
+        first_ms, span, rank = _ranked(key, at_ms)
+        order = np.argsort(rank)
         return cls(distinct, rank[order], place[order], first_ms, span)
 
     @classmethod
@@ -70,8 +65,14 @@ class Run:
         """Return one run of the entries of several."""
         distinct = np.unique(np.concatenate([run.hashes for run in runs]))
         key = np.concatenate([np.searchsorted(distinct, run.hashes)[run.key] for run in runs])
-        at_ms = np.concatenate([run.at_ms for run in runs])
-        return cls._sorted(distinct, key, at_ms, np.concatenate([run.place for run in runs]))
+        place = np.concatenate([run.place for run in runs])
+        first_ms, span, rank = _ranked(key, np.concatenate([run.at_ms for run in runs]))
+        order = np.argsort(rank, kind="stable")  # timsort: it merges what is in order
+        return cls(distinct, rank[order], place[order], first_ms, span)
+
+    def moved(self, first: int) -> "Run":
+        """Return the run with places that begin at ``first``, not at 0."""
+        return Run(self.hashes, self.rank, self.place + first, self.first_ms, self.span)
 
     def remapped(self, moved: Numbers) -> "Run | None":
         """Return the run with new places; entries whose place is gone, below 0, are left out."""
@@ -84,69 +85,80 @@ class Run:
         hashes = self.hashes[self.key[kept]]
         return Run.of(hashes, self.at_ms[kept], place[kept])
 
-    def find(
-        self, hashes: Hashes, key: Numbers, low_ms: Numbers, high_ms: Numbers
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the searching rows that find some, the first position, and the number found."""
-        at = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
-        found: Mask = self.hashes[at] == hashes
-        if not found.any():
-            return _NONE, _NONE, _NONE
-        searching = np.flatnonzero(found[key])
-        base = at[key[searching]] * self.span
-        low = np.clip(low_ms[searching] - self.first_ms, 0, self.span - 1)
-        high = np.clip(high_ms[searching] - self.first_ms, -1, self.span - 1)
+    def find(self, rows: "Run", low_ms: Numbers, high_ms: Numbers) -> "Matches":
+        """Return the entries that rows find between two times, both included.
+
+        ``rows``: a run whose places number the rows, as ``low_ms`` and ``high_ms`` do.
+        """
+        at = np.minimum(np.searchsorted(self.hashes, rows.hashes), self.hashes.size - 1)
+        found = (self.hashes[at] == rows.hashes)[rows.key]
+        base, row = (at * self.span)[rows.key[found]], rows.place[found]
+        low = np.clip(low_ms[row] - self.first_ms, 0, self.span - 1)
+        high = np.clip(high_ms[row] - self.first_ms, -1, self.span - 1)
         begin = np.searchsorted(self.rank, base + low)
         count = np.searchsorted(self.rank, base + high, "right") - begin
         some = count > 0
-        return searching[some], begin[some], count[some]
+        return Matches(row[some], begin[some], count[some], self.place)
+
+
+def _ranked(key: Numbers, at_ms: Numbers) -> tuple[int, int, Numbers]:
+    """Return the first time, the span of times, and the rank of entries."""
+    first_ms = int(at_ms.min())
+    span = int(at_ms.max()) - first_ms + 2
+    return first_ms, span, key * span + (at_ms - first_ms)
+
+
+class Matches(NamedTuple):
+    """The entries of a run that rows find.
+
+    ``row``: of rows that find some.  ``begin``, ``count``: the entries of each.  ``place``: of all
+    entries of the run.
+    """
+
+    row: Numbers
+    begin: Numbers
+    count: Numbers
+    place: Numbers
+
+
+def find(
+    rows: Sequence[Run], low_ms: Numbers, high_ms: Numbers, runs: Sequence[Run]
+) -> list[Matches]:
+    """Return what rows find in runs; see ``Run.find``."""
+    return [run.find(each, low_ms, high_ms) for each in rows for run in runs]
+
+
+def counts_of(matches: Sequence[Matches], size: int) -> Numbers:
+    """Return how many entries each row finds; ``size``: the number of rows."""
+    counts = np.zeros(size, np.int64)
+    for each in matches:
+        counts[each.row] += each.count
+    return counts
+
+
+def pairs_of(matches: Sequence[Matches]) -> tuple[Numbers, Numbers]:
+    """Return the row and the place of each pair of a row and an entry that it finds."""
+    rows = [np.repeat(each.row, each.count) for each in matches]
+    places = [each.place[ranges(each.begin, each.count)] for each in matches]
+    return np.concatenate([_NONE, *rows]), np.concatenate([_NONE, *places])
 
 
 _NONE = np.empty(0, np.int64)
 
-
-class Search:
-    """Rows that search, in order of hash and time, which makes binary searches fast."""
-
-    def __init__(
-        self, rows: Numbers, hashes: Hashes, at_ms: Numbers, low_ms: Numbers, high_ms: Numbers
-    ) -> None:
-        """Take the numbers of rows, and the times that each searches, both ends included."""
-        self._hashes, key = np.unique(hashes, return_inverse=True)
-        order = np.lexsort((at_ms, key))
-        self._rows, self._key = rows[order], key[order]
-        self._low_ms, self._high_ms = low_ms[order], high_ms[order]
-
-    def _find(self, run: Run) -> tuple[Numbers, Numbers, Numbers]:
-        searching, begin, count = run.find(self._hashes, self._key, self._low_ms, self._high_ms)
-        return self._rows[searching], begin, count
-
-    def counts(self, runs: Sequence[Run], size: int) -> Numbers:
-        """Return how many entries each row finds; ``size``: the number of rows."""
-        counts = np.zeros(size, np.int64)
-        for run in runs:
-            searching, _, count = self._find(run)
-            counts[searching] += count
-        return counts
-
-    def pairs(self, runs: Sequence[Run]) -> tuple[Numbers, Numbers]:
-        """Return the row and the place of each pair of a row and an entry that it finds."""
-        numbers, places = [_NONE], [_NONE]
-        for run in runs:
-            searching, begin, count = self._find(run)
-            numbers.append(np.repeat(searching, count))
-            places.append(run.place[ranges(begin, count)])
-        return np.concatenate(numbers), np.concatenate(places)
+Eras = Mapping[int, Run]
+"""Runs by the number of their era."""
 
 
-def runs_of(hashes: Hashes, at_ms: Numbers, place: Numbers) -> list[tuple[int, Run]]:
-    """Return runs of entries with the number of their era."""
+def eras_of(hashes: Hashes, at_ms: Numbers, place: Numbers) -> Eras:
+    """Return runs of entries by era."""
     era = at_ms >> _ERA_BITS
-    runs = []
+    if era.size and era.min() == era.max():
+        return {int(era[0]): Run.of(hashes, at_ms, place)}
+    eras = {}
     for number in np.unique(era):
         some = era == number
-        runs.append((int(number), Run.of(hashes[some], at_ms[some], place[some])))
-    return runs
+        eras[int(number)] = Run.of(hashes[some], at_ms[some], place[some])
+    return eras
 
 
 class TimeIndex:
@@ -161,9 +173,9 @@ class TimeIndex:
         """All runs."""
         return [run for runs in self._eras.values() for run in runs]
 
-    def put(self, hashes: Hashes, at_ms: Numbers, place: Numbers) -> None:
-        """Add entries."""
-        for era, run in runs_of(hashes, at_ms, place):
+    def put(self, eras: Eras) -> None:
+        """Add runs."""
+        for era, run in eras.items():
             runs = self._eras.setdefault(era, [])
             runs.append(run)
             self._merge(runs)
