@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemark.core.operators.joins.side_rows import REACH, NewRows, SideRows
+from tidemark.core.operators.joins.new_rows import REACH, NewRows
+from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.time_index import Matches, Run, counts_of, find, pairs_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.segment import EVENT_TIME

@@ -12,23 +12,20 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.identity import Ids, hex_texts, ids_of_pairs, ids_of_rows
-from tidemark.core.operators.joins.pairs import Arrived, Matcher, Pairs
-from tidemark.core.operators.joins.side import Kind, Side
-from tidemark.core.operators.joins.side_rows import (
+from tidemark.core.operators.joins.identity import ids_of_rows
+from tidemark.core.operators.joins.new_rows import (
     HIGH,
     LOW,
-    MATCHED,
-    PUBLISHED,
     REACH,
-    STATUS,
-    WAITING,
     NewRows,
-    SideRows,
     SideSpec,
     columns_of,
     empty_facts,
 )
+from tidemark.core.operators.joins.pairs import Arrived, Matcher
+from tidemark.core.operators.joins.results import ID, Results
+from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
 from tidemark.core.operators.ports import (
@@ -44,13 +41,9 @@ from tidemark.core.operators.ports import (
 )
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys
+from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
-from tidemark.core.windows.pane import RETRACTED, REVISION
-
-ID = "_id"
-"""The column of results that identifies a result: a text of 32 hexadecimal digits."""
 
 LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
 
@@ -101,12 +94,12 @@ class StreamJoin(Body):
         rows = Port(
             ROWS,
             ROWS,
-            self._columns,
+            self._results.columns,
             self.key,
             message_key=(ID,),
             identity=(ID,),
             row_time=RowTime(EVENT_TIME_MS),
-            values=tuple(self._values),
+            values=tuple(self._results.values),
             mode=UPSERT if self.on_close else APPEND,
             instants=frozenset({EVENT_TIME_MS}),
             holds_ms=self.allowed_lateness_ms,
@@ -120,19 +113,8 @@ class StreamJoin(Body):
         return rows, *late, dead_port(self.key, self.left.columns, self.operator)
 
     @cached_property
-    def _columns(self) -> dict[str, pl.DataType]:
-        changes = {REVISION: pl.Int64(), RETRACTED: pl.Boolean()} if self.on_close else {}
-        key = {name: self.left.columns[name] for name in self.key}
-        return {ID: pl.String(), **key, **self._values, EVENT_TIME_MS: pl.Int64(), **changes}
-
-    @cached_property
-    def _values(self) -> dict[str, pl.DataType]:
-        right = {} if self._left_only else self.right.results
-        return {**self.left.results, **right}
-
-    @property
-    def _left_only(self) -> bool:
-        return self.how in ("semi", "anti")
+    def _results(self) -> Results:
+        return Results(self.key, self.left, self.right, self.how, self.on_close, self.condition)
 
     @property
     def _corrects(self) -> bool:
@@ -219,7 +201,10 @@ class StreamJoin(Body):
         state.right.put(right.new)
         made[LATE_LEFT] = self._late(late_left, refused[0])
         made[LATE_RIGHT] = self._late(late_right, refused[1])
-        return {ROWS: self._published(pairs, state, batched=SEGMENT in late_left.columns), **made}
+        return {
+            ROWS: self._results.of_pairs(pairs, state, batched=SEGMENT in late_left.columns),
+            **made,
+        }
 
     def _in_time(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows that are accepted by their time, and the late ones."""
@@ -281,82 +266,6 @@ class StreamJoin(Body):
         )
         return Arrived(new, rows[ORDER].to_numpy(), segment)
 
-    # Results
-
-    def _published(self, pairs: Pairs, state: JoinState, *, batched: bool) -> pl.DataFrame:
-        """Return the results of pairs, each after the withdrawals that it makes necessary."""
-        pairs, values = self._holding(pairs, state)
-        before = [self._met(side, pairs, state) for side in (0, 1) if state.sides[side].tracks]
-        if self._left_only:
-            parts = before
-        else:
-            ids = ids_of_pairs(state.left.ids(pairs.left), state.right.ids(pairs.right))
-            at_ms = np.maximum(state.left.at_ms(pairs.left), state.right.at_ms(pairs.right))
-            own = self._results(values, ids, at_ms)
-            if not any(part.height for part in before):
-                return own.hstack([pl.Series(SEGMENT, pairs.segment)]) if batched else own
-            parts = [*before, _placed(own, pairs.segment, pairs.order)]
-        # A stable sort: withdrawals come before the pairs of the same row.
-        both = pl.concat(parts).sort(ORDER, maintain_order=True)
-        return both.drop(ORDER) if batched else both.drop(ORDER, SEGMENT)
-
-    def _holding(self, pairs: Pairs, state: JoinState) -> tuple[Pairs, pl.DataFrame]:
-        """Return the pairs with equal keys for which the condition holds, and their values."""
-        left_rows, right_rows = state.left.rows(pairs.left), state.right.rows(pairs.right)
-        keys = columns_of(left_rows, self.key)
-        holds = same_keys(keys, columns_of(right_rows, self.key))
-        values = keys.hstack([*_named(left_rows, self.left), *_named(right_rows, self.right)])
-        if self.condition is not None:
-            true = values.select(self.condition.fill_null(value=False)).to_series()
-            holds &= true.to_numpy()
-        if holds.all():
-            return pairs, values
-        return pairs.at(holds), values.filter(pl.Series(holds))
-
-    def _met(self, number: int, pairs: Pairs, state: JoinState) -> pl.DataFrame:
-        """Note which rows of a side have partners now; return the results that this changes.
-
-        These are withdrawals, or with "semi" the rows; with ORDER and SEGMENT of the first pair.
-        """
-        side = state.sides[number]
-        places, first = np.unique((pairs.left, pairs.right)[number], return_index=True)
-        status = side.facts(places)[STATUS]
-        side.mark(places[status != MATCHED], MATCHED)
-        changed = status == (WAITING if self.how == "semi" else PUBLISHED)
-        places, first = places[changed], first[changed]
-        order = pairs.order[first]
-        sort = np.lexsort((side.facts(places)[LOW], side.times_ms(places), order))
-        results = self._alone(number, places[sort], state, withdrawn=self.how != "semi")
-        return _placed(results, pairs.segment[first][sort], order[sort])
-
-    def _alone(
-        self, number: int, places: Numbers, state: JoinState, *, withdrawn: bool = False
-    ) -> pl.DataFrame:
-        """Return results of rows of one side; columns of the other side are null."""
-        side = state.sides[number]
-        declared = (self.left, self.right)[number]
-        rows = side.rows(places)
-        values = columns_of(rows, self.key).hstack(_named(rows, declared))
-        ids = side.ids(places)
-        of_pairs = ids_of_pairs(*((ids, None) if number == 0 else (None, ids)))
-        return self._results(values, of_pairs, side.times_ms(places), withdrawn=withdrawn)
-
-    def _results(
-        self, values: pl.DataFrame, ids: Ids, at_ms: Numbers, *, withdrawn: bool = False
-    ) -> pl.DataFrame:
-        """Return results with the columns of the port; missing values are null."""
-        found = {column.name: column for column in values}
-        found[ID], found[EVENT_TIME_MS] = hex_texts(ID, ids), pl.Series(EVENT_TIME_MS, at_ms)
-        if self.on_close:
-            found[REVISION] = pl.Series(REVISION, np.full(at_ms.size, 2 if withdrawn else 1))
-            found[RETRACTED] = pl.Series(RETRACTED, np.full(at_ms.size, withdrawn))
-        return pl.DataFrame(
-            [
-                found[name] if name in found else pl.Series(name, [], dtype).clear(at_ms.size)
-                for name, dtype in self._columns.items()
-            ]
-        )
-
     # Time
 
     def flush(self, state: JoinState, clock_ms: int) -> Frames:  # noqa: ARG002 - the contract
@@ -392,28 +301,13 @@ class StreamJoin(Body):
             yield TimePortion({ROWS: self._unmatched(some, state)}, int(stop_ms))
 
     def _unmatched(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
-        """Publish rows without a partner, by side."""
-        parts = []
-        for number, (side, some) in enumerate(zip(state.sides, places, strict=True)):
+        for side, some in zip(state.sides, places, strict=True):
             side.publish(some)
-            sort = np.lexsort((side.facts(some)[LOW], side.times_ms(some)))
-            parts.append(self._alone(number, some[sort], state))
-        if self.how == "full":
-            return pl.concat(parts).sort(EVENT_TIME_MS, maintain_order=True)
-        return parts[1] if self.how == "right" else parts[0]
+        return self._results.without_partner(places, state)
 
     def pending(self, state: JoinState) -> bool:
         """Whether a row without a partner is not published yet."""
         return any(side.is_pending() for side in state.sides)
-
-
-def _named(rows: pl.DataFrame, side: Side) -> list[pl.Series]:
-    """Return the columns that results show, with their names there."""
-    return [rows[column].alias(name) for column, name in side.shown.items()]
-
-
-def _placed(results: pl.DataFrame, segment: Numbers, order: Numbers) -> pl.DataFrame:
-    return results.hstack([pl.Series(SEGMENT, segment), pl.Series(ORDER, order)])
 
 
 def _split(rows: pl.DataFrame, kept: Mask) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -111,13 +111,13 @@ def _ranked(key: Numbers, at_ms: Numbers) -> tuple[int, int, Numbers]:
 class Matches(NamedTuple):
     """The entries of a run that rows find.
 
-    ``row``: of rows that find some.  ``begin``, ``count``: the entries of each.  ``place``: of all
+    ``row``: of rows that find some.  ``begin``, ``counts``: the entries of each.  ``place``: of all
     entries of the run.
     """
 
     row: Numbers
     begin: Numbers
-    count: Numbers
+    counts: Numbers
     place: Numbers
 
 
@@ -132,14 +132,14 @@ def counts_of(matches: Sequence[Matches], size: int) -> Numbers:
     """Return how many entries each row finds; ``size``: the number of rows."""
     counts = np.zeros(size, np.int64)
     for each in matches:
-        counts[each.row] += each.count
+        counts[each.row] += each.counts
     return counts
 
 
 def pairs_of(matches: Sequence[Matches]) -> tuple[Numbers, Numbers]:
     """Return the row and the place of each pair of a row and an entry that it finds."""
-    rows = [np.repeat(each.row, each.count) for each in matches]
-    places = [each.place[ranges(each.begin, each.count)] for each in matches]
+    rows = [np.repeat(each.row, each.counts) for each in matches]
+    places = [each.place[ranges(each.begin, each.counts)] for each in matches]
     return np.concatenate([_NONE, *rows]), np.concatenate([_NONE, *places])
 
 

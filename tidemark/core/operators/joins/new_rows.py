@@ -1,0 +1,112 @@
+"""What the state of one side of a join needs, and the new rows that it takes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.operators.joins.time_index import Eras, Run, eras_of
+from tidemark.core.state.keyed_lines import Facts, Numbers, hashes_of
+from tidemark.core.time.segment import EVENT_TIME
+
+WAITING, MATCHED, PUBLISHED = 0, 1, 2
+"""Status of a row: without a partner; with one; published as a row without a partner."""
+
+HIGH, LOW = "@id_high", "@id_low"
+REACH = "@reach"
+STATUS = "@status"
+"""Columns of frames of changes, besides EVENT_TIME; changelogs store the names."""
+
+FACTS = np.dtype(
+    [
+        (EVENT_TIME, np.int64),
+        (HIGH, np.uint64),
+        (LOW, np.uint64),
+        (REACH, np.int64),
+        (STATUS, np.uint8),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class SideSpec:
+    """What the rows of one side need.
+
+    Args:
+        name: of the frames of changes.
+        key: names of the key columns.
+        columns: types of the key columns and of the columns that results show.
+        reach_ms: how far after the row, in event time, its latest partner may be; None if each
+            row has a reach of its own.
+        lateness_ms: the allowed lateness.
+        tracks: whether the status of a row counts.
+        wait_ms: how long after its time a row without a partner is due; None if it gives no result.
+        keeps_published: whether a partner may come after the row is published.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: Mapping[str, pl.DataType]
+    reach_ms: int | None
+    lateness_ms: int
+    tracks: bool
+    wait_ms: int | None
+    keeps_published: bool
+
+    @property
+    def marks(self) -> str:
+        """The name of the frame of rows whose status changed."""
+        return f"{self.name}-status"
+
+
+class NewRows(NamedTuple):
+    """Rows of a side.
+
+    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``eras``: runs of the rows by
+    number, of those whose key has no null; only they can pair.
+    """
+
+    rows: pl.DataFrame
+    facts: Facts
+    eras: Eras
+
+    @property
+    def at_ms(self) -> Numbers:
+        """The event time of each row."""
+        at_ms: Numbers = self.facts[EVENT_TIME]
+        return at_ms
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, facts: Facts, key: Sequence[str]) -> "NewRows":
+        """Return rows, in runs by the hash of their keys."""
+        return cls(rows, facts, runs_by_era(columns_of(rows, key), facts[EVENT_TIME]))
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of rows by number."""
+        return [*self.eras.values()]
+
+    def runs_from(self, first: int) -> list[Run]:
+        """Return the runs of rows by place; ``first``: that of the first row."""
+        return [run.moved(first) for run in self.eras.values()]
+
+
+def columns_of(rows: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Return some columns; faster than ``select``, which waits for a thread."""
+    return pl.DataFrame([rows[name] for name in names])
+
+
+def empty_facts(count: int) -> Facts:
+    """Return facts of rows, all zero."""
+    return np.zeros(count, FACTS)
+
+
+def runs_by_era(keys: pl.DataFrame, at_ms: Numbers) -> Eras:
+    """Return runs of the rows whose key has no null."""
+    nulls = [column.is_null().to_numpy() for column in keys if column.null_count()]
+    if not nulls:
+        return eras_of(hashes_of(keys), at_ms, np.arange(keys.height))
+    some = ~np.logical_or.reduce(nulls)
+    return eras_of(hashes_of(keys.filter(pl.Series(some))), at_ms[some], np.flatnonzero(some))
