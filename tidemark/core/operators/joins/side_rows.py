@@ -237,8 +237,8 @@ class SideRows:
     def _restore_status(self, marks: pl.DataFrame) -> None:
         """Set the status of rows, which are found by key, time and identity."""
         at_ms = marks[EVENT_TIME].to_numpy()
-        rows = runs_by_era(marks.select(self.spec.key), at_ms).values()
-        row, place = pairs_of(find([*rows], at_ms, at_ms, self.runs))
+        searching = [*runs_by_era(columns_of(marks, self.spec.key), at_ms).values()]
+        row, place = pairs_of(find(searching, at_ms, at_ms, self.runs))
         same = self._facts[HIGH][place] == marks[HIGH].to_numpy()[row]
         same &= self._facts[LOW][place] == marks[LOW].to_numpy()[row]
         self._facts[STATUS][place[same]] = marks[STATUS].to_numpy()[row[same]]

@@ -85,14 +85,14 @@ class Run:
         hashes = self.hashes[self.key[kept]]
         return Run.of(hashes, self.at_ms[kept], place[kept])
 
-    def find(self, rows: "Run", low_ms: Numbers, high_ms: Numbers) -> "Matches":
+    def find(self, searching: "Run", low_ms: Numbers, high_ms: Numbers) -> "Matches":
         """Return the entries that rows find between two times, both included.
 
-        ``rows``: a run whose places number the rows, as ``low_ms`` and ``high_ms`` do.
+        ``searching``: a run whose places number its rows, as ``low_ms`` and ``high_ms`` do.
         """
-        at = np.minimum(np.searchsorted(self.hashes, rows.hashes), self.hashes.size - 1)
-        found = (self.hashes[at] == rows.hashes)[rows.key]
-        base, row = (at * self.span)[rows.key[found]], rows.place[found]
+        at = np.minimum(np.searchsorted(self.hashes, searching.hashes), self.hashes.size - 1)
+        found = (self.hashes[at] == searching.hashes)[searching.key]
+        base, row = (at * self.span)[searching.key[found]], searching.place[found]
         low = np.clip(low_ms[row] - self.first_ms, 0, self.span - 1)
         high = np.clip(high_ms[row] - self.first_ms, -1, self.span - 1)
         begin = np.searchsorted(self.rank, base + low)
@@ -122,10 +122,10 @@ class Matches(NamedTuple):
 
 
 def find(
-    rows: Sequence[Run], low_ms: Numbers, high_ms: Numbers, runs: Sequence[Run]
+    searching: Sequence[Run], low_ms: Numbers, high_ms: Numbers, runs: Sequence[Run]
 ) -> list[Matches]:
-    """Return what rows find in runs; see ``Run.find``."""
-    return [run.find(each, low_ms, high_ms) for each in rows for run in runs]
+    """Return what the rows of some runs find in others; see ``Run.find``."""
+    return [run.find(each, low_ms, high_ms) for each in searching for run in runs]
 
 
 def counts_of(matches: Sequence[Matches], size: int) -> Numbers:
