@@ -1,0 +1,154 @@
+"""The timelines of docs/semantics.md, "Joins", each as a test."""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import pytest
+
+from tests.support.operators.joins import over_topics
+from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.stream_join import StreamJoin
+from tidemark.core.operators.output import Output
+from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.operators.task import OperatorTask
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.windows.pane import RETRACTED, REVISION
+
+ORDER = {"key": pl.String(), "order": pl.String()}
+PAYMENT = {"key": pl.String(), "payment": pl.String()}
+COLUMNS = {"orders": ORDER, "payments": PAYMENT}
+LEFT = Side("left", ORDER, {"order": "order"})
+RIGHT = Side("right", PAYMENT, {"payment": "payment"})
+
+Row = tuple[str, int]
+
+
+class Timeline:
+    """A join of orders and payments of one key, which takes a segment at a time."""
+
+    def __init__(self, join: StreamJoin) -> None:
+        self.task = OperatorTask(over_topics(join, "orders", "payments"))
+        self.offsets = dict.fromkeys(COLUMNS, 0)
+        self.watermarks = dict.fromkeys(COLUMNS, NEVER_MS)
+
+    def step(self, rows: Mapping[str, Sequence[Row]], watermarks: Mapping[str, int]) -> Output:
+        """Take the rows of each stream, and its watermark after them; times in seconds."""
+        marks, streams = [], {}
+        for index, (name, columns) in enumerate(COLUMNS.items()):
+            first, before_ms = self.offsets[name], self.watermarks[name]
+            own = rows.get(name, ())
+            after_ms = watermarks.get(name, before_ms)
+            self.offsets[name], self.watermarks[name] = first + len(own), after_ms
+            marks.append(SourceMark(f"{name}/0", first, first + len(own), before_ms, after_ms))
+            streams[name] = pl.DataFrame(
+                [
+                    (index, first + n, 0, at, before_ms, "k", value)
+                    for n, (value, at) in enumerate(own)
+                ],
+                schema={**ROW_COLUMNS, **columns},
+                orient="row",
+            )
+        partitions = dict.fromkeys(COLUMNS, 1)
+        return self.task.step(Segment(0, 0, tuple(marks), partitions, 0, streams))
+
+
+def shown(output: Output) -> str:
+    """Return results as the documentation writes them."""
+    return "; ".join(
+        ", ".join(filter(None, (row.get("order"), row.get("payment"))))
+        + (" withdrawn" if row.get(RETRACTED) else f" at {row[EVENT_TIME_MS]}")
+        for row in output["rows"].iter_rows(named=True)
+    )
+
+
+TIMELINE: dict[Kind, tuple[str, str]] = {
+    "inner": ("a, p at 4", "c, r at 41"),
+    "left": ("a, p at 4", "c, r at 41; b at 30"),
+    "right": ("a, p at 4", "c, r at 41; q at 15"),
+    "full": ("a, p at 4", "c, r at 41; q at 15; b at 30"),
+    "semi": ("a at 11", "c at 50"),
+    "anti": ("", "b at 30"),
+}
+"""What segments 2 and 5 publish; the others publish nothing."""
+
+
+@pytest.mark.parametrize("how", TIMELINE)
+def test_what_each_kind_of_join_publishes_and_when(how: Kind) -> None:
+    line = Timeline(StreamJoin(("key",), LEFT, RIGHT, how, 0, 10))
+    made = [
+        line.step({"orders": [("a", 1)]}, {"orders": 1}),
+        line.step({"payments": [("p", 4)]}, {"payments": 4}),
+        line.step({"payments": [("q", 15)]}, {"payments": 15}),
+        line.step({"orders": [("b", 20)]}, {"orders": 20}),
+        line.step({"orders": [("c", 40)], "payments": [("r", 41)]}, {"orders": 40, "payments": 41}),
+    ]
+    second, fifth = TIMELINE[how]
+    assert [*map(shown, made)] == ["", second, "", "", fifth]
+    assert line.task.clock_ms == 40
+    assert made[-1]["rows"].columns == [*line.task.operator.outputs[0].columns]
+
+
+@pytest.mark.parametrize(
+    ("on_close", "published"),
+    [(True, ["", "b at 30", "b withdrawn; b, p at 25", ""]), (False, ["", "", "b, p at 25", ""])],
+)
+def test_a_late_partner_withdraws_what_was_published_without_it(
+    on_close: bool, published: list[str]
+) -> None:
+    line = Timeline(StreamJoin(("key",), LEFT, RIGHT, "left", 0, 10, 30, on_close=on_close))
+    made = [
+        line.step({"orders": [("b", 20)]}, {"orders": 20, "payments": 20}),
+        line.step({}, {"orders": 40, "payments": 40}),
+        line.step({"payments": [("p", 25)]}, {}),
+        line.step({"payments": [("q", 5)]}, {}),
+    ]
+    assert [*map(shown, made)] == published
+    if on_close:
+        assert made[1]["rows"][REVISION].to_list() == [1]
+        assert made[2]["rows"][REVISION].to_list() == [2, 1]
+    late = line.task.operator.port("late-right").published(made[3]["late-right"])
+    assert late.select("reason", "late_by_ms", "event_time_ms").rows() == [("late", 4, 5)]
+    assert line.task.finish()["rows"].is_empty()
+
+
+def test_rows_with_too_many_partners_are_late_and_count_for_none() -> None:
+    line = Timeline(StreamJoin(("key",), LEFT, RIGHT, "full", 0, 10, max_pairs=2))
+    line.step({"orders": [("a", 1), ("b", 1)]}, {"orders": 1})
+    output = line.step({"orders": [("c", 1)], "payments": [("p", 2), ("q", 3)]}, {})
+    # c comes first in the log, so both payments meet three orders.
+    assert output["rows"].is_empty()
+    late = line.task.operator.port("late-right").published(output["late-right"])
+    assert late["reason"].to_list() == ["more than 2 pairs"] * 2
+    rest = shown(line.task.finish())
+    assert sorted(rest.split("; ")) == ["a at 11", "b at 11", "c at 11"]
+
+
+def test_a_row_with_a_bound_of_its_own() -> None:
+    columns = {**ORDER, "order": pl.Int64()}
+    left = Side("left", columns, {"order": "order"})
+    join = StreamJoin(("key",), left, RIGHT, "left", 0, 100, upper=pl.col("order"))
+    task = OperatorTask(over_topics(join, "orders", "payments"))
+    rows = [(0, n, 0, 0, NEVER_MS, "k", upper) for n, upper in enumerate((5, 500, None, -1))]
+    orders = pl.DataFrame(rows, schema={**ROW_COLUMNS, **columns}, orient="row")
+    payments = pl.DataFrame(
+        [(1, n, 0, at, NEVER_MS, "k", f"at {at}") for n, at in enumerate((5, 6, 100, 101))],
+        schema={**ROW_COLUMNS, **PAYMENT},
+        orient="row",
+    )
+    marks = (
+        SourceMark("orders/0", 0, 4, NEVER_MS, NEVER_MS),
+        SourceMark("payments/0", 0, 4, NEVER_MS, NEVER_MS),
+    )
+    streams = {"orders": orders, "payments": payments}
+    output = task.step(Segment(0, 0, marks, {"orders": 1, "payments": 1}, 0, streams))
+    assert output["rows"].select("order", "payment").rows() == [
+        (5, "at 5"),
+        (500, "at 5"),
+        (500, "at 6"),
+        (500, "at 100"),
+    ]
+    assert output["dead"]["@reason"].to_list() == [
+        "the upper bound of the join is null",
+        "the upper bound of the join is below the lower one, 0 ms",
+    ]
+    assert (output.rows, output.dead, output.late) == (8, 2, 0)
