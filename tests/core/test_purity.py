@@ -54,6 +54,8 @@ WHOLE_NUMBERS = {
     ("rows/stateless.py", "filtered"): "counts true",
     ("operators/replacing/slots.py", "_changed"): "counts withdrawals",
     ("operators/replacing/sums.py", "sums_within"): "revisions and changes, Int64",
+    ("operators/joins/pairs.py", "_dense_rank"): "counts distinct times",
+    ("operators/joins/side_rows.py", "_compact"): "counts rows that are needed",
 }
 """Functions of the core that may sum by columns, since they sum only whole numbers; and which."""
 

@@ -45,6 +45,8 @@ from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 
+__all__ = ["ID", "StreamJoin"]
+
 LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
 
 _PORTION_ROWS = 32_768

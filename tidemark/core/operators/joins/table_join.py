@@ -15,8 +15,8 @@ import polars as pl
 from tidemark.core.operators.joins.answered_rows import AnsweredRows, answers_of
 from tidemark.core.operators.joins.identity import hex_texts, ids_of_rows
 from tidemark.core.operators.joins.recorded_order import answers_in_recorded_order
+from tidemark.core.operators.joins.results import ID
 from tidemark.core.operators.joins.side import Side
-from tidemark.core.operators.joins.stream_join import ID
 from tidemark.core.operators.joins.table_state import LeftRows, TableState
 from tidemark.core.operators.joins.version_runs import DELETED, FROM, RANK
 from tidemark.core.operators.joins.versions import Versions
