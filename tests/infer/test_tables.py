@@ -6,6 +6,7 @@ import pytest
 
 from tests.infer.modules import run
 from tidemark import ConfigurationError
+from tidemark.core.operators.ports import PANES
 from tidemark.files.records import text_records
 from tidemark.infer.fit import fitted_module
 from tidemark.infer.formats import format_of_lines
@@ -36,9 +37,9 @@ def starts(text: str, values: list[bytes]) -> list[int]:
     """Return the starts of the windows that have the values, in order."""
     ran = run(text, values)
     assert ran.dead_letters == []
-    (results,) = ran.published.values()
-    assert results.tally.accepted == COUNT
-    return sorted({ms for frame in results.frames["panes"] for ms in frame["start"].to_list()})
+    panes = ran.published["counts"].every(PANES)
+    assert panes["n"].sum() == COUNT
+    return sorted({*panes["start"]})
 
 
 def expected_starts(size_ms: int) -> list[int]:
@@ -145,14 +146,14 @@ def test_words_are_not_a_table():
 @pytest.mark.parametrize("column", ["Voltage", "High", "value"])
 def test_a_measurement_is_not_a_key(column):
     text, _ = inferred(table([f"at,{column}"], lambda n: f"{at(n):%FT%TZ},{220 + n % 5}"))
-    assert "# No field looks like a key." in text
+    assert "# No field looks like a key: all records count together." in text
     text, _ = inferred(table([f"at;{column}"], lambda n: f"{at(n):%FT%TZ};1.2{n % 5}0,5"))
-    assert "# No field looks like a key." in text
+    assert "# No field looks like a key: all records count together." in text
 
 
 def test_a_text_that_each_record_has_once_is_not_a_key():
     text, _ = inferred(table(["at,user_id"], lambda n: f"{at(n):%FT%TZ},u{n}"))
-    assert "# No field looks like a key." in text
+    assert "# No field looks like a key: all records count together." in text
 
 
 def test_numbers_with_a_decimal_comma_are_text_with_a_comment():

@@ -19,6 +19,9 @@ _NAME = re.compile(r"[^\W\d][\w .,:/()%#°&$+@\[\]-]{0,59}|")
 _FIELDS = re.compile(r"#\s*fields:?\s", re.IGNORECASE)
 _TIME = re.compile(r"[0-9][0-9:/.TZ +,-]{3,}")
 
+_MESSAGE = re.compile(r"[$!][A-Z]{2}[A-Z]{3},|8=FIX")
+"""Begins messages of NMEA 0183 and FIX: what their fields are depends on the message."""
+
 
 class TitleError(ValueError):
     """The names of the columns are not in the first line; the text is the line that has them."""
@@ -33,6 +36,8 @@ def delimited(texts: Sequence[str], *, is_file: bool = True) -> CsvFormat | None
         TitleError: other lines are before the header.
     """
     head = [text.removesuffix("\r") for text in texts[:_LINES]]
+    if sum(map(bool, map(_MESSAGE.match, head))) >= _SAME_WIDTH * len(head) > 0:
+        return None
     if not is_file:
         return _of_records(head)
     comments = [line for line in head if line.startswith("#")] if _has_comments(head) else []

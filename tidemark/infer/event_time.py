@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ _GROWS = 0.9
 _MOST = 0.75
 _FAR = 10.0
 _OLD, _OLDER = 2.0, 4.0
+_SECOND_MS = 1_000
 _FAR_MS = 10 * 365 * 86_400_000
 _DTYPES: dict[str, pl.DataType] = {TEXT: pl.String(), INT: pl.Int64(), FLOAT: pl.Float64()}
 _OF_NUMBERS = {EPOCH, *NUMBER_UNITS}
@@ -71,10 +73,38 @@ def time_places(
         is_counter = any(_is_far_after(place, text) for text in texts)
         is_older = any(_is_made_before(place, update) for update in updates)
         is_still = varies and not _varies(place)
-        return place.score - _FAR * is_counter - _OLDER * is_older - _OLD * is_still
+        less = _FAR * is_counter + _OLDER * is_older + _OLD * (is_still + _is_second(place, places))
+        return place.score - less
 
     scored = [replace(place, score=score(place)) for place in places]
-    return sorted(scored, key=lambda place: -place.score)
+    scored.sort(key=lambda place: -place.score)
+    firsts = [place for place in scored if not _is_second(place, places)]
+    for place in scored:
+        finer = next(filter(partial(_is_finer, place), firsts), None)
+        if finer is not None:  # the same time with more digits goes first
+            scored.remove(finer)
+            scored.insert(scored.index(place), replace(finer, score=place.score))
+            break
+    return scored
+
+
+def _is_second(place: TimePlace, places: Sequence[TimePlace]) -> bool:
+    """Return whether a time goes with another one of its object that says more of the event.
+
+    Canal writes ``ts`` after the change at ``es``.  Of candles, ``t`` and ``T`` are begin and end.
+    """
+    name = place.path[-1]
+    others = {each.path[-1] for each in places if each.path[:-1] == place.path[:-1]} - {name}
+    return (name == "ts" and "es" in others) or (name in ("t", "T") and name.swapcase() in others)
+
+
+def _is_finer(other: TimePlace, place: TimePlace) -> bool:
+    """Return whether a place has the times of another one of its object, and digits after them."""
+    if place.path[:-1] != other.path[:-1] or not (place.known == other.known).all():
+        return False
+    rest = (place.ms - other.ms)[place.known]
+    is_whole = (other.ms[other.known] % _SECOND_MS == 0).all()
+    return bool(is_whole and (rest >= 0).all() and (rest < _SECOND_MS).all() and rest.any())
 
 
 def _varies(place: TimePlace) -> bool:

@@ -12,7 +12,8 @@ from tidemark.infer.key import key_place
 from tidemark.infer.observed import TEXT, Observed, Path
 from tidemark.infer.sample import LINE, Sample
 from tidemark.infer.schema import Column, Type, column_path, columns_of, type_at, with_type
-from tidemark.infer.time_expressions import expression_places, line_places
+from tidemark.infer.time_expressions import expression_places
+from tidemark.infer.time_lines import line_places, undated
 from tidemark.infer.wrapped import Wrapped, wrapped
 from tidemark.serde.formats.source_format import (
     CloudEventsFormat,
@@ -36,7 +37,8 @@ class Inferred:
 
     ``columns``: of the schema; ``without``: members that have no column, with the reason.
     ``time``: the place of the event time; ``other_times``: places that may be it too.
-    ``inside``: a list whose items have a time too.
+    ``inside``: a list whose items have a time too.  ``why_no_time``: why times of lines of text
+    are none, "" if the lines do not begin with times.
     """
 
     format: SourceFormat
@@ -48,6 +50,7 @@ class Inferred:
     key: Path | None
     has_timestamps: bool
     inside: Wrapped | None = None
+    why_no_time: str = ""
 
 
 def infer(sample: Sample) -> Inferred:
@@ -73,9 +76,11 @@ def infer(sample: Sample) -> Inferred:
         )
     places = {path: seen for path, seen in observed.scalars() if column_path(columns, path)}
     times = time_places(records, columns, places)
+    why_no_time = ""
     if isinstance(sample.format, TextFormat):
         lines = pl.Series([each[LINE] for each in records], dtype=pl.String())
         times = list(line_places(lines, (LINE,)))
+        why_no_time = undated(lines) or ""
     else:
         times += expression_places(records, columns, places)
         times.sort(key=lambda place: -place.score)
@@ -106,6 +111,7 @@ def infer(sample: Sample) -> Inferred:
         key,
         sample.has_timestamps,
         inside,
+        why_no_time,
     )
 
 

@@ -10,7 +10,7 @@ from tidemark.core.time.duration import duration_text
 from tidemark.infer.disorder import window_ms
 from tidemark.infer.event_time import TimePlace
 from tidemark.infer.inference import PRESENT, Inferred
-from tidemark.infer.schema import column_path, quoted
+from tidemark.infer.schema import Column, column_path, quoted
 from tidemark.infer.schema_text import lines_of
 from tidemark.infer.wrapped import Wrapped
 from tidemark.plan.names import PANE_FIELDS, topic_part
@@ -25,7 +25,7 @@ from tidemark.serde.formats.source_format import (
 
 _ALTERNATIVES = 5
 _WIDTH = 90
-_NAMES = ("INGEST_TIME", "RECORD_TIME", "avro", "col", "csv", "field", "lit")
+_NAMES = ("INGEST_TIME", "RECORD_TIME", "avro", "col", "csv", "field")
 _TEXT_ADVICE = (
     "The lines are text without a known structure. Columns come from patterns, such as:",
     '    .with_columns(status=col("line").str.extract(r" ([0-9]{3}) "))',
@@ -60,9 +60,10 @@ def module_text(inferred: Inferred, topic: str, origin: str, comments: Sequence[
         *(f"    # no column: {line}" for line in inferred.without),
         *_time_lines(inferred),
         *_list_lines(inferred.inside),
+        *_rows_in_lists(inferred.columns),
         ")",
         "",
-        *(["# No field looks like a key."] if inferred.key is None else []),
+        *(["# No field looks like a key: all records count together."] * (inferred.key is None)),
         f"counts = {keyed}.window(tumbling({quoted(size)}))",
         f'counts.aggregate({number}=count()).to("counts")',
     ]
@@ -114,6 +115,15 @@ def _list_lines(inside: Wrapped | None) -> Iterator[str]:
         yield "    # of them (docs/formats.md)."
 
 
+def _rows_in_lists(columns: Sequence[Column]) -> Iterator[str]:
+    """Yield a comment on each column whose items are lists, which may be rows without names."""
+    for each in columns:
+        if each.type.before.startswith("list[list["):
+            name = quoted(each.name)
+            yield f"    # The items of {name} are lists. records.explode({name}) makes rows,"
+            yield f"    # and col({name}).list.get(0) is the first value of a row."
+
+
 def _csv_lines(format_: CsvFormat) -> Iterator[str]:
     options = []
     if format_.delimiter != ",":
@@ -148,20 +158,18 @@ def _wrapped(items: Sequence[str], indent: str) -> Iterator[str]:
     yield line.rstrip()
 
 
-def _key(inferred: Inferred) -> tuple[str, str]:
-    """Return the name of the key, and the expression of the keyed stream."""
-    path: str | None = "all"
-    if inferred.key is not None:
-        path = column_path(inferred.columns, inferred.key)
+def _key(inferred: Inferred) -> tuple[str | None, str]:
+    """Return the name of the key, if there is one, and the expression of the keyed stream."""
+    if inferred.key is None:
+        return None, "records.key_by()"
+    path = column_path(inferred.columns, inferred.key)
     assert path is not None
-    if inferred.key is not None and "." not in path and path not in PANE_FIELDS:
+    if "." not in path and path not in PANE_FIELDS:
         return path, f"records.key_by({quoted(path)})"
     name = re.sub(r"[^0-9A-Za-z_]", "_", path)  # with a prefix it is an identifier
     taken = {each.name for each in inferred.columns} | {*PANE_FIELDS}
     while name in taken or not name.isidentifier() or keyword.iskeyword(name):
         name = f"key_{name}"
-    if inferred.key is None:
-        return name, f'records.with_columns({name}=lit("all")).key_by("{name}")'
     return name, f"records.key_by({name}={quoted(path)})"
 
 
@@ -175,6 +183,7 @@ def _time_lines(inferred: Inferred) -> list[str]:
         name = "RECORD_TIME" if inferred.has_timestamps else "INGEST_TIME"
         return [
             f"    # No field reads as a time in {PRESENT:.0%} of the records.",
+            *([f"    # {inferred.why_no_time}"] if inferred.why_no_time else []),
             f"    event_time={name},",
             *others,
             '    watermark=bounded("0s"),',
@@ -201,8 +210,11 @@ def _chosen_lines(inferred: Inferred, time: TimePlace) -> list[str]:
     lines = [f"    {each}," for each in _time_arguments(inferred, time)]
     if time.expression and len(lines[0]) > _WIDTH:
         first, *parts = time.expression
-        indent = " " * (8 if first.endswith("(") else 4)
-        lines = [f"    event_time={first}", *(f"{indent}{part}" for part in parts if part)]
+        inside = " " * 4 * first.endswith("(")
+        parts = [part.strip() for part in parts if part]
+        indents = ["" if part.startswith(")") else inside for part in parts]
+        lines = [f"    event_time={first}"]
+        lines += [f"    {indent}{part}" for indent, part in zip(indents, parts, strict=True)]
         lines[-1] += ","
     return lines
 

@@ -4,10 +4,10 @@ import re
 
 TIMES = (
     re.compile(r"(event|occurred|log)_?(time|at|ts|timestamp|date)", re.IGNORECASE),
-    re.compile(r"@?timestamp|time|ts|t|at|date_?time|when|_time|utc", re.IGNORECASE),
+    re.compile(r"@?timestamp|time|[et]s|t|at|date_?time|when|_time|utc", re.IGNORECASE),
     re.compile(
         r"(tpep_|lpep_)?(created|sent|measured|occurred|observed|pickup|started?|order(ed)?|date)_?"
-        r"(time|at|ts|on|date.*)?",
+        r"(time|at|ts|on|date.*)?|date_?sent|(?-i:E)",
         re.IGNORECASE,
     ),
     re.compile(

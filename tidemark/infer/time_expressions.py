@@ -1,4 +1,4 @@
-"""Event times that no unit reads, as expressions: dates and clocks apart, lists, lines of text.
+"""Event times that no unit reads, as expressions: dates and clocks apart, lists, dates of .NET.
 
 docs/time.md, "Anything else".
 """
@@ -33,26 +33,6 @@ _DIGIT_CLOCKS = (
 """Patterns of clocks of digits alone, such as 1405, with the number of their digits."""
 
 _CLOCK_NAMES = re.compile(r".*(time|clock|hour|hhmm|uhr).*|.*_?tm", re.IGNORECASE)
-_DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}:[0-9]{2}"
-_LINES = (
-    (rf"({_DAY}T{_CLOCK}(?:[.][0-9]+)?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}}))", "%+"),
-    (rf"({_DAY}[T]{_CLOCK}(?:[.][0-9]+)?[+-][0-9]{{4}})", "%Y-%m-%dT%H:%M:%S%.f%z"),
-    (rf"({_DAY} {_CLOCK}(?:[.][0-9]+)?(?:Z| ?[+-][0-9:]{{4,6}}))", "%Y-%m-%d %H:%M:%S%.f%#z"),
-    (rf"([0-9]{{2}}/[A-Z][a-z]{{2}}/[0-9]{{4}}:{_CLOCK} [+-][0-9]{{4}})", "%d/%b/%Y:%H:%M:%S %z"),
-    (rf"([0-9]{{2}}/[A-Z][a-z]{{2}}/[0-9]{{4}}:{_CLOCK}(?:[.][0-9]+)?)", "%d/%b/%Y:%H:%M:%S%.f"),
-    (rf"({_DAY} {_CLOCK},[0-9]{{3}})", "%Y-%m-%d %H:%M:%S,%3f"),
-    (rf"({_DAY} {_CLOCK}(?:[.][0-9]+)?)", "%Y-%m-%d %H:%M:%S%.f"),
-    (rf"({_DAY}T{_CLOCK}(?:[.][0-9]+)?)", "%Y-%m-%dT%H:%M:%S%.f"),
-    (rf"([0-9]{{4}}/[0-9]{{2}}/[0-9]{{2}} {_CLOCK})", "%Y/%m/%d %H:%M:%S"),
-    (
-        rf"([A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}(?:[.][0-9]+)? [0-9]{{4}})",
-        "%a %b %d %H:%M:%S%.f %Y",
-    ),
-)
-"""Patterns of times in lines, with their formats; the first one that is in most lines is chosen."""
-
-_SECONDS = r"\b(1[0-9]{9}[.][0-9]{3})\b"
-"""Pattern of seconds since 1970 with ms, as Squid and the audit system of Linux write them."""
 
 
 def expression_places(
@@ -79,34 +59,10 @@ def expression_places(
             yield from _lists(records, each)
 
 
-def line_places(lines: pl.Series, path: Path) -> Iterator[TimePlace]:
-    """Yield the place of a time in lines of text, of the column that is the last of ``path``."""
-    for pattern, form in _LINES:
-        found = lines.str.extract(pattern)
-        if found.null_count() <= (1 - _SHARE) * len(lines):
-            times = found.str.to_datetime(form, time_unit="ms", time_zone="UTC", strict=False)
-            expression = (
-                f"col({quoted(path[-1])})",
-                f'.str.extract(r"{pattern}")',
-                f'.str.to_datetime("{form}", time_zone="UTC")',
-            )
-            has_offset = form.endswith(("z", "+"))
-            yield _made(path, times.dt.epoch("ms"), expression, None if has_offset else "UTC")
-            return
-    found = lines.str.extract(_SECONDS)
-    if found.null_count() <= (1 - _SHARE) * len(lines):
-        parts = (
-            f"col({quoted(path[-1])})",
-            f'.str.extract(r"{_SECONDS}")',
-            '.str.replace(".", "", literal=True)',
-            ".cast(pl.Int64)",
-        )
-        yield _made(path, found.str.replace(".", "", literal=True).cast(pl.Int64), parts)
-
-
-def _made(
+def expression_place(
     path: Path, ms: pl.Series, expression: tuple[str, ...], zone: str | None = None
 ) -> TimePlace:
+    """Return the place of times that an expression reads; ``ms``: null where it reads none."""
     known = ms.is_not_null().to_numpy()
     values = ms.fill_null(0).cast(pl.Int64).to_numpy()
     score = 6.0 + 4.0 * float(known.mean())
@@ -117,7 +73,7 @@ def _net_dates(columns: tuple[Column, ...], path: Path, column: pl.Series) -> It
     found = column.str.extract(_NET)
     if found.null_count() <= (1 - _SHARE) * len(column):
         expression = (_of(columns, path), f'.str.extract(r"{_NET}")', ".cast(pl.Int64)")
-        yield _made(path, found.cast(pl.Int64), expression)
+        yield expression_place(path, found.cast(pl.Int64), expression)
 
 
 @dataclass(frozen=True)
@@ -142,7 +98,7 @@ def _dates_and_clocks(siblings: Sequence[_Part]) -> Iterator[TimePlace]:
     )
     joined = date[0].texts + pl.Series([" "]) + clock[0].texts
     times = joined.str.to_datetime(form, time_unit="ms", time_zone="UTC", strict=False)
-    yield _made(date[0].path, times.dt.epoch("ms"), expression, "UTC")
+    yield expression_place(date[0].path, times.dt.epoch("ms"), expression, "UTC")
 
 
 def _date(part: _Part) -> tuple[_Part, str] | None:
@@ -181,7 +137,7 @@ def _lists(records: Sequence[object], column: Column) -> Iterator[TimePlace]:
     if ms.null_count() <= (1 - _SHARE) * len(ms):
         items = f"col({quoted(column.name)}).list.get(n, null_on_oob=True).fill_null(0)"
         expression = ("pl.datetime(", f"*({items} for n in range(6)),", ' time_zone="UTC")')
-        yield _made((column.member,), ms, expression, "UTC")
+        yield expression_place((column.member,), ms, expression, "UTC")
 
 
 def _list_ms(value: object) -> int | None:
