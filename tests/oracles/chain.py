@@ -73,6 +73,20 @@ def results(stages: Sequence[Stage], rows: Iterable[Row]) -> set[Result]:
     return found
 
 
+def late(stage: Stage, rows: Iterable[Row]) -> list[Row]:
+    """Return the rows that are late for all windows of a stage, with the W that decided it."""
+    if stage.windows.kind == "session":
+        return [row for row in rows if row.at_ms + stage.lateness_ms < row.w_ms]
+    return [
+        row
+        for row in rows
+        if all(
+            end + stage.lateness_ms <= row.w_ms
+            for _, end in _bounds(stage.windows, row, stage.lateness_ms)
+        )
+    ]
+
+
 def _next_key(stage: Stage, result: Result) -> str | None:
     if stage.key == "all":
         return None

@@ -1,15 +1,19 @@
-"""Random chains of windows, and what happens to them in process: rows, silence, crashes."""
+"""Random chains of windows and of late rows, and what happens to them: rows, silence, crashes."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Row, Stage, Windows
 from tests.oracles.clock import Table, heard
-from tests.support.chain import results_of
-from tidemark import Pipeline, bounded
+from tests.support.chain import results_of, window
+from tidemark import Pipeline, bounded, col, count
+from tidemark import sum as total
 from tidemark.core.time.segment import is_operator_source
+from tidemark.language.aggregated import AggregatedStream
+from tidemark.language.keyed import KeyedStream
 from tidemark.testing import InProcess
 
 SECOND, HOUR = 1000, 3_600_000
@@ -112,3 +116,51 @@ def raw_rows(run: InProcess) -> list[Row]:
         for step in heard(log, Table(["rows"]))
         for row in step.rows
     ]
+
+
+LATE_ROWS = st.tuples(st.sampled_from("abc"), st.integers(-40, 25), st.integers(0, 5))
+"""Key, step in time and value: many rows come far behind others."""
+
+LATE_ACTIONS = st.one_of(
+    st.tuples(st.just("send"), st.integers(0, 1), st.lists(LATE_ROWS, min_size=1, max_size=8)),
+    st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
+    st.tuples(st.just("crash"), st.sampled_from(["windowing", "sessions"]), st.just(0)),
+)
+
+
+def late_stages(windows: st.SearchStrategy[Windows], unit_ms: int) -> st.SearchStrategy[Any]:
+    lateness = st.sampled_from([0, 4, 15, 60]).map(lambda units: units * unit_ms)
+    kinds = windows.filter(lambda each: each.kind != "same")
+    stage = st.builds(Stage, kinds, lateness, st.integers(1, 2), st.sampled_from(["same", "value"]))
+    return st.lists(stage, min_size=2, max_size=3).map(tuple)
+
+
+def _windowed(keyed: KeyedStream, stage: Stage) -> AggregatedStream:
+    windows = keyed.window(window(stage.windows), allowed_lateness=f"{stage.lateness_ms}ms")
+    return windows.aggregate(n=count(), total=total("value"))
+
+
+def _kept_key(stage: Stage) -> pl.Expr:
+    """Return the key of late rows in the windows after those of a stage."""
+    return col("key") if stage.key == "same" else (col("value") % 3).cast(pl.String)
+
+
+def build_late(chain: tuple[Stage, ...], partitions: int, unit_ms: int) -> Pipeline:
+    """Each stage reads the late rows of the one before; windows of the last feed others, too."""
+    pipeline = Pipeline("late", partitions)
+    schema = {"key": str, "value": int, "at": int}
+    watermark = bounded(f"{2 * unit_ms}ms")
+    stream: Any = pipeline.source("rows", schema=schema, event_time="at", watermark=watermark)
+    keyed = stream.key_by("key")
+    for number, stage in enumerate(chain):
+        found = _windowed(keyed, stage)
+        found.to(f"out{number}")
+        if number < len(chain) - 1:
+            keyed = found.late.select(key=_kept_key(stage), value=col("value")).key_by("key")
+    rows = found.select(key=col("key"), value=col("total")).key_by("key")
+    results_of(rows, [summing(unit_ms)]).to("sums")
+    return pipeline
+
+
+def summing(unit_ms: int) -> Stage:
+    return Stage(Windows("hopping", 20 * unit_ms, 20 * unit_ms))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
-from tidemark.core.operators.ports import CHANGES, PANES, REASON
+from tidemark.core.operators.ports import CHANGES, PANES, REASON, Port
 from tidemark.core.time.segment import (
     CHANGE_COLUMNS,
     CHANGE_REVISION,
@@ -57,8 +57,7 @@ def hand_on(
     columns = {
         OFFSET: np.arange(first_offset, next_offset),
         EVENT_TIME: results[time.column] + time.shift_ms,
-        # Each row precedes the mark that closes it, so the floor of its source judges it.
-        WATERMARK: np.full(results.height, NEVER_MS),
+        WATERMARK: _watermarks(plan.port, results),
         TIE: _ties(results.select(plan.port.identity)),
     }
     if plan.port.mode == CHANGES:
@@ -81,6 +80,14 @@ def hand_on(
     )
     mark = SourceMark(source, first_offset, next_offset, NEVER_MS, NEVER_MS)
     return HandedOn(evaluated.streams, mark, dead)
+
+
+def _watermarks(port: Port, results: pl.DataFrame) -> pl.Series:
+    """Return the W that results carry."""
+    if port.watermark:
+        return results[port.watermark]
+    # Each row precedes the mark that closes it, so the floor of its source judges it.
+    return pl.Series(np.full(results.height, NEVER_MS))
 
 
 def _without_withdrawals(dead: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from tidemark.errors import PipelineError
 from tidemark.language.output import require_output
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.late import late_node, require_late_rows
 from tidemark.plan.logical import Format, Node, Output, Stage, WindowDefinition
 from tidemark.serde.avro_results import record_schema
 
@@ -62,6 +63,21 @@ class AggregatedStream(Stream):
         if refusal is not None:
             raise PipelineError(f"updates(): {refusal}")
         return self._every
+
+    @cached_property
+    def late(self) -> Stream:
+        """The stream of the rows that are late for all their windows, each with its own time.
+
+        Its columns are those of the rows, and ``reason``, ``start`` and ``end`` of the window
+        missed, ``late_by_ms``, and ``own_watermark``.  Windows judge a row by this watermark and
+        their own ``allowed_lateness``.
+
+        Raises:
+            PipelineError: the windows have no late rows, sessions decide what is late, or a column
+                has the name of one that is added.
+        """
+        require_late_rows(self.stage.windowed)
+        return Stream(self.dataflow, late_node(self.stage))
 
     def _require_avro(self, topic: str) -> None:
         """Raise PipelineError if Avro does not support a name or type: build the schemas once."""

@@ -36,6 +36,7 @@ from tidemark.core.windows.trigger import (
     Trigger,
 )
 from tidemark.errors import PipelineError
+from tidemark.plan.late import require_not_late
 from tidemark.plan.logical import Accumulation, Node
 
 _MOST = 2**62
@@ -149,7 +150,13 @@ def global_window() -> GlobalWindow:
 
 
 def resolve_windows(node: Node, window: ArrivalWindowSpec) -> tuple[Node, ArrivalWindow]:
-    """Return the stream with the columns that windows need, and the windows for its types."""
+    """Return the stream with the columns that windows need, and the windows for its types.
+
+    Raises:
+        PipelineError: the windows take rows in order of event time, and the rows are late ones.
+    """
+    if isinstance(window, CountWindow) and window.by_event_time:
+        require_not_late(node, 'count_window(order="event_time")')
     return (
         (node, window) if isinstance(window, CountWindow | GlobalWindow) else window.resolve(node)
     )

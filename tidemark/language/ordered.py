@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemark.core.operators.ordered.distinct import Distinct
 from tidemark.core.operators.ordered.scan import Scan
@@ -13,6 +14,7 @@ from tidemark.errors import PipelineError
 from tidemark.language.output import require_no_field, require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.late import late_node, require_not_late
 from tidemark.plan.logical import Format, Node, OrderedOutput, OrderedStage
 from tidemark.plan.names import require_key, require_new_columns
 from tidemark.plan.replacing import require_rows_that_stay
@@ -27,6 +29,15 @@ class OrderedStream(Stream):
 
     def __repr__(self) -> str:
         return f"OrderedStream({self.stage.rule})"
+
+    @cached_property
+    def late(self) -> Stream:
+        """The stream of the late rows, as ``late`` of aggregated streams.
+
+        Raises:
+            PipelineError: a column has the name of one that is added.
+        """
+        return Stream(self.dataflow, late_node(self.stage))
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
         """Publish rows on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``.
@@ -96,6 +107,7 @@ def scanned(
 
 def _ordered(dataflow: Dataflow, stage: OrderedStage, what: str) -> OrderedStream:
     require_rows_that_stay([stage.node], what)
+    require_not_late(stage.node, what)
     columns = {**stage.node.columns, **stage.rule.added}
     shown = shown_columns(columns)
     for name in shown:

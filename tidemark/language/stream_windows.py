@@ -9,7 +9,7 @@ from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.window import Hopping, Same, Session
 from tidemark.errors import PipelineError
 from tidemark.language.windows import DynamicGapSession
-from tidemark.plan.logical import Node, Stage
+from tidemark.plan.logical import LateStage, Node, Stage
 from tidemark.plan.two_phases import windows_of_results
 
 
@@ -22,7 +22,9 @@ def same_windows(node: Node) -> Hopping | Calendar | Same:
     stages = [stage for _, stage in node.stages()]
     found = {stage.windowed.window for stage in stages if isinstance(stage, Stage)}
     if node.topics() or not all(isinstance(stage, Stage) for stage in stages):
-        rows = "a source" if node.topics() else "distinct_by(), scan() or join()"
+        is_late = any(isinstance(stage, LateStage) for stage in stages)
+        results = "late" if is_late else "distinct_by(), scan() or join()"
+        rows = "a source" if node.topics() else results
         raise PipelineError(
             f"window(same()): rows of {rows} have no window; use it on a stream of aggregate()"
         )

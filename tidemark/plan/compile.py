@@ -33,20 +33,21 @@ from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_read, columns_used
 from tidemark.plan.dataflow import Dataflow, output_topics
 from tidemark.plan.joins import join_operator
+from tidemark.plan.late import late_operator
 from tidemark.plan.logical import (
     AnyOutput,
     JoinOutput,
     KeyedNode,
+    LateOutput,
     Node,
     OrderedOutput,
     Output,
     RowsOutput,
 )
 from tidemark.plan.names import log_topic, source_text
-from tidemark.plan.ordered import ordered_operator
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 from tidemark.plan.replacing import body_on, handing_on
-from tidemark.plan.rows import rows_operator
+from tidemark.plan.rows import ordered_operator, rows_operator
 from tidemark.plan.stages import derived_plan, longest_window_ms, with_stages
 from tidemark.plan.texts import aggregates_text, columns_text, described, windows_text
 from tidemark.plan.two_phases import why_one_task
@@ -197,6 +198,8 @@ def _operator(
     stream, *_ = read
     if isinstance(output, RowsOutput):
         return rows_operator(dataflow, output, stream, log_of[stream.name])
+    if isinstance(output, LateOutput):
+        return late_operator(dataflow, output, stream, log_of[stream.name], _body)
     if isinstance(output, OrderedOutput):
         return ordered_operator(dataflow, output, stream, log_of[stream.name])
     if isinstance(output, JoinOutput):

@@ -195,7 +195,19 @@ class JoinStage:
         return self.inputs[0].key
 
 
-AnyStage = Stage | OrderedStage | JoinStage
+@dataclass(frozen=True, eq=False)
+class LateStage:
+    """The rows that are late for windows, or for an operator in order; they are a stream."""
+
+    of: Stage | OrderedStage
+
+    @property
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream that has the late rows."""
+        return self.of.inputs
+
+
+AnyStage = Stage | OrderedStage | JoinStage | LateStage
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +276,21 @@ class OrderedOutput:
 
 
 @dataclass(frozen=True, eq=False)
+class LateOutput:
+    """The late rows of a stream, which are only handed on.
+
+    ``results``: the stream of late rows.  ``inputs``: the stream that has them, as the operator
+    reads it.
+    """
+
+    name: str
+    format: Format
+    stage: LateStage
+    results: Node
+    inputs: tuple[KeyedNode, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class JoinOutput:
     """A named output of the pipeline: the pairs of a join; ``results``: as of ``Output``."""
 
@@ -278,4 +305,4 @@ class JoinOutput:
         return self.stage.inputs
 
 
-AnyOutput = Output | RowsOutput | OrderedOutput | JoinOutput
+AnyOutput = Output | RowsOutput | OrderedOutput | JoinOutput | LateOutput

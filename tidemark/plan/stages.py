@@ -19,11 +19,13 @@ from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import ConfigurationError, PipelineError
 from tidemark.plan.dataflow import Dataflow, topics_of
 from tidemark.plan.joins import bounds_name, reach_ms
+from tidemark.plan.late import late_output
 from tidemark.plan.logical import (
     AnyOutput,
     AnyStage,
     JoinOutput,
     JoinStage,
+    LateStage,
     Node,
     OrderedOutput,
     OrderedStage,
@@ -41,7 +43,7 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
         PipelineError: an output has the name of a stage, or a topic of one is taken or too long.
     """
     taken: set[str] = set()
-    found: dict[Node, Output | OrderedOutput | JoinOutput] = {}
+    found: dict[Node, AnyOutput] = {}
     ordered: list[AnyOutput] = []
 
     def add_before(node: Node) -> None:
@@ -49,7 +51,8 @@ def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:
             if each not in found:
                 for before, _ in stage.inputs:
                     add_before(before)
-                found[each] = _as_output(each, stage, named(*_parts(stage)))
+                name = named(*_parts(stage))
+                found[each] = _as_output(each, stage, name, dataflow.partitions)
                 add(found[each])
 
     def add(output: AnyOutput) -> None:
@@ -94,7 +97,9 @@ def _require_topics(dataflow: Dataflow, stages: Sequence[AnyOutput]) -> None:
                 )
 
 
-def _as_output(node: Node, stage: AnyStage, name: str) -> Output | OrderedOutput | JoinOutput:
+def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOutput:
+    if isinstance(stage, LateStage):
+        return late_output(node, stage, name, partitions)
     if isinstance(stage, JoinStage):
         return JoinOutput(name, "json", replace(stage, on_close=False), node)
     if isinstance(stage, OrderedStage):
@@ -109,6 +114,10 @@ def _parts(stage: AnyStage) -> tuple[str, ...]:
     key = "-".join(shown_key(stage.inputs[0].key)) or "all"
     if isinstance(stage, JoinStage):
         return key, f"{stage.how}-join", bounds_name(stage)
+    if isinstance(stage, LateStage):
+        of = stage.of
+        what = of.rule.name_parts if isinstance(of, OrderedStage) else (of.windowed.window.label,)
+        return key, *what, "late"
     if isinstance(stage, OrderedStage):
         return key, *stage.rule.name_parts
     values = "-".join(stage.aggregation.aggregates)

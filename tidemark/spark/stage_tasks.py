@@ -7,9 +7,10 @@
 3. ``StageAssembler`` (stage_segments.py) puts the rows into these segments.
 
 A row goes to the segment whose mark has its number, or to an earlier one with the first mark of the
-stage that closes its event time.  So the rows of an unchanged program are where they were, and the
-rows of another program precede the marks that close their windows.  A log without a mark of the
-stage gets the rows after its segments, in the order of recorded time.
+stage that closes its event time.  Late rows carry their W, and a mark closes them if it is later
+than this W.  So the rows of an unchanged program are where they were, and the rows of another
+program precede the marks that close their windows.  A log without a mark of the stage gets the rows
+after its segments, in the order of recorded time.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,6 +23,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from tidemark.core.operators.ports import Port
 from tidemark.core.time.segment import NEVER_MS, OFFSET, SourceMark, is_rows_of_operator
 from tidemark.ingest.derived import HandedOn, hand_on
 from tidemark.partition import Partition
@@ -191,6 +193,13 @@ class _Marks:
         return places
 
 
+def _times_ms(port: Port, results: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the time of each result that no mark before it may pass: event time, or its own W."""
+    if port.watermark:
+        return results[port.watermark].to_numpy()
+    return (results[port.row_time.column] + port.row_time.shift_ms).to_numpy()
+
+
 def _first_above(
     marks: Sequence[tuple[int, int]], values: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
@@ -247,8 +256,7 @@ class _StageTask:
             if results is not None and results.height:
                 handed = hand_on(derived, results, self._number, self._handed_on)
                 self._handed_on = handed.mark.next_offset
-                time = derived.port.row_time
-                times_ms = (results[time.column] + time.shift_ms).to_numpy()
+                times_ms = _times_ms(derived.port, results)
                 yield from self._placed(handed, times_ms, new)
         if new:
             fed = enumerate(self._stage.fed)
@@ -268,7 +276,7 @@ class _StageTask:
     ) -> Batches:
         """Yield the rows for each log partition; without those that no mark follows.
 
-        ``times_ms``: the event time of each result.
+        ``times_ms``: of each result, as ``_times_ms`` returns them.
         """
         first, end = handed.mark.first_offset, handed.mark.next_offset
         numbers = np.arange(first, end)

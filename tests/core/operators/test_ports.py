@@ -45,9 +45,11 @@ class Reader:
         self._identities(rows)
 
     def _times(self, rows: pl.DataFrame, before_ms: int) -> None:
-        """Check that no row lies further behind the clock than the port says."""
+        """Check that no row, or no W that rows carry, is behind the clock by more than holds."""
         if self.port.holds_ms is not None:
             column, shift_ms = self.port.row_time
+            if self.port.watermark:
+                column, shift_ms = self.port.watermark, 0
             times = (rows[column] + shift_ms).to_list()
             assert min(times, default=FOREVER_MS) >= before_ms - self.port.holds_ms, rows
 

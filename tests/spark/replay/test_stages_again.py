@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Stage, Windows
-from tests.support.random_chains import ROWS, SECOND, build, happen
+from tests.support.random_chains import (
+    LATE_ACTIONS,
+    ROWS,
+    SECOND,
+    build,
+    build_late,
+    happen,
+    late_stages,
+)
 from tidemark.core.time.segment import is_operator_source
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, Plan
@@ -179,12 +187,61 @@ def test_changed_stages_give_what_services_would(stages, partitions, actions, ch
 def test_new_stages_give_what_services_would(stages, partitions, actions):
     """The logs have neither rows nor marks of the stages."""
     wanted = ran(stages, partitions, actions)
-    logs = {
-        at: [each for each in values if not _is_of_stage(each[1])]
-        for at, values in logs_of(wanted).items()
-    }
+    logs = raw_only(logs_of(wanted))
     made = with_stages(wanted.plan, wanted.plan.derived, logs)
     assert finals(replayed(wanted.plan, made, 2)) == finals(live(wanted))
+
+
+LATE = late_stages(WINDOWS, SECOND)
+RUNNING = LATE_ACTIONS.filter(lambda action: action[0] != "crash")
+
+
+def ran_late(chain: tuple[Stage, ...], partitions: int, actions: Sequence[Any]) -> InProcess:
+    """Return a run whose stages read the late rows of those before."""
+    run = InProcess(build_late(chain, partitions, SECOND), raw_partitions=2)
+    happen(run, actions, SECOND)
+    return run
+
+
+@settings(max_examples=6)
+@given(LATE, st.sampled_from([1, 2, 4]), st.lists(RUNNING, min_size=1), st.integers(1, 3))
+def test_late_rows_are_replayed_and_run_again_to_the_bit(chain, partitions, actions, slices):
+    run = ran_late(chain, partitions, actions)
+    logs = logs_of(run)
+    assert replayed(run.plan, logs, slices) == live(run)
+    assert with_stages(run.plan, run.plan.derived, logs) == logs
+
+
+@settings(max_examples=6)
+@given(LATE, st.sampled_from([1, 2]), st.lists(RUNNING, min_size=1), st.integers(0, 9))
+def test_late_rows_of_other_windows_are_what_services_would_give(chain, partitions, actions, more):
+    """The first windows accept other rows than the recorded ones, or the stages are new."""
+    before = ran_late(chain, partitions, actions)
+    lateness_ms = chain[0].lateness_ms + more * SECOND
+    wanted = ran_late((chain[0]._replace(lateness_ms=lateness_ms), *chain[1:]), partitions, actions)
+    for old in (logs_of(before), raw_only(logs_of(wanted))):
+        logs: Logs = {at: [] for at in logs_of(wanted)} | old
+        made = with_stages(wanted.plan, wanted.plan.derived, logs)
+        assert last_of_all(replayed(wanted.plan, made)) == last_of_all(live(wanted))
+
+
+def raw_only(logs: Logs) -> Logs:
+    """Return logs without the rows and marks of stages."""
+    return {
+        at: [each for each in values if not _is_of_stage(each[1])] for at, values in logs.items()
+    }
+
+
+def last_of_all(topics: dict[str, Counter[str]]) -> dict[str, Any]:
+    """Return the last pane of each key and window by topic, and all late rows."""
+    found: dict[str, Any] = {}
+    for topic, lines in topics.items():
+        if topic.endswith(".late"):
+            found[topic] = lines
+            continue
+        panes = sorted(map(json.loads, lines), key=lambda pane: pane["revision"])
+        found[topic] = {(p["key"], p["start"], p["end"]): (p["n"], p["total"]) for p in panes}
+    return found
 
 
 def _is_of_stage(value: bytes) -> bool:

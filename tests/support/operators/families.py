@@ -30,13 +30,15 @@ from tests.support.operators import (
     tables,
 )
 from tests.support.processing_time import by_clock
-from tests.support.running import AGGREGATION
+from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.aligned.gap_filled import GapFilled
 from tidemark.core.operators.aligned.operator import WindowAggregate
+from tidemark.core.operators.late_rows import LateRows
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
 from tidemark.core.operators.replacing.withdrawing import Withdrawing
 from tidemark.core.operators.rows import PublishRows
+from tidemark.core.operators.waiting_rows import JudgesByTime
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, WATERMARK, Segment
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger, on_close, on_final, on_update
@@ -165,6 +167,20 @@ def _rows(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(Operator("rows", (side,), PublishRows(key, COLUMNS)), log.segments)
 
 
+def _late_rows(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw the late rows of an operator of another family."""
+    strict = sessions.specs(strict=(True,)).map(lambda spec: spec._replace(own_gaps=False))
+    kinds: Sequence[tuple[Any, Any]] = (
+        (aligned.specs(), aligned.operator),
+        (sliding.specs(), sliding.operator),
+        (strict, sessions.operator),
+    )
+    specs, made = draw(st.sampled_from(kinds))
+    by_time = draw(st.booleans())
+    judge = JudgesByTime() if by_time else made(draw(specs), log.topics).body
+    return Case(over(log.topics, LateRows(judge, ("key",), COLUMNS)), log.segments)
+
+
 def _toy(_draw: st.DrawFn, log: EventLog) -> Case:
     return Case(TOY, tuple(map(toy_segment, log.segments)))
 
@@ -255,6 +271,7 @@ FAMILIES: Mapping[str, Family] = {
     "rows": _rows,
     "distinct": _family(ordered.distinct, ordered.distincts),
     "scan": _family(ordered.scan, ordered.scans.filter(bool)),
+    "late_rows": _late_rows,
     "toy": _toy,
     "join": _join,
     "guarded": _guarded,
@@ -280,6 +297,6 @@ _ACCUMULATING: Mapping[str, Family] = {
 }
 """Families whose panes replace each other."""
 
-_OTHERS = ("rows", "distinct", "scan", "toy", "join", "table_join", "guarded", "slots")
+_OTHERS = ("rows", "distinct", "scan", "late_rows", "toy", "join", "table_join", "guarded", "slots")
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

@@ -119,7 +119,9 @@ class Port:
         version: in mode ``APPEND``, columns in which rows of one identity differ.
         instants: columns whose Int64 values are instants in ms.
         holds_ms: the largest distance of a row's event time behind the clock before its segment;
-            None without a bound.
+            None without a bound.  With ``watermark``, the largest distance of a row's W.
+        watermark: column with the W of a row, which judges the row in the operators that read the
+            port; "" if no row is late for them.
         stage: of the dead letters of the port; only of kinds ``DEAD`` and ``FAILED``.
     """
 
@@ -135,6 +137,7 @@ class Port:
     version: tuple[str, ...] = ()
     instants: frozenset[str] = frozenset()
     holds_ms: int | None = None
+    watermark: str = ""
     stage: str = ""
 
     @property

@@ -48,6 +48,25 @@ _LARGE = 1 << 19
 """Maximum rows of a merged run, so that no merge takes long."""
 
 
+@dataclass(frozen=True)
+class JudgesByTime:
+    """Rows in order of event time: a row is late when W has passed its time + lateness."""
+
+    allowed_lateness_ms: int = 0
+
+    def is_late(self, rows: pl.DataFrame) -> pl.Series:
+        """Mark the late rows."""
+        limit_ms = rows[EVENT_TIME].to_numpy() + self.allowed_lateness_ms
+        return pl.Series(limit_ms < rows[WATERMARK].to_numpy())
+
+    def late_of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the late ones of rows, with the window of their event time."""
+        late = rows.filter(self.is_late(rows))
+        at_ms = late[EVENT_TIME].to_numpy()
+        end_ms = at_ms + 1
+        return missed(late, at_ms, end_ms, end_ms + self.allowed_lateness_ms)
+
+
 @dataclass(slots=True)
 class _Run:
     """Blocks in order of event time.
@@ -104,7 +123,7 @@ class WaitingRows:
         """
         self._columns = columns
         self._store = store
-        self._lateness_ms = allowed_lateness_ms
+        self._judge = JudgesByTime(allowed_lateness_ms)
         self._runs: list[_Run] = []
         self._fresh: list[pl.DataFrame] = []
         self._released_ms = NEVER_MS
@@ -119,16 +138,12 @@ class WaitingRows:
 
         ``rows``: of a segment, or of a batch; rows that wait do not keep SEGMENT.
         """
-        passed = rows[EVENT_TIME] + self._lateness_ms < rows[WATERMARK]
-        accepted = rows.filter(~passed).drop(SEGMENT, strict=False)
+        accepted = rows.filter(~self._judge.is_late(rows)).drop(SEGMENT, strict=False)
         if accepted.height:
             accepted = self._conformed(accepted)
             self._fresh.append(accepted)
             self._put(accepted)
-        late = rows.filter(passed)
-        at_ms = late[EVENT_TIME].to_numpy()
-        end_ms = at_ms + 1
-        return missed(late, at_ms, end_ms, end_ms + self._lateness_ms)
+        return self._judge.late_of(rows)
 
     def _put(self, rows: pl.DataFrame) -> None:
         self._runs.append(self._run(rows.sort(_ORDER)))

@@ -98,13 +98,23 @@ class WindowAggregate(DueByEnd):
         if not behind.any():
             self._add_ahead(sliced, state)
             return self._late(rows.clear())
-        closed = self.windows.end_until(watermark_ms - self.allowed_lateness_ms)
-        late = pl.Series(closed >= self.windows.last_end(at_ms))
+        closed, is_late = self._closed(at_ms, watermark_ms)
+        late = pl.Series(is_late)
         closed[closed <= at_ms] = NEVER_MS
         marked = sliced.with_columns(pl.Series(PASSED, passed), pl.Series(CLOSED, closed))
         self._add_ahead(sliced.filter(~behind), state)
         self._add_behind(marked.filter(behind & ~late), state)
         return self._late(rows.filter(late))
+
+    def late_of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that are late for all their windows; W has passed the time of each."""
+        _, late = self._closed(rows[EVENT_TIME].to_numpy(), rows[WATERMARK].to_numpy())
+        return self._late(rows.filter(pl.Series(late)))
+
+    def _closed(self, at_ms: Numbers, watermark_ms: Numbers) -> tuple[Numbers, Mask]:
+        """Return the last window end for which rows may be late, and which are for all windows."""
+        closed = self.windows.end_until(watermark_ms - self.allowed_lateness_ms)
+        return closed, closed >= self.windows.last_end(at_ms)
 
     def _add_ahead(self, rows: pl.DataFrame, state: WindowState) -> None:
         if not rows.is_empty():

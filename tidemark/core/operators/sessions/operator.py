@@ -142,6 +142,10 @@ class SessionAggregate(DueByEnd):
             late[np.flatnonzero(~late)[match.merged.of_row == NONE]] = True
         return self.late_rows(rows.filter(pl.Series(late)) if late.any() else rows.clear())
 
+    def late_of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that are late whatever the sessions are; only strict lateness has any."""
+        return self.late_rows(rows.filter(pl.Series(self.too_late(rows))))
+
     def too_late(self, rows: pl.DataFrame) -> Mask:
         """Mark the rows that are late before merging; only strict lateness has any."""
         if self.lateness != STRICT:

@@ -95,6 +95,11 @@ class SlidingAggregate(DueByEnd):
             state.add(self.aggregation.partials(kept, (*self.key, EVENT_TIME, WATERMARK)))
         return self._late(rows.filter(pl.Series(late)))
 
+    def late_of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that are late for all windows they can be in."""
+        late, rows = self._with_lateness(rows)
+        return self._late(rows.filter(pl.Series(late)))
+
     def _with_lateness(self, rows: pl.DataFrame) -> tuple[Mask, pl.DataFrame]:
         """Return which rows are late, and the rows with W raised to at least their event time."""
         at_ms = rows[EVENT_TIME].to_numpy()
