@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import polars as pl
 
 from bench.meter import rows_of
-from tidemark.core.operators.joins.side import Side
+from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin, Wait
 from tidemark.core.operators.operator import Body, Frames
 from tidemark.core.time.row_watermarks import ORDER
@@ -41,10 +43,25 @@ class JoinCase:
 
 def cases() -> Iterator[tuple[str, Callable[[], JoinCase]]]:
     """Yield the cases, with the names that ``--only`` takes."""
+    for how in get_args(Kind):
+        yield "join", partial(_join, how, 100_000)
+    yield "join", partial(_join, "full", 100_000, on_close=True, lateness_ms=10_000)
+    yield "join", partial(_join, "inner", 100)
     for keys, opening in ((10_000, 0), (1, 0), (1_000_000, 1_000_000)):
         yield "table", partial(_table, keys, opening)
     yield "table", partial(_table, 10_000, 0, wait="arrival")
     yield "table", partial(_table, 10_000, 0, on_close=True, lateness_ms=10_000)
+
+
+def _join(how: Kind, keys: int, *, on_close: bool = False, lateness_ms: int = 0) -> JoinCase:
+    """Return a join within 10 s: of 100,000 keys, a row has one partner on average."""
+    reach_ms = 10_000 if keys > 1_000 else 10
+    bounds = (-reach_ms, reach_ms)
+    body = StreamJoin(
+        ("key",), LEFT, RIGHT, how, *bounds, lateness_ms, on_close=on_close, self_join=False
+    )
+    options = f", within {reach_ms:,} ms" + ", corrected for 10 s" * on_close
+    return JoinCase(f"join, {how}{options}", body, keys)
 
 
 def _table(

@@ -39,6 +39,7 @@ _PIECE_ROWS = 32_768
 _FEW = 2_048
 """Places; fewer empty ones are left as they are."""
 
+_BYTES = np.dtype((np.void, FACTS.itemsize))
 _NONE = np.empty(0, np.int64)
 
 
@@ -96,7 +97,7 @@ class SideRows:
     def stage(self, new: NewRows) -> int:
         """Make the facts of rows readable by the places that ``put`` gives; return the first."""
         self._make_room(new.facts.size)
-        self._facts[self._next : self._next + new.facts.size] = new.facts
+        _copy(new.facts, self._facts[self._next : self._next + new.facts.size])
         return self._next
 
     def put(self, new: NewRows) -> None:
@@ -132,7 +133,7 @@ class SideRows:
         if self._next + count > self._facts.size:
             size = max(self._next + count, self._facts.size + self._facts.size // 2)
             facts = np.empty(size, FACTS)
-            facts[: self._next] = self._facts[: self._next]
+            _copy(self._facts[: self._next], facts[: self._next])
             self._facts = facts
 
     def mark(self, places: Numbers, status: int) -> None:
@@ -263,7 +264,7 @@ class SideRows:
         self._fresh = int(np.count_nonzero(alive[: self._fresh]))
         marked = moved[np.concatenate([_NONE, *self._marked])]
         self._marked = [marked[marked >= 0]]
-        self._facts = self._facts[: self._next][alive]
+        self._facts = self._facts.take(np.flatnonzero(alive))
         self._next = self._facts.size
         self._due = DueIndex()
         self._await(np.arange(self._next))
@@ -282,6 +283,11 @@ def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.Data
         pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
         for name, dtype in columns.items()
     )
+
+
+def _copy(facts: Facts, to: Facts) -> None:
+    """Copy facts as bytes: NumPy copies structures field by field."""
+    to.view(_BYTES)[:] = facts.view(_BYTES)
 
 
 def _result_ms(facts: Facts) -> Numbers:

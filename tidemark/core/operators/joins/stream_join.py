@@ -236,7 +236,7 @@ class StreamJoin(Body):
     def _late(self, late: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
         """Return late rows, and rows with too many partners, in log order, with the reason."""
         reason = f"more than {self.max_pairs} pairs"
-        both = late.hstack([pl.repeat("late", late.height, eager=True).alias(REASON)])
+        both = late.hstack([pl.Series(REASON, ["late"]).new_from_index(0, late.height)])
         if refused.height:
             own = refused.select(late.columns).with_columns(pl.lit(reason).alias(REASON))
             both = pl.concat([both, own]).sort(ORDER)

@@ -63,7 +63,8 @@ class Run:
     @classmethod
     def merged(cls, runs: "list[Run]") -> "Run":
         """Return one run of the entries of several."""
-        distinct = np.unique(np.concatenate([run.hashes for run in runs]))
+        hashes = np.sort(np.concatenate([run.hashes for run in runs]), kind="stable")
+        distinct = hashes[np.append(True, hashes[1:] != hashes[:-1])]
         key = np.concatenate([np.searchsorted(distinct, run.hashes)[run.key] for run in runs])
         place = np.concatenate([run.place for run in runs])
         first_ms, span, rank = _ranked(key, np.concatenate([run.at_ms for run in runs]))
