@@ -122,7 +122,10 @@ class RowBlocks:
             parts.append(lines_at(each.block.frame(), places[some] - each.first))
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
-        return lines_at(in_one_chunk(pl.concat(parts)), back)
+        # Column by column: for a whole frame polars waits for a thread of its pool.
+        columns = zip(*(part.get_columns() for part in parts), strict=True)
+        found = pl.DataFrame([pl.concat(column, rechunk=True) for column in columns])
+        return lines_at(found, back)
 
     def purge(self, clock_ms: int) -> None:
         """Drop the blocks whose rows are not needed at this clock."""
