@@ -175,7 +175,7 @@ def test_versions_that_nothing_can_reach_are_freed(monkeypatch):
     monkeypatch.setattr(versions, "_FEW", 8)
     task = operator(PLAIN)
     most = 0
-    for number, segment in enumerate(log(*[(name, at, 1) for at in range(300) for name in "tu"])):
+    for number, segment in enumerate(log(*[(name, at, 1) for at in range(100) for name in "tu"])):
         task.step(segment)
         task.state.purge(task.clock_ms)
         most = max(most, len(task.state.versions))
