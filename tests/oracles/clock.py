@@ -110,8 +110,10 @@ def judged(segment: Segment, table: Table) -> list[Judged]:
 def _rows(segment: Segment, stream: str, table: Table) -> Iterator[Judged]:
     for row in segment.streams[stream].iter_rows(named=True):
         mark = segment.sources[row["@source"]]
+        if mark.topic not in table.topics:
+            continue
         voice = table.voices[mark.source]
-        if mark.topic in table.topics and row[OFFSET] >= (voice.next_offset or 0):
+        if row[OFFSET] >= (voice.next_offset or 0):
             w_ms = max(row["@watermark"], voice.effective())
             at_ms, w_ms = table.times(segment, row["@event_time"], w_ms)
             yield Judged(

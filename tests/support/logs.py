@@ -204,9 +204,14 @@ def recordings(draw: st.DrawFn, raw: Raw) -> EventLog:
 
 
 @st.composite
-def event_logs(draw: st.DrawFn, repeats: bool = True) -> EventLog:
-    """Draw a log with everything in it; ``repeats``: also read offsets and segments twice."""
-    raw = draw(raws())
+def event_logs(
+    draw: st.DrawFn, repeats: bool = True, topics: st.SearchStrategy[Raw] | None = None
+) -> EventLog:
+    """Draw a log with everything in it, of raw ``topics``.
+
+    ``repeats``: also read offsets and segments twice.
+    """
+    raw = draw(raws() if topics is None else topics)
     commits = []
     idle: set[str] = set()
     known = dict.fromkeys(raw.topics, 1) if draw(st.booleans()) else dict(raw.partitions)

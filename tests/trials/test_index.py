@@ -7,7 +7,6 @@ from tests.trials.listed import TRIALS, runnable
 
 LATER = {
     "B35": "joins with tables are not there yet",
-    "B57": "joins of streams are not there yet",
 }
 
 

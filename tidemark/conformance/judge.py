@@ -10,9 +10,10 @@ import polars as pl
 from tidemark.conformance import clocks
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.compare import Difference, compare
+from tidemark.conformance.joins import run_join
 from tidemark.conformance.offer import require_offered
 from tidemark.conformance.rules import NotOfferedError
-from tidemark.conformance.run import run
+from tidemark.conformance.run import RunResult, run
 from tidemark.conformance.translate import window_of
 from tidemark.core.time.watermark import bounded
 from tidemark.errors import PipelineError, TidemarkError
@@ -54,9 +55,8 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
     Raises:
         ConformanceError: a parameter of the case is unknown.
     """
-    family = "joins" if "join" in case.spec else "patterns" if "pattern" in case.spec else None
-    if family is not None:
-        return Verdict(case, Outcome.NOT_OFFERED, instead=f"not offered yet: {family}")
+    if "pattern" in case.spec:
+        return Verdict(case, Outcome.NOT_OFFERED, instead="not offered yet: patterns")
     try:
         if not case.is_neutral:
             require_offered(case)
@@ -74,6 +74,8 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
 
 
 def _answered(case: Case, *, restart_often: bool) -> Difference:
+    if "join" in case.spec:
+        return _compared(case, run_join, restart_often=restart_often)
     if case.emit == "state":
         collected = run(replace(case, input=(*case.input, _END)))
         return compare(case, _held(collected.results), collected.counters)
@@ -82,8 +84,12 @@ def _answered(case: Case, *, restart_often: bool) -> Difference:
         asked = _merged
     if asked is not None:
         return compare(case, asked(case), {})
+    return _compared(case, run, restart_often=restart_often)
+
+
+def _compared(case: Case, runs: Callable[..., RunResult], *, restart_often: bool) -> Difference:
     for arranged in _arrangements(case):
-        collected = run(arranged, restart_often=restart_often)
+        collected = runs(arranged, restart_often=restart_often)
         difference = compare(case, collected.results, collected.counters)
         if difference:
             break
@@ -91,8 +97,16 @@ def _answered(case: Case, *, restart_often: bool) -> Difference:
 
 
 def _arrangements(case: Case) -> Iterator[Case]:
-    """Yield the case; if order does not matter, also with its elements reversed, and bundled."""
+    """Yield the case; if order does not matter, also with its elements reversed, and bundled.
+
+    A join's is also run with all items of the right side first.
+    """
     yield case
+    if case.more.get("order_independent") and "join" in case.spec:
+        yield replace(
+            case, input=tuple(sorted(case.input, key=lambda item: item["side"] == "left"))
+        )
+        return
     elements = [item for item in case.input if "ts" in item]
     others = [item for item in case.input if "ts" not in item]
     if case.more.get("order_independent") and case.input == (*elements, *others):

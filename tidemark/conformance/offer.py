@@ -8,6 +8,7 @@ a key of RULES, or None.
 from collections.abc import Callable, Iterator, Sequence
 
 from tidemark.conformance.case import Case, Fields
+from tidemark.conformance.joins_offer import joins_differ
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.session_lateness import keeps_start, lateness_differs, timed
 
@@ -208,6 +209,7 @@ def _cuts_bundles(case: Case, count: int) -> bool:
 
 
 CHECKS: tuple[Check, ...] = (
+    joins_differ,
     _state,
     _sessions,
     _scope,

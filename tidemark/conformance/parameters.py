@@ -1,7 +1,7 @@
 """Check the parameters of a case: one that the runner does not know is an error of the run.
 
-A parameter that is ignored would make a case assert less than it says.  Joins and patterns are not
-offered yet, and their parameters are not checked.
+A parameter that is ignored would make a case assert less than it says.  Patterns are not offered
+yet, and their parameters are not checked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,15 +38,20 @@ _WATERMARKS: Mapping[str, tuple[Iterable[str], Iterable[str]]] = {
     "event_clock": (("wait_ms",), ("advances_with_system_time", "scope")),
 }
 
+_JOINS: Mapping[str, tuple[Iterable[str], Iterable[str]]] = {
+    "interval": (("lower_ms", "upper_ms", "lower_inclusive", "upper_inclusive", "kind"), ()),
+    "asof": (("grace_ms", "kind"), ()),
+}
+
 _SPEC = (
-    *("window", "aggregate", "allowed_lateness_ms", "watermark", "emit", "accumulation"),
+    *("window", "join", "aggregate", "allowed_lateness_ms", "watermark", "emit", "accumulation"),
     *("late_output", "late_rule", "state", "time_limit_ms", "trigger", "assert_final_only"),
 )
 _VALIDATED = (
     *("size_ms", "slide_ms", "offset_ms", "grace_ms", "delay_ms", "allowed_lateness_ms"),
     *("gap_ms", "difference_ms", "size", "step"),
 )
-_ELEMENT = ("key", "ts", "value", "gap_ms", "partition")
+_ELEMENT = ("key", "ts", "value", "gap_ms", "partition", "side")
 _ITEMS = (
     *("watermark", "native", "checkpoint", "end_batch", "bundle", "clock"),
     *("partition", "status", "probe", "advance_ms", "activity", "window", "op", "time"),
@@ -63,6 +68,7 @@ OTHER_COUNTERS = ("dropped_window_assignments", "open_windows")
 
 _VALUES: Mapping[str, tuple[Any, ...]] = {
     "accumulation": ("accumulating", "discarding"),
+    "kind": ("inner", "left", "outer"),
     "gap_boundary": ("exclusive", "inclusive"),
     "late_rule": ("element_ts_lt_watermark",),
     "policy": ("min", "max"),
@@ -73,12 +79,14 @@ _VALUES: Mapping[str, tuple[Any, ...]] = {
 
 def faults_of(spec: Fields, items: Iterable[Fields], more: Fields) -> Iterator[str]:
     """Yield what is unknown or missing in a case, as text that names the parameter."""
-    if "join" in spec or "pattern" in spec:
+    if "pattern" in spec:
         return
     yield from _unknown("spec", spec, _SPEC)
     yield from _kind("spec.window", spec["window"], _WINDOWS, validated=spec["emit"] == "validate")
     if isinstance(spec.get("watermark"), Mapping):
         yield from _kind("spec.watermark", spec["watermark"], _WATERMARKS)
+    if "join" in spec:
+        yield from _kind("spec.join", spec["join"], _JOINS)
     yield from _values("spec", spec)
     for number, item in enumerate(items):
         known = (*_ELEMENT, *_ITEMS, *_VALIDATED * (spec["emit"] == "validate"))

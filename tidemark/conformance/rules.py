@@ -17,7 +17,8 @@ RULES: dict[str, str] = {
     "D10": "record-aligned windows are [t - size, t] and [t + 1, t + 1 + size] of every record t",
     "D11": "windows may start before 1970; no window is cut at 0",
     "D12": "an offset is shorter than the slide, and the slide at most the size",
-    "D13": "joins are not offered yet",
+    "D13": "an unmatched row comes once, when the clock has passed the last time of a partner,"
+    " and has that time",
     "D14": "a session's pane is withdrawn when a merge changes its start, and only then",
     "D15": "early panes come at exact rows; a window with on-time rows has an on-time pane, even"
     " if discarding early panes have published all of them",
@@ -30,6 +31,10 @@ RULES: dict[str, str] = {
     "batches": "due panes are published in the step that moved the clock, and only if they changed",
     "chaining": "operators downstream read final panes only",
     "held updates": "corrections are published at once, one per segment; on_final publishes once",
+    "as-of joins": "a stream joins a stream by a distance in time",
+    "join lateness": "a row of a join is late when its time + allowed lateness is before W",
+    "join state": "a row of a join leaves the state when the clock has passed the last time of a"
+    " partner + allowed lateness; the state shows how many rows it has",
     "evictors": "a count window holds the rows of its window; there are no evictors",
     "last rows": "rows that are in no pane of every() are published when the window is final",
     "null key": "a record without a key is a dead letter, and its event time moves the watermark",

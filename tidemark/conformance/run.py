@@ -31,18 +31,21 @@ class RunResult:
         return {"late": self.late, "dropped": self.late + self.without_key}
 
 
-class _Restartable:
+class RestartableTask:
     """An operator task and its changelog, as a service holds them."""
 
     def __init__(self, operator: Operator) -> None:
+        """Start before the first step."""
         self._task = OperatorTask(operator)
         self._changelog: list[Changes] = []
 
     @property
     def clock_ms(self) -> int:
+        """The clock after the steps taken so far."""
         return self._task.clock_ms
 
     def take(self, step: Step) -> Output:
+        """Take a segment, or end the input."""
         if step.segment is None:
             return self._task.finish()
         output = self._task.step(step.segment)
@@ -67,7 +70,7 @@ def run(case: Case, *, restart_often: bool = False) -> RunResult:
     operator = translated.plan.operator
     (side,) = operator.inputs
     feed = Feed(case, side.streams[0], side.columns, translated.row)
-    task, collected = _Restartable(operator), RunResult()
+    task, collected = RestartableTask(operator), RunResult()
     for step in feed.steps():
         if step.restart:
             task.compact()

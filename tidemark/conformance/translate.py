@@ -1,13 +1,12 @@
 """Translate a case's parameters to a pipeline, with the operator that the services would run."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import TOPIC
-from tidemark.conformance.values import aggregates_of
+from tidemark.conformance.values import aggregates_of, as_type, type_of
 from tidemark.core.time.watermark import monotonic
 from tidemark.core.windows.trigger import Trigger, every, on_close, on_final, on_update
 from tidemark.language.arrival_windows import count_window, global_window
@@ -134,14 +133,14 @@ class _Values:
         lists = [value for value in values if isinstance(value, list)]
         self._wide = max(map(len, lists)) if lists and len(lists) == len(values) else 0
         columns = [[value[n] for value in lists] for n in range(self._wide)] or [values]
-        self.schema = {_name(n, self._wide): _type(column) for n, column in enumerate(columns)}
+        self.schema = {_name(n, self._wide): type_of(column) for n, column in enumerate(columns)}
 
     def row(self, element: Fields) -> Mapping[str, Any]:
         """Return the columns of an element."""
         value = element.get("value")
         values: list[Any] = list(value or ()) if self._wide else [value]
         columns = {
-            _name(n, self._wide): _as(self.schema[_name(n, self._wide)], each)
+            _name(n, self._wide): as_type(self.schema[_name(n, self._wide)], each)
             for n, each in enumerate(values)
         }
         lead = {"key": str(element["key"]), "ts": element["ts"], "gap_ms": element.get("gap_ms")}
@@ -150,16 +149,3 @@ class _Values:
 
 def _name(number: int, wide: int) -> str:
     return f"value{number}" if wide else "value"
-
-
-def _type(values: list[Any]) -> type:
-    kinds = {type(value) for value in values if value is not None} or {int}
-    if kinds == {int, float}:
-        return float
-    return kinds.pop() if len(kinds) == 1 and kinds <= {int, float, str, bool} else str
-
-
-def _as(kind: type, value: Any) -> Any:
-    if value is None or isinstance(value, kind):
-        return value
-    return float(value) if kind is float else json.dumps(value)

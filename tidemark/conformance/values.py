@@ -1,6 +1,7 @@
-"""The aggregates that cases name, and the values of panes in the form of cases."""
+"""The aggregates that cases name, and values of rows and panes in the form of cases."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -85,3 +86,18 @@ def _named(name: str, column: str) -> AggregateFunction:
     if name not in NAMED:
         raise ConformanceError(f"aggregate {name!r} is unknown")
     return NAMED[name](column)
+
+
+def type_of(values: Iterable[Any]) -> type:
+    """Return the type of a column of values; text if they have several types."""
+    kinds = {type(value) for value in values if value is not None} or {int}
+    if kinds == {int, float}:
+        return float
+    return kinds.pop() if len(kinds) == 1 and kinds <= {int, float, str, bool} else str
+
+
+def as_type(kind: type, value: Any) -> Any:
+    """Return a value of a column of this type."""
+    if value is None or isinstance(value, kind):
+        return value
+    return float(value) if kind is float else json.dumps(value)

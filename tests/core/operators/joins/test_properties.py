@@ -1,0 +1,161 @@
+"""Joins against the oracle: pairs, unmatched rows and late rows, whatever is cut or interleaved."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles.clock import Step, Table, heard
+from tests.oracles.join import LEFT, RIGHT, Joined, Rejected, joined, of_raw, open_rows, run_join
+from tests.support.joins.stream import SELF, SIDES, for_joins, operator, raws, rules, run, run_crowd
+from tests.support.logs import crowds, cut_segments, event_logs, recordings
+from tests.support.operators.families import FEWER
+from tests.support.running import Task, incidents
+from tidemark.core.time.segment import NEVER_MS
+
+LOGS = event_logs(topics=raws())
+
+
+def heard_by(sides, segments):
+    """Return the log as the oracle hears it, step by step."""
+    topics = sorted({topic for each in sides.values() for topic in each})
+    return list(heard(segments, Table(topics)))
+
+
+def of_sides(sides, rows):
+    """Return the rows of each side."""
+    return [
+        [row for row in rows if row.source.rpartition("/")[0] in sides[side]]
+        for side in (LEFT, RIGHT)
+    ]
+
+
+def read(log):
+    return [for_joins(segment) for segment in log.segments]
+
+
+def same(found, expected):
+    """Compare results and withdrawals of each step, and all rejected rows."""
+    assert [Counter(step) for step in found.steps] == [Counter(step) for step in expected.steps]
+    assert list(map(Counter, found.withdrawn)) == list(map(Counter, expected.withdrawn))
+    assert Counter(found.rejected) == Counter(expected.rejected)
+
+
+@given(LOGS, rules(), st.sampled_from((SIDES, SIDES, SELF)))
+def test_the_oracle_by_steps_ends_with_all_pairs_of_all_rows(log, drawn, sides):
+    steps = heard_by(sides, log.segments)
+    rows = [row for step in steps for row in step.rows]
+
+    run, whole = run_join(drawn, steps, sides), joined(drawn, *of_sides(sides, rows))
+
+    assert Counter(run.standing) == Counter(whole.standing)
+    assert Counter(run.rejected) == Counter(whole.rejected)
+
+
+@given(LOGS, rules(), incidents())
+def test_each_step_publishes_the_oracles_whatever_is_restored_or_purged(log, drawn, happen):
+    expected = run_join(drawn, heard_by(SIDES, log.segments), SIDES)
+
+    same(run(operator(drawn), read(log), happen), expected)
+
+
+@given(LOGS, rules(), incidents())
+def test_a_stream_joins_itself_but_no_row_joins_itself(log, drawn, happen):
+    expected = run_join(drawn, heard_by(SELF, log.segments), SELF)
+
+    found = run(operator(drawn, SELF), read(log), happen)
+
+    same(found, expected)
+    assert all(left != right for left, right in found.ids)
+
+
+@given(LOGS, rules(), st.integers(0, 3), incidents())
+def test_a_row_with_too_many_pairs_is_late(log, drawn, most, happen):
+    drawn = drawn._replace(max_pairs=most)
+    expected = run_join(drawn, heard_by(SIDES, log.segments), SIDES)
+
+    same(run(operator(drawn), read(log), happen), expected)
+
+
+@given(crowds((-20, 8), (0, 6)), rules(), incidents())
+def test_rows_behind_the_clock_withdraw_what_they_match(crowd, drawn, happen):
+    """Rows come with any W, so that partners come late but in time."""
+    steps, before_ms = [], NEVER_MS
+    for rows, clock_ms in crowd:
+        spread = [row._replace(source=f"{'tu'[row.value % 2]}/0") for row in rows]
+        steps.append(Step(spread, 0, before_ms, clock_ms))
+        before_ms = clock_ms
+
+    same(run_crowd(drawn, steps, happen), run_join(drawn, steps, SIDES))
+
+
+@given(st.data(), LOGS, rules(), incidents())
+def test_cuts_change_no_result_that_stands(data, log, drawn, happen):
+    cut = data.draw(cut_segments(log.segments))
+
+    whole, parts = (
+        run(operator(drawn), [for_joins(each) for each in segments], happen)
+        for segments in (log.segments, cut)
+    )
+
+    assert Counter(parts.standing) == Counter(whole.standing)
+    assert Counter(parts.rejected) == Counter(whole.rejected)
+    both = parts.ids.keys() & whole.ids.keys()
+    assert {rows: parts.ids[rows] for rows in both} == {rows: whole.ids[rows] for rows in both}
+
+
+@FEWER
+@given(st.data(), raws(), rules(), st.sampled_from((SIDES, SIDES, SELF)))
+def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
+    """Any interleaving, any cuts, any purges, and 1, 2 or 4 log partitions give the same."""
+    records = {
+        source: [(each.event_time_ms, each.rows) for each in records]
+        for source, records in raw.sources.items()
+    }
+    expected = joined(drawn, *of_sides(sides, of_raw(records, raw.bound_ms)))
+    names: dict[Any, str] = {}
+    for partitions in data.draw(st.sampled_from(((1, 2), (1, 4), (2, 4)))):
+        log = data.draw(recordings(raw))
+        standing, rejected = Counter[Joined](), Counter[Rejected]()
+        for partition in range(partitions):
+            read = [for_joins(each, partition, partitions) for each in log.segments]
+            found = run(operator(drawn, sides), read, data.draw(incidents()))
+            standing.update(found.standing)
+            rejected.update(found.rejected)
+            for rows in {each[:2] for each in found.standing}:
+                assert names.setdefault(rows, found.ids[rows]) == found.ids[rows]
+        assert standing == Counter(expected.standing)
+        assert rejected == Counter(expected.rejected)
+    assert len({*names.values()}) == len(names)
+
+
+@given(LOGS, rules())
+def test_the_state_holds_exactly_the_rows_that_may_still_pair(log, drawn):
+    """So memory is freed by time, also without new rows of the key."""
+    steps = heard_by(SIDES, log.segments)
+    task, accepted = Task(operator(drawn)), []
+    for step, segment in zip(steps, read(log), strict=True):
+        task.step(segment)
+        task.state.purge(task.clocks.clock_ms)
+
+        refused = {(each.side, each.row) for each in run_join(drawn, [step], SIDES).rejected}
+        accepted += [
+            (side, row)
+            for side, rows in zip((LEFT, RIGHT), of_sides(SIDES, step.rows), strict=True)
+            for row in rows
+            if (side, row[:3]) not in refused
+        ]
+        assert task.state.open_windows() == open_rows(drawn, accepted, step.clock)
+
+
+@FEWER
+@given(LOGS, rules())
+def test_without_lateness_both_triggers_give_the_same(log, drawn):
+    plain, closing = (
+        run(operator(drawn._replace(lateness_ms=0, withdraws=withdraws)), read(log))
+        for withdraws in (False, True)
+    )
+
+    assert plain.steps == closing.steps
+    assert not any(closing.withdrawn)

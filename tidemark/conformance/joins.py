@@ -1,0 +1,171 @@
+"""Run cases of joins: two sides, with a source of their own each, or with one for both.
+
+Each item of the input is one segment.  A watermark moves the source of its side.  With
+``stream_time`` both sides are of one source, whose rows move time.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from tidemark.conformance.case import Case, ConformanceError, Fields
+from tidemark.conformance.feed import Step, stated_ms
+from tidemark.conformance.run import RestartableTask, RunResult
+from tidemark.conformance.values import as_type, type_of
+from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.stream_join import StreamJoin
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.output import Output
+from tidemark.core.operators.ports import LATE, ROWS, Input
+from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+
+SIDES = ("left", "right")
+BOTH = "in"
+
+_POLARS: Mapping[type, pl.DataType] = {
+    int: pl.Int64(),
+    float: pl.Float64(),
+    str: pl.String(),
+    bool: pl.Boolean(),
+}
+_KINDS: Mapping[str, Kind] = {"inner": "inner", "left": "left", "outer": "full"}
+
+
+def run_join(case: Case, *, restart_often: bool = False) -> RunResult:
+    """Run a case; ``restart_often``: restart after each step, which must not show.
+
+    Raises:
+        ConformanceError: a parameter is unknown.
+    """
+    types = _types(case)
+    task, collected = RestartableTask(_operator(case, types)), RunResult()
+    for step in _Feed(case, types).steps():
+        if step.restart:
+            task.compact()
+        if step.restart or restart_often:
+            task.restart()
+        if step.segment is not None or step.finish:
+            output = task.take(step)
+            collected.results += _results(output, step.after)
+            collected.late += output.late
+    return collected
+
+
+def bounds_ms(case: Case) -> tuple[int, int]:
+    """Return the first and the last distance of a right row from a left row, ms."""
+    join = case.spec["join"]
+    return (
+        join["lower_ms"] + (not join["lower_inclusive"]),
+        join["upper_ms"] - (not join["upper_inclusive"]),
+    )
+
+
+def kind_of(case: Case) -> Kind:
+    """Return the kind of the join."""
+    kind: Kind = _KINDS[case.spec["join"]["kind"]]
+    return kind
+
+
+def sources_of(case: Case) -> Mapping[str, str]:
+    """Return the topic of each side."""
+    shared = case.watermark.get("scope") == "task"
+    return {side: BOTH if shared else side for side in SIDES}
+
+
+Types = Mapping[str, Mapping[str, type]]
+"""Types of the columns of each side: the key, and the value with the name of the side."""
+
+
+def _types(case: Case) -> Types:
+    elements = list(case.elements())
+    key = type_of(element["key"] for element in elements)
+    values = {
+        side: type_of(element["value"] for element in elements if element["side"] == side)
+        for side in SIDES
+    }
+    return {side: {"key": key, side: values[side]} for side in SIDES}
+
+
+def _schema(types: Mapping[str, type]) -> dict[str, pl.DataType]:
+    return {name: _POLARS[kind] for name, kind in types.items()}
+
+
+def _operator(case: Case, types: Types) -> Operator:
+    join = case.spec["join"]
+    if join["type"] != "interval":
+        raise ConformanceError(f"join {join['type']!r} is unknown")
+    if case.emit not in ("on_match", "on_match+unmatched_on_close"):
+        raise ConformanceError(f"emit {case.emit!r} is unknown")
+    lower_ms, upper_ms = bounds_ms(case)
+    lateness_ms = case.spec["allowed_lateness_ms"]
+    columns = {side: _schema(types[side]) for side in SIDES}
+    left, right = (Side(side, columns[side], {side: side}) for side in SIDES)
+    body = StreamJoin(("key",), left, right, kind_of(case), lower_ms, upper_ms, lateness_ms)
+    topics = sources_of(case)
+    inputs = (
+        Input((side,), ("key",), columns[side], frozenset({topics[side]}), side) for side in SIDES
+    )
+    return Operator("join", tuple(inputs), body)
+
+
+class _Feed:
+    """Turns the input of a case into steps."""
+
+    def __init__(self, case: Case, types: Types) -> None:
+        self._case, self._types = case, types
+        self._topics = sources_of(case)
+        self._offsets = dict.fromkeys(self._topics.values(), 0)
+        self._watermarks_ms = dict.fromkeys(self._topics.values(), NEVER_MS)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps of the items, in order."""
+        for after, item in enumerate(self._case.input):
+            if "checkpoint" in item:
+                yield Step(after, restart=True)
+            elif "ts" in item:
+                yield Step(after, self._row(item))
+            elif "watermark" in item:
+                topic = self._topics[item["side"]]
+                yield Step(after, self._segment(topic, stated_ms(item), {}, rows=0))
+            else:
+                raise ConformanceError(f"input {item!r} is unknown")
+
+    def _row(self, element: Fields) -> Segment:
+        side, at_ms = element["side"], element["ts"]
+        topic = self._topics[side]
+        watermark_ms = self._watermarks_ms[topic]
+        types = self._types[side]
+        values = as_type(types["key"], element["key"]), as_type(types[side], element["value"])
+        row = (0, self._offsets[topic], 0, at_ms, watermark_ms, *values)
+        frame = pl.DataFrame([row], schema={**ROW_COLUMNS, **_schema(types)}, orient="row")
+        if self._case.watermark["type"] == "stream_time":
+            watermark_ms = max(watermark_ms, at_ms - self._case.watermark["delay_ms"])
+        return self._segment(topic, watermark_ms, {side: frame}, rows=1)
+
+    def _segment(
+        self, topic: str, watermark_ms: int, streams: Mapping[str, pl.DataFrame], rows: int
+    ) -> Segment:
+        first, before_ms = self._offsets[topic], self._watermarks_ms[topic]
+        self._offsets[topic] = first + rows
+        self._watermarks_ms[topic] = max(before_ms, watermark_ms)
+        mark = SourceMark(f"{topic}/0", first, first + rows, before_ms, self._watermarks_ms[topic])
+        return Segment(0, 0, (mark,), dict.fromkeys(self._offsets, 1), 0, streams)
+
+
+def _results(output: Output, after: int) -> Iterator[dict[str, Any]]:
+    for row in output[ROWS].iter_rows(named=True):
+        values = {side: row[side] for side in SIDES}
+        kind = "unmatched" if None in values.values() else "match"
+        yield {"key": row["key"], **values, "kind": kind, "ts": row[EVENT_TIME_MS], "after": after}
+    for side in SIDES:
+        for row in output[f"{LATE}-{side}"].iter_rows(named=True):
+            yield {
+                "side": side,
+                "key": row["key"],
+                "ts": row[EVENT_TIME],
+                "value": row[side],
+                "kind": "late",
+                "after": after,
+            }
