@@ -29,6 +29,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.local.view import summary
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.stages import require_no_chain
+from tidemark.testing import InProcess
 
 
 def top_pipeline(partitions=2):
@@ -64,6 +65,29 @@ def test_neither_cuts_nor_partitions_change_the_results(seed):
     assert results(top_pipeline(), lines, seed) == wanted
     assert results(top_pipeline(1), lines, seed) == wanted
     assert results(top_pipeline(4), lines) == wanted
+
+
+def test_a_row_of_a_stage_that_wakes_behind_other_sources_is_late_and_not_lost():
+    pipeline = Pipeline("p", 1)
+
+    def source(topic):
+        schema, delay = {"key": str, "at": int}, bounded("0s")
+        return pipeline.source(
+            topic, schema=schema, event_time="at", watermark=delay, idle_after="5s"
+        )
+
+    slow, fast = source("slow"), source("fast")
+    counts = slow.key_by("key").window(tumbling("10s")).aggregate(n=count())
+    both = counts.select("key").union(fast.select("key"))
+    both.key_by("key").window(tumbling("10s")).aggregate(n=count()).to("out")
+    run = InProcess(pipeline)
+    run.send("slow", {"key": "x", "at": 3_000})
+    run.idle("slow", "9s")
+    run.send("fast", {"key": "x", "at": 100_000})
+    run.send("slow", {"key": "x", "at": 21_000}, {"key": "x", "at": 60_000})
+    run.send("fast", {"key": "x", "at": 200_000})
+    (late,) = run._topics["p.out.late"]
+    assert (late["start"], late["end"]) == (20_000, 30_000)
 
 
 def test_a_stage_hands_on_a_window_once_whatever_is_published():

@@ -246,6 +246,17 @@ def test_an_operator_that_is_awake_counts_as_any_source():
     assert entry.floor_ms.tolist() == [50], "one that wakes starts at the clock"
 
 
+def test_the_w_of_rows_of_an_idle_operator_is_not_below_the_clock():
+    """Its rows come before the mark that wakes it."""
+    table = ClockTable(["t", OP])
+    idle = read(OP, 0, 0, NEVER_MS, 8, idle=True)
+    step(table, segment(read("t/0", 0, 3, NEVER_MS, 50), idle, partitions=ONE))
+    assert table.clock_ms == 50
+    rows = read(operator_source("a", 0), 0, 2, NEVER_MS, NEVER_MS)
+    entry = step(table, segment(rows, partitions=ONE))
+    assert entry.floor_ms.tolist() == [50]
+
+
 def test_when_all_are_idle_the_watermark_of_an_operator_bounds_the_clock():
     #  t/0   10                 silent 5   silent 20
     #  op:a       8 (then idle)                       18   50

@@ -166,7 +166,8 @@ class ClockTable:
                 reached += max(mark.next_offset - begin, 0)
             if not rows and mark.wakes and not source.knows(mark):
                 source.join(mark, self.clock_ms)
-            floors[index] = source.effective_ms
+            # The rows of an operator that wakes come before its mark.
+            floors[index] = max(source.effective_ms, self.clock_ms if rows else NEVER_MS)
         return Entry(floors, first_new, arrival)
 
     def _reached(self) -> int:
