@@ -26,7 +26,8 @@ Row = tuple[str, int]
 class Timeline:
     """A join of orders and payments of one key, which takes a segment at a time."""
 
-    def __init__(self, join: StreamJoin) -> None:
+    def __init__(self, join: StreamJoin, key: str | None = "k") -> None:
+        self.key = key
         self.task = OperatorTask(over_topics(join, "orders", "payments"))
         self.offsets = dict.fromkeys(COLUMNS, 0)
         self.watermarks = dict.fromkeys(COLUMNS, NEVER_MS)
@@ -42,7 +43,7 @@ class Timeline:
             marks.append(SourceMark(f"{name}/0", first, first + len(own), before_ms, after_ms))
             streams[name] = pl.DataFrame(
                 [
-                    (index, first + n, 0, at, before_ms, "k", value)
+                    (index, first + n, 0, at, before_ms, self.key, value)
                     for n, (value, at) in enumerate(own)
                 ],
                 schema={**ROW_COLUMNS, **columns},
@@ -152,3 +153,15 @@ def test_a_row_with_a_bound_of_its_own() -> None:
         "the upper bound of the join is below the lower one, 0 ms",
     ]
     assert (output.rows, output.dead, output.late) == (8, 2, 0)
+
+
+def test_a_row_with_a_null_key_is_published_once_after_a_restore() -> None:
+    join = StreamJoin(("key",), LEFT, RIGHT, "left", 0, 10, 30, on_close=True)
+    line = Timeline(join, key=None)
+    line.step({"orders": [("a", 1)], "payments": [("p", 1)]}, {"orders": 1, "payments": 1})
+    changes = [line.task.state.changes()]
+    assert shown(line.step({}, {"orders": 20, "payments": 20})) == "a at 11"
+    changes.append(line.task.state.changes())
+    restored = OperatorTask(line.task.operator)
+    restored.restore(changes, line.task.clocks.state(), 0)
+    assert restored.finish()["rows"].is_empty()

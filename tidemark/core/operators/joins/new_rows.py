@@ -64,13 +64,14 @@ class SideSpec:
 class NewRows(NamedTuple):
     """Rows of a side.
 
-    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``eras``: runs of the rows by
-    number, of those whose key has no null; only they can pair.
+    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``eras``: runs of all rows by
+    number.  ``keyed``: of those whose key has no null; only they search for partners.
     """
 
     rows: pl.DataFrame
     facts: Facts
     eras: Eras
+    keyed: Eras
 
     @property
     def at_ms(self) -> Numbers:
@@ -81,15 +82,17 @@ class NewRows(NamedTuple):
     @classmethod
     def of(cls, rows: pl.DataFrame, facts: Facts, key: Sequence[str]) -> "NewRows":
         """Return rows, in runs by the hash of their keys."""
-        return cls(rows, facts, runs_by_era(columns_of(rows, key), facts[EVENT_TIME]))
-
-    @property
-    def runs(self) -> list[Run]:
-        """The runs of rows by number."""
-        return [*self.eras.values()]
+        keys, at_ms = columns_of(rows, key), facts[EVENT_TIME]
+        eras = eras_by_key(keys, at_ms)
+        nulls = [column.is_null().to_numpy() for column in keys if column.null_count()]
+        if not nulls:
+            return cls(rows, facts, eras, eras)
+        some = np.flatnonzero(~np.logical_or.reduce(nulls))
+        hashes = hashes_of(keys)[some]
+        return cls(rows, facts, eras, eras_of(hashes, at_ms[some], some))
 
     def runs_from(self, first: int) -> list[Run]:
-        """Return the runs of rows by place; ``first``: that of the first row."""
+        """Return the runs of all rows by place; ``first``: that of the first row."""
         return [run.moved(first) for run in self.eras.values()]
 
 
@@ -103,10 +106,6 @@ def empty_facts(count: int) -> Facts:
     return np.zeros(count, FACTS)
 
 
-def runs_by_era(keys: pl.DataFrame, at_ms: Numbers) -> Eras:
-    """Return runs of the rows whose key has no null."""
-    nulls = [column.is_null().to_numpy() for column in keys if column.null_count()]
-    if not nulls:
-        return eras_of(hashes_of(keys), at_ms, np.arange(keys.height))
-    some = ~np.logical_or.reduce(nulls)
-    return eras_of(hashes_of(keys.filter(pl.Series(some))), at_ms[some], np.flatnonzero(some))
+def eras_by_key(keys: pl.DataFrame, at_ms: Numbers) -> Eras:
+    """Return runs of rows by number; null equals null."""
+    return eras_of(hashes_of(keys), at_ms, np.arange(keys.height))

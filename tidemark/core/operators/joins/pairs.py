@@ -83,11 +83,11 @@ class Matcher:
 
     def _of_left(self, left: Arrived, runs: Sequence[Run]) -> list[Matches]:
         at_ms, reach_ms = left.new.at_ms, left.new.facts[REACH]
-        return find(left.new.runs, at_ms + self.lower_ms, at_ms + reach_ms, runs)
+        return find([*left.new.keyed.values()], at_ms + self.lower_ms, at_ms + reach_ms, runs)
 
     def _of_right(self, right: Arrived, runs: Sequence[Run]) -> list[Matches]:
         at_ms = right.new.at_ms
-        return find(right.new.runs, at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
+        return find([*right.new.keyed.values()], at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
 
     def not_hot(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
         """Mark new rows, without those that certainly have over ``max_pairs`` old partners.

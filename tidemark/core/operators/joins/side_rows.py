@@ -23,7 +23,7 @@ from tidemark.core.operators.joins.new_rows import (
     SideSpec,
     columns_of,
     empty_facts,
-    runs_by_era,
+    eras_by_key,
 )
 from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
 from tidemark.core.operators.joins.time_index import Run, TimeIndex, find, pairs_of
@@ -238,7 +238,7 @@ class SideRows:
     def _restore_status(self, marks: pl.DataFrame) -> None:
         """Set the status of rows, which are found by key, time and identity."""
         at_ms = marks[EVENT_TIME].to_numpy()
-        searching = [*runs_by_era(columns_of(marks, self.spec.key), at_ms).values()]
+        searching = [*eras_by_key(columns_of(marks, self.spec.key), at_ms).values()]
         row, place = pairs_of(find(searching, at_ms, at_ms, self.runs))
         same = self._facts[HIGH][place] == marks[HIGH].to_numpy()[row]
         same &= self._facts[LOW][place] == marks[LOW].to_numpy()[row]
@@ -296,4 +296,4 @@ def _result_ms(facts: Facts) -> Numbers:
 
 
 def _columns(facts: Facts, names: Sequence[str]) -> list[pl.Series]:
-    return [pl.Series(name, np.ascontiguousarray(facts[name])) for name in names]
+    return [pl.Series(name, facts[name].copy()) for name in names]  # facts change in place
