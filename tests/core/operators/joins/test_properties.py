@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.clock import Step, Table, heard
-from tests.oracles.join import LEFT, RIGHT, Joined, Rejected, joined, of_raw, open_rows, run_join
+from tests.oracles.join import (
+    LEFT,
+    RIGHT,
+    Joined,
+    JoinRules,
+    Rejected,
+    joined,
+    of_raw,
+    open_rows,
+    run_join,
+)
+from tests.support.joins.by_hand import Joining
 from tests.support.joins.stream import SELF, SIDES, for_joins, operator, raws, rules, run, run_crowd
 from tests.support.logs import crowds, cut_segments, event_logs, recordings
 from tests.support.operators.families import FEWER
@@ -159,3 +170,15 @@ def test_without_lateness_both_triggers_give_the_same(log, drawn):
 
     assert plain.steps == closing.steps
     assert not any(closing.withdrawn)
+
+
+def test_a_row_that_no_partner_can_reach_stays_until_it_is_due():
+    """It is due when the clock has passed its own time, later than the end of its interval."""
+    join = Joining(JoinRules("left", -9, -3))
+
+    assert join.step("L1 a 10", left=9, right=9) == []
+    assert join.purge() == 0
+    join.task.take_snapshot()
+    join.task.compact()
+    join.task.restart()
+    assert join.step(left=11, right=11) == ["L1 10"]
