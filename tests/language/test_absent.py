@@ -7,18 +7,21 @@ import pytest
 from tests.support.mistakes import moves
 from tidemark import PipelineError, count, prev, tumbling
 from tidemark.language.aggregated import AggregatedStream
+from tidemark.language.joins import JoinedStream
 from tidemark.language.keyed import KeyedStream, WindowedStream
 from tidemark.language.ordered import OrderedStream
 from tidemark.language.stream import Stream
 
-KINDS = [Stream, KeyedStream, WindowedStream, AggregatedStream, OrderedStream]
+KINDS = [Stream, KeyedStream, WindowedStream, AggregatedStream, OrderedStream, JoinedStream]
 
 
 def _stream(kind):
     rows = moves()
     keyed = rows.key_by("player")
     windowed = keyed.window(tumbling("1m"))
-    made = [rows, keyed, windowed, windowed.aggregate(n=count()), keyed.scan(before=prev("at"))]
+    joined = keyed.join(keyed, within="1m")
+    made = [rows, keyed, windowed, windowed.aggregate(n=count()), joined]
+    made.append(keyed.scan(before=prev("at")))
     return next(each for each in made if type(each) is kind)
 
 
