@@ -1,6 +1,7 @@
 """``to`` on streams as users write it: rows without a window."""
 
 import json
+import re
 from datetime import time
 
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 
 from tests.support.mistakes import moves, refused
 from tidemark import Pipeline, bounded, col, count, tumbling
+from tidemark import max as largest
 from tidemark.commands.schemas import result_schemas
 from tidemark.core.rows.expression import METADATA
 from tidemark.plan.changes import signature_changes
@@ -160,5 +162,26 @@ def test_results_of_windows_that_are_filtered_are_rows_of_their_stage():
         run.send("moves", *({"player": p, "at": at} for p, at in (("a", 1), ("b", 2), ("a", 3))))
         run.send("moves", {"player": "a", "at": 90_000})
         (row,) = run.published("busy")
-    assert (row["player"], row["n"], row["_topic"]) == ("a", 2, "op:player.tumbling-1m.n")
-    assert (row["_partition"], row["_sub_row"], row["_event_time_ms"]) == (-1, 0, 59_999)
+    assert row.keys() == {"player", "start", "end", "n", "_id", "_event_time_ms"}
+    assert (row["player"], row["n"], row["_event_time_ms"]) == ("a", 2, 59_999)
+    assert re.fullmatch(r"player\.tumbling-1m\.n-[0-9]+-0", row["_id"])
+
+
+def test_rows_of_raw_records_and_of_results_in_one_stream_have_an_id():
+    pipeline = Pipeline("shop", partitions=2)
+    rows = moves(pipeline)
+    moved = rows.key_by("player").window(tumbling("1m")).aggregate(at=largest("at"))
+    both = rows.select("player", "at").union(moved.select("player", "at"))
+    both.to("both")
+    kept = both.distinct_by("player", within="10s")
+    kept.to("kept")
+    with refused("to('odd'): column '_id' clashes with a field of every row"):
+        both.with_columns(_id=col("at")).to("odd")
+    with InProcess(pipeline) as run:
+        run.send("moves", {"player": "a", "at": 1_000}, {"player": "a", "at": 90_000})
+        run.idle("moves", "1h")
+        found = {row["_id"].rpartition("-")[0].rpartition("-")[0] for row in run.published("both")}
+        assert found == {"moves/0", "player.tumbling-1m.at"}
+        for name in ("both", "kept"):
+            ids = [row["_id"] for row in run.published(name)]
+            assert len(set(ids)) == len(ids) > 1

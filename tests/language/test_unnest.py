@@ -74,7 +74,13 @@ def test_each_rank_of_a_list_is_a_row_to_publish_and_to_work_on():
             run.send("rows", *({"at": hour * 60 * MINUTE, "user": name} for name in names))
         run.idle("rows", "30d")
         found = [
-            (row["start"][11:13], row["rank"], row["value"], row["by"], row["_sub_row"])
+            (
+                row["start"][11:13],
+                row["rank"],
+                row["value"],
+                row["by"],
+                int(row["_id"].rpartition("-")[2]),
+            )
             for row in run.published("top")
         ]
         assert found == [

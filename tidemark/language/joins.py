@@ -55,7 +55,7 @@ class JoinedStream(Stream):
             PipelineError: the name is not legal or is taken, a column has a type without a form in
                 JSON, the format is unknown, or Avro does not support a name or type.
         """
-        require_rows(self.dataflow, self.node.columns, self.stage.key, name, format)
+        require_rows(self.dataflow, self.node.columns, self.stage.key, name, format, by_id=True)
         for column, dtype in self.node.columns.items():
             if has_bytes(dtype):
                 raise PipelineError(

@@ -49,7 +49,8 @@ class OrderedStream(Stream):
                 JSON, the format is unknown, or Avro does not support a name or type.
         """
         key = self.stage.key
-        require_rows(self.dataflow, self.node.columns, shown_key(key), name, format)
+        by_id = self.stage.node.is_of_stages
+        require_rows(self.dataflow, self.node.columns, shown_key(key), name, format, by_id=by_id)
         if format == "avro":
             late = late_port(key, self.stage.node.columns)
             record_schema(f"{self.dataflow.name}.{name}.late", late)
@@ -111,5 +112,5 @@ def _ordered(dataflow: Dataflow, stage: OrderedStage, what: str) -> OrderedStrea
     columns = {**stage.node.columns, **stage.rule.added}
     shown = shown_columns(columns)
     for name in shown:
-        require_no_field(name, what)
+        require_no_field(name, what, by_id=stage.node.is_of_stages)
     return OrderedStream(dataflow, Node(shown, stage=stage), stage)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tidemark.core.operators.late_rows import LATE_FIELDS, OWN_WATERMARK, JudgesRows, LateRows
 from tidemark.core.operators.operator import Operator, WindowBody
 from tidemark.core.operators.ports import Input, shown_columns
-from tidemark.core.operators.rows import ROW_FIELDS
+from tidemark.core.operators.rows import row_fields
 from tidemark.core.operators.waiting_rows import JudgesByTime
 from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.arrival import ArrivalWindow, CountWindow
@@ -43,7 +43,7 @@ def late_node(stage: Stage | OrderedStage) -> Node:
     ((node, _),) = stage.inputs
     shown = shown_columns(node.columns)
     for name in shown:
-        if name in LATE_FIELDS or name in ROW_FIELDS:
+        if name in LATE_FIELDS or name in row_fields(by_id=True):
             raise PipelineError(
                 f"late: column {name!r} clashes with a field of every late row; give the column "
                 f"another name before key_by, such as select(..., row_{name}={name!r})"

@@ -88,6 +88,11 @@ class Node:
         """Yield the stages whose results feed the stream itself, with their nodes."""
         return ((node, node.stage) for node in self.ancestors() if node.stage)
 
+    @property
+    def is_of_stages(self) -> bool:
+        """Whether some rows are results of a stage, so that they are of no raw record."""
+        return any(True for _ in self.stages())
+
     def _replacing_stages(self) -> "Iterator[Stage]":
         """Yield the stages that hand on every pane, whose results feed the stream itself."""
         for _, stage in self.stages():

@@ -26,7 +26,7 @@ def rows_operator(
     operator = Operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
-        PublishRows(output.key, output.node.columns),
+        PublishRows(output.key, output.node.columns, by_id=output.node.is_of_stages),
         advances=not any(source.waits for source in output.node.sources()),
     )
     return OperatorPlan(
@@ -54,7 +54,8 @@ def ordered_operator(
     topics = {ROWS: "" if is_stage else results, LATE: late}
     stage = output.stage
     rule = stage.rule
-    body = OrderedRows(rule, stage.key, stage.node.columns, keeps_bytes=is_stage)
+    by_id = not is_stage and stage.node.is_of_stages
+    body = OrderedRows(rule, stage.key, stage.node.columns, keeps_bytes=is_stage, by_id=by_id)
     operator = Operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),

@@ -1,7 +1,7 @@
 """Rows as they are: an operator that publishes each row of a stream, without keyed state.
 
 See docs/semantics.md, "Rows".  A published row has the columns of its stream, and those that say
-which row it is (``IDENTITY``) and when it happened (``EVENT_TIME_MS``).
+which row it is (``identity_of``) and when it happened (``EVENT_TIME_MS``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from tidemark.core.operators.ports import ROWS, Port, RowTime, places
 from tidemark.core.rows.byte_text import bytes_as_text, text_types
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
-from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, OPERATOR, SOURCE, SUB_ROW
 
 IDENTITY: dict[str, pl.DataType] = {
     "_topic": pl.String(),
@@ -26,10 +26,20 @@ IDENTITY: dict[str, pl.DataType] = {
 }
 """The place of the raw record, and the number of the row among those of the record."""
 
+ID = "_id"
+"""The identity of a row as text, in place of the raw record where there may be none."""
+
 EVENT_TIME_MS = "_event_time_ms"
 
-ROW_FIELDS = (*IDENTITY, EVENT_TIME_MS)
-"""Fields of every published row, in addition to the columns of its stream."""
+
+def identity_of(*, by_id: bool) -> dict[str, pl.DataType]:
+    """Return the columns that say which row a published row is; ``by_id``: a text alone."""
+    return {ID: pl.String()} if by_id else IDENTITY
+
+
+def row_fields(*, by_id: bool) -> tuple[str, ...]:
+    """Return the fields of every published row, in addition to the columns of its stream."""
+    return (*identity_of(by_id=by_id), EVENT_TIME_MS)
 
 
 def rows_port(
@@ -38,6 +48,7 @@ def rows_port(
     *,
     holds_ms: int | None = None,
     keeps_bytes: bool = False,
+    by_id: bool = False,
 ) -> Port:
     """Return the port of rows of a stream with these columns.
 
@@ -48,18 +59,20 @@ def rows_port(
         columns: of the stream, with types.
         holds_ms: see ``Port``.
         keeps_bytes: whether bytes stay bytes, as for other operators; else they become text.
+        by_id: whether a text says which row it is, and not the place of the raw record.
     """
+    identity = identity_of(by_id=by_id)
     return Port(
         ROWS,
         ROWS,
         {
             **(columns if keeps_bytes else text_types(columns)),
-            **IDENTITY,
+            **identity,
             EVENT_TIME_MS: pl.Int64(),
         },
         key,
-        message_key=key or tuple(IDENTITY),
-        identity=tuple(IDENTITY),
+        message_key=key or tuple(identity),
+        identity=tuple(identity),
         row_time=RowTime(EVENT_TIME_MS),
         instants=frozenset({EVENT_TIME_MS}),
         holds_ms=holds_ms,
@@ -67,7 +80,11 @@ def rows_port(
 
 
 def published_rows(
-    rows: pl.DataFrame, columns: Sequence[str], *, keeps_bytes: bool = False
+    rows: pl.DataFrame,
+    columns: Sequence[str],
+    *,
+    keeps_bytes: bool = False,
+    by_id: bool = False,
 ) -> pl.DataFrame:
     """Return a task's rows as rows of ``rows_port``; ``columns``: of the stream.
 
@@ -75,13 +92,17 @@ def published_rows(
     """
     selected = rows.select(columns)
     own = (selected if keeps_bytes else bytes_as_text(selected)).get_columns()
-    fields = [
-        *_places(rows[SOURCE]),
-        rows[OFFSET].alias("_offset"),
-        rows[SUB_ROW].alias("_sub_row"),
-        rows[EVENT_TIME].alias(EVENT_TIME_MS),
-    ]
-    return pl.DataFrame([*own, *fields, *([rows[SEGMENT]] if SEGMENT in rows.columns else [])])
+    place = [*_places(rows[SOURCE]), rows[OFFSET].alias("_offset"), rows[SUB_ROW].alias("_sub_row")]
+    identity = [_ids(rows)] if by_id else place
+    time = rows[EVENT_TIME].alias(EVENT_TIME_MS)
+    segment = [rows[SEGMENT]] if SEGMENT in rows.columns else []
+    return pl.DataFrame([*own, *identity, time, *segment])
+
+
+def _ids(rows: pl.DataFrame) -> pl.Series:
+    """Return the identity of each row as text: its source, then two numbers."""
+    source = pl.col(SOURCE).str.strip_prefix(OPERATOR)
+    return rows.select(pl.concat_str(source, OFFSET, SUB_ROW, separator="-").alias(ID)).to_series()
 
 
 def _places(sources: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -125,16 +146,17 @@ class NoState:
 class PublishRows(Body):
     """Publishes each row at once, in log order; ``columns``: of the stream, with types.
 
-    No row is late: there is no window that it could have missed.
+    ``by_id``: as in ``rows_port``.  No row is late: there is no window that it could have missed.
     """
 
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
+    by_id: bool = False
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The port of rows."""
-        return (rows_port(self.key, self.columns),)
+        return (rows_port(self.key, self.columns, by_id=self.by_id),)
 
     @property
     def can_batch(self) -> bool:
@@ -148,7 +170,7 @@ class PublishRows(Body):
     def process(self, sides: Frames, state: NoState) -> Frames:  # noqa: ARG002 - the contract
         """Return all rows."""
         (rows,) = sides.values()
-        return {ROWS: published_rows(rows, list(self.columns))}
+        return {ROWS: published_rows(rows, list(self.columns), by_id=self.by_id)}
 
     def advance(self, state: NoState, before_ms: int, clock_ms: int) -> Frames:  # noqa: ARG002
         """Return nothing: time makes no row due."""

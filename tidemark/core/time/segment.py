@@ -38,7 +38,7 @@ ROW_COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-_OPERATOR = "op:"
+OPERATOR = "op:"
 """Begins the name of a source that is an operator; no topic name holds a colon."""
 
 
@@ -47,13 +47,13 @@ def operator_source(name: str, partition: int | None = None) -> str:
 
     With ``partition``, it is the name for the rows of that partition, which has offsets of its own.
     """
-    source = f"{_OPERATOR}{name}"
+    source = f"{OPERATOR}{name}"
     return source if partition is None else f"{source}/{partition}"
 
 
 def is_operator_source(source: str) -> bool:
     """Whether a source is an operator, not a partition of a raw topic."""
-    return source.startswith(_OPERATOR)
+    return source.startswith(OPERATOR)
 
 
 def is_rows_of_operator(source: str) -> bool:
@@ -63,7 +63,7 @@ def is_rows_of_operator(source: str) -> bool:
 
 def operator_of(source: str) -> str:
     """Return the name of the operator that a source is."""
-    return source.removeprefix(_OPERATOR)
+    return source.removeprefix(OPERATOR)
 
 
 def shown_source(source: str) -> str:

@@ -82,13 +82,14 @@ class OrderedRows(Body):
     """Rows in order of event time, by a rule; ``columns``: of the stream, with types.
 
     ``keeps_bytes``: whether bytes stay bytes, for the operators after a stage; published rows have
-    them as text.
+    them as text.  ``by_id``: as in ``rows_port``.
     """
 
     rule: RowRule
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
     keeps_bytes: bool = False
+    by_id: bool = False
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -97,7 +98,8 @@ class OrderedRows(Body):
         A row is not late if its time is at or after the clock, so rows do not lie behind it.
         """
         key = shown_key(self.key)
-        rows = rows_port(key, self._published, holds_ms=0, keeps_bytes=self.keeps_bytes)
+        shown = {"keeps_bytes": self.keeps_bytes, "by_id": self.by_id}
+        rows = rows_port(key, self._published, holds_ms=0, **shown)
         return rows, late_port(self.key, self.columns)
 
     @cached_property
@@ -150,7 +152,8 @@ class OrderedRows(Body):
     def _shown(self, rows: pl.DataFrame | None) -> pl.DataFrame:
         if rows is None:
             return pl.DataFrame(schema=self.outputs[0].columns)
-        return published_rows(rows, list(self._published), keeps_bytes=self.keeps_bytes)
+        shown = {"keeps_bytes": self.keeps_bytes, "by_id": self.by_id}
+        return published_rows(rows, list(self._published), **shown)
 
     def duplicates(self, state: OrderedState) -> int:
         """Return, once, the number of rows that the rule left out."""
