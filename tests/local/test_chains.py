@@ -25,10 +25,8 @@ from tidemark import (
 )
 from tidemark import every as each_time
 from tidemark import sum as total
-from tidemark.errors import ConfigurationError
 from tidemark.local.view import summary
 from tidemark.plan.explain import render_mermaid, render_text
-from tidemark.plan.stages import require_no_chain
 from tidemark.testing import InProcess
 
 
@@ -293,11 +291,6 @@ def test_a_plan_shows_the_chain():
     assert f"{ingest}game.dead" in text
     assert "game.user.tumbling-1m.n.progress      1           what each partition has" in text
     assert 'n1["results of user.tumbling-1m.n"]' in render_mermaid(plan)
-
-
-def test_what_cannot_run_a_chain_says_so():
-    with pytest.raises(ConfigurationError, match=r"top reads results of user\.tumbling-1m\.n: 't"):
-        require_no_chain(top_pipeline(1).plan(), "replay")
 
 
 def test_rows_of_a_stage_are_published_as_they_are():

@@ -234,6 +234,6 @@ def test_a_replay_does_not_run_stages_with_updates_again():
     results.updates().key_by("key").window(tumbling("10s")).aggregate(n=total("n")).to("out")
     plan = pipeline.plan()
     (stage,) = (each.operator for each in plan.derived)
-    require_no_updates(plan, [])
+    require_no_updates(plan, [], "replay from the log")
     with pytest.raises(ConfigurationError, match="replay from the log"):
-        require_no_updates(plan, [stage])
+        require_no_updates(plan, [stage], "replay from the log")

@@ -16,7 +16,6 @@ from tidemark.core.time.event_time import epoch_ms
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
-from tidemark.plan.stages import require_no_chain
 from tidemark.runtime.client.broker_probe import require_broker
 from tidemark.runtime.client.recorded_program import replayed_plan
 
@@ -118,14 +117,13 @@ def replay(
             "--into-live replays all operators from the beginning: leave out --operator, "
             "--from-offsets, --since and --until"
         )
-    if into_live and from_ == "raw" and (to_offsets or as_of):
-        raise ConfigurationError(
-            "--into-live --from raw replays to the end of the logs, where ingest is: leave out "
-            "--to-offsets and --as-of"
-        )
     plan = load_pipeline(pipeline).plan()
-    if into_live:
-        require_no_chain(plan, "replay --into-live")
+    if into_live and (from_ == "raw" or plan.derived) and (to_offsets or as_of):
+        what = "--into-live --from raw" if from_ == "raw" else "--into-live of a chain"
+        raise ConfigurationError(
+            f"{what} replays to the end of the logs, where ingest is: leave out --to-offsets and "
+            "--as-of"
+        )
     names = operators or []
     with_operators(plan, names)  # refuses a wrong name before the broker is asked
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))

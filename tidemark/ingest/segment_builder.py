@@ -97,7 +97,7 @@ class SegmentBuilder:
             stream.name: self._split(stream, log.partitions, sources) for stream in log.streams
         }
         return [
-            _sized(replace(whole, streams=_filled(frames, partition)), self._max_bytes)
+            sized(replace(whole, streams=_filled(frames, partition)), self._max_bytes)
             for partition in range(log.partitions)
         ]
 
@@ -154,7 +154,7 @@ def _filled(
     return {name: frame for name, frame in rows.items() if frame.height}
 
 
-def _sized(segment: Segment, max_bytes: int) -> list[Segment]:
+def sized(segment: Segment, max_bytes: int) -> list[Segment]:
     """Return a segment split until each part fits, with the parts numbered."""
     fitting: list[Segment] = []
     waiting = [segment]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from tidemark.core.time.segment import operator_source
+from tidemark.core.time.segment import is_operator_source, operator_source
 from tidemark.plan.program import (
     VERSION,
     LogProgram,
@@ -247,6 +247,39 @@ def begun_again(before: Program, after: Program) -> Program:
         if topic not in after.logs
     }
     return replace(after, logs={**after.logs, **unused})
+
+
+def stages_made_again(before: Program, after: Program) -> Program:
+    """Return what to record when logs hold the results of the stages of ``after`` from the start.
+
+    Raw topics, and rows that come from them, stay as they were recorded: nobody read them again.
+    """
+    whole = recorded_after(before, after)
+    logs = {
+        topic: replace(
+            log,
+            streams={
+                name: _made_of_stages(before.logs.get(topic), name, stream)
+                for name, stream in log.streams.items()
+            },
+        )
+        for topic, log in whole.logs.items()
+    }
+    return replace(whole, sources={**whole.sources, **before.sources}, logs=logs)
+
+
+def _made_of_stages(old: LogProgram | None, name: str, new: StreamProgram) -> StreamProgram:
+    """Return a stream whose rows of stages are all new, and whose other rows are the old ones."""
+    known = None if old is None else old.streams.get(name)
+    raw = [source for source in new.rows if not is_operator_source(source)]
+    if known is None or not raw:
+        return replace(new, gained=new.gained if raw else [])
+    kept = [source for source in raw if source in known.rows]
+    return replace(
+        new,
+        rows={**new.rows, **{source: known.rows[source] for source in kept}},
+        made={**new.made, **{source: known.made[source] for source in kept}},
+    )
 
 
 def gaining_outputs(recorded: Program, program: Program) -> frozenset[str]:

@@ -194,24 +194,15 @@ def readers(plan: Plan, operator: str) -> tuple[str, ...]:
     return tuple(it.name for it in plan.operators if derived.source in it.operator.sources)
 
 
-def require_no_chain(plan: Plan, what: str) -> None:
-    """Raise ConfigurationError if operators read the results of others; ``what``: cannot run it."""
-    if plan.derived:
-        sources = {each.source for each in plan.derived}
-        fed = [each.name for each in plan.operators if each.operator.sources & sources]
-        raise ConfigurationError(
-            f"{what} cannot run operators on results yet, and {', '.join(fed)} reads results of "
-            f"{', '.join(each.operator for each in plan.derived)}: 'tidemark reset PIPELINE "
-            "--delete-results' computes everything from the raw topics"
-        )
+def require_no_updates(plan: Plan, stages: Collection[str], remedy: str) -> None:
+    """Raise ConfigurationError if stages that must run again hand on every result.
 
-
-def require_no_updates(plan: Plan, stages: Collection[str]) -> None:
-    """Raise ConfigurationError if stages that must run again hand on every result."""
+    ``remedy``: what to do then.
+    """
     updates = [each.operator for each in plan.derived if each.port.mode == CHANGES]
     found = [name for name in updates if name in stages]
     if found:
         raise ConfigurationError(
             f"a replay cannot run stages with updates() again yet, and {', '.join(found)} would "
-            "have to; replay from the log, with the stages as they were recorded"
+            f"have to; {remedy}"
         )

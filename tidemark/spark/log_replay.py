@@ -45,12 +45,14 @@ class SegmentOutput(NamedTuple):
 
     ``first_offset``: the offset of the first segment.  ``frames``: the rows by port, with the
     port's columns.  ``offsets``: by port, the offset of the segment that published each row.
+    ``handed_on``: how many results the operator had handed on before.
     """
 
     plan: OperatorPlan
     first_offset: int
     frames: Mapping[str, pl.DataFrame]
     offsets: Mapping[str, Numbers]
+    handed_on: int = 0
 
 
 class LogReplay:
@@ -65,6 +67,10 @@ class LogReplay:
         self.plans = [each for each in plan.operators if each.log == log.topic]
         self.reached: dict[str, SourcePosition] = {}
         self._by_name = {each.name: each for each in self.plans}
+        self.derived = {
+            each.operator: each for each in plan.derived if each.operator in self._by_name
+        }
+        self._handed_on = dict.fromkeys(self.derived, 0)
         self._task = LogTask(each.operator for each in self.plans)
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> Iterator[SegmentOutput]:
@@ -82,8 +88,12 @@ class LogReplay:
         with unreadable_rows_explained():
             for task, steps in self._task.steps(segments):
                 of_ports = {port: offsets[number] for port, number in steps.segment_of.items()}
-                plan = self._by_name[task.operator.name]
-                yield SegmentOutput(plan, values[0][0], steps.output.frames, of_ports)
+                plan, frames = self._by_name[task.operator.name], steps.output.frames
+                handed_on = self._handed_on.get(plan.name, 0)
+                if plan.name in self.derived:
+                    results = frames.get(self.derived[plan.name].port.name)
+                    self._handed_on[plan.name] += 0 if results is None else results.height
+                yield SegmentOutput(plan, values[0][0], frames, of_ports, handed_on)
 
     def _next(self, offset: int, value: bytes) -> Segment:
         assert offset > self.offset, f"{self.log}: offset {offset} after {self.offset}"
@@ -117,14 +127,16 @@ class LogReplay:
         """The lowest clock of the operators."""
         return self._task.clock_ms
 
-    def progress(self) -> Reached:
-        """Return how far the results of the first operator are complete, which is a stage."""
-        return self._task.tasks[0].reached()
+    def progress(self) -> dict[str, Reached]:
+        """Return how far the results of each stage are complete, by its name."""
+        tasks = (each for each in self._task.tasks if each.operator.name in self.derived)
+        return {each.operator.name: each.reached() for each in tasks}
 
     def snapshots(self) -> Iterator[tuple[OperatorPlan, Piece]]:
         """Yield all state, operator by operator, in chunks without a commit (``NO_COMMIT``)."""
         for plan, task in zip(self.plans, self._task.tasks, strict=True):
-            end = Piece(SNAPSHOT, NO_COMMIT, 0, self.offset + 1, {}, task.clocks.state())
+            handed_on, clocks = self._handed_on.get(plan.name, 0), task.clocks.state()
+            end = Piece(SNAPSHOT, NO_COMMIT, 0, self.offset + 1, {}, clocks, handed_on=handed_on)
             for piece in chunks(end, task.snapshot()):
                 yield plan, piece
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
+from tidemark.core.time.reached import Reached
 from tidemark.partition import Partition
 from tidemark.spark.log_replay import LogReplay, OperatorCounts, SourcePosition
 
@@ -35,6 +36,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """One log replay: how far it read, the counts of its operators, the files it wrote.
 
     ``offset``: of the last segment.  ``sources``: by name, the position of each source.
+    ``reached``: by name of a stage, how far its results are complete.
     """
 
     topic: str
@@ -45,6 +47,7 @@ class Outcome(msgspec.Struct, frozen=True):
     operators: dict[str, OperatorCounts]
     sources: dict[str, SourcePosition]
     files: list[WrittenFile]
+    reached: dict[str, Reached] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, replay: LogReplay, files: Sequence[WrittenFile] = ()) -> "Outcome":
@@ -58,6 +61,7 @@ class Outcome(msgspec.Struct, frozen=True):
             replay.counts(),
             replay.reached,
             list(files),
+            replay.progress(),
         )
 
     @property

@@ -1,8 +1,9 @@
 """Puts the rows of a stage that was run again into the segments of a log (stage_tasks.py)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
 
 import msgspec
 import polars as pl
@@ -61,13 +62,15 @@ class _LogPartition:
         self._stage, self._at = stage, at
         self._rows: list[TaskRows] = []
         self._reached: dict[int, int] = {}
+        self._numbers: dict[str, int] = {}
         tasks = dict.fromkeys(range(stage.partitions), 0)
         self._announcer = Announcer(stage.derived.operator, tasks)
+        self._last: SourceMark | None = None  # of the stage as a whole
         self._offset = -1
 
     def segments(self, rows: Iterator[PlacedRow]) -> Batches:
         """Yield the recorded segments with the new rows, then segments of the rows after them."""
-        for (at, time_ms), found in groupby(rows, key=lambda row: row[1:3]):
+        for (at, time), found in groupby(rows, key=lambda row: row[1:3]):
             for _, _, _, partition, kind, number, data in found:
                 if kind == ROWS:
                     self._rows.append((partition, msgspec.msgpack.decode(data, type=StageRows)))
@@ -78,9 +81,10 @@ class _LogPartition:
                     progress = TaskProgress(partition, 0, number, bool(data))
                     self._announcer.take(self._announcer.number, progress)
                 else:
-                    self._reached[partition] = number
+                    name = operator_source(self._stage.derived.operator, partition)
+                    self._reached[partition], self._numbers[name] = number, time
             if at == AFTER:
-                yield from self._after(time_ms)
+                yield from self._after(time)
 
     def _filled(self, at: int, data: bytes) -> bytes:
         """Return a recorded segment with the rows that were made again."""
@@ -91,13 +95,13 @@ class _LogPartition:
         is_complete = len(self._reached) == self._stage.partitions
         until_ms = min(self._reached.values()) if is_complete else NEVER_MS
         rows, self._rows = self._rows, []
-        return encode_segment(with_rows(segment, source, rows, until_ms))
+        filled = with_rows(segment, source, rows, until_ms, self._numbers)
+        self._last = next((each for each in filled.sources if each.source == source), self._last)
+        return encode_segment(filled)
 
     def _after(self, time_ms: int) -> Iterator[pa.RecordBatch]:
         """Yield a segment with rows and with the mark that is due, if there are any."""
-        mark = self._announcer.mark()
-        if mark is not None:
-            self._announcer.announced(mark)
+        mark = self._due()
         rows, self._rows = self._rows, []
         if rows or mark is not None:
             self._offset += 1
@@ -106,9 +110,34 @@ class _LogPartition:
             filled = with_rows(segment, self._stage.derived.source, rows, None)
             yield segment_batch(self._at, self._offset, encode_segment(filled))
 
+    def _due(self) -> SourceMark | None:
+        """Return the mark that is due after the recorded segments; None if it says nothing new.
+
+        It has the number of the last recorded one: the marks of services have higher numbers.
+        """
+        mark = self._announcer.mark()
+        if mark is None:
+            return None
+        self._announcer.announced(mark)
+        last = self._last or replace(mark, first_offset=1, next_offset=1, watermark_ms=NEVER_MS)
+        watermark_ms = max(last.watermark_ms, mark.watermark_ms)
+        if self._last is not None and (watermark_ms, mark.idle) == (last.watermark_ms, last.idle):
+            return None
+        self._last = replace(
+            last,
+            watermark_before_ms=last.watermark_ms,
+            watermark_ms=watermark_ms,
+            idle=mark.idle,
+        )
+        return self._last
+
 
 def with_rows(
-    segment: Segment, source: str, rows: Sequence[TaskRows], until_ms: int | None
+    segment: Segment,
+    source: str,
+    rows: Sequence[TaskRows],
+    until_ms: int | None,
+    numbers: Mapping[str, int] = MappingProxyType({}),
 ) -> Segment:
     """Return a segment with other rows of an operator.
 
@@ -117,8 +146,10 @@ def with_rows(
         source: the operator as a source.
         rows: its rows in the segment, from each of its tasks in order.
         until_ms: the highest watermark that the operator has reached; None: any.
+        numbers: how many rows each of its tasks has, by source.  Those of another program may have
+            had more; later rows of these numbers are no repeated ones.
     """
-    marks = [_limited(mark, source, until_ms) for mark in segment.sources]
+    marks = [_limited(_numbered(mark, numbers), source, until_ms) for mark in segment.sources]
     own = [index for index, mark in enumerate(marks) if mark.topic == source]
     found: dict[str, list[pl.DataFrame]] = {
         name: [frame.filter(~pl.col(SOURCE).is_in(own))] for name, frame in segment.streams.items()
@@ -145,6 +176,14 @@ def _limited(mark: SourceMark, source: str, until_ms: int | None) -> SourceMark:
         return mark
     before_ms = min(mark.watermark_before_ms, until_ms)
     return replace(mark, watermark_before_ms=before_ms, watermark_ms=until_ms, idle=False)
+
+
+def _numbered(mark: SourceMark, numbers: Mapping[str, int]) -> SourceMark:
+    """Return a mark of rows with no higher numbers than there are; others as they are."""
+    end = numbers.get(mark.source, mark.next_offset)
+    if mark.next_offset <= end:
+        return mark
+    return replace(mark, first_offset=min(mark.first_offset, end), next_offset=end)
 
 
 def _widened(mark: SourceMark, part: StageRows) -> SourceMark:

@@ -10,7 +10,8 @@ A row goes to the segment whose mark has its number, or to an earlier one with t
 stage that closes its event time.  Late rows carry their W, and a mark closes them if it is later
 than this W.  So the rows of an unchanged program are where they were, and the rows of another
 program precede the marks that close their windows.  A log without a mark of the stage gets the rows
-after its segments, in the order of recorded time.
+after its segments, in the order of recorded time.  So does a log that a hand-over writes anew, with
+the rows that no mark follows.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -54,6 +55,7 @@ PLACED_ROWS = pa.schema(
   ``partition``: the place of the log partition that has the mark.  ``number``: its offset there.
 * ROWS, from the task ``partition`` of a stage for the segment ``at``.  ``data``: ``StageRows``.
 * REACHED, from that task.  ``number``: its watermark.  ``data``: not empty if it is idle.
+  Before the first segment, ``time`` is the number of its rows.
 
 ``time`` orders the other rows of a place: rows of a stage have 0, the segment has 1.  After the
 last segment of a log, it is the time of record, in ms.
@@ -80,13 +82,15 @@ class RemadeStage:
     """A stage whose rows are made again, and the partitions of the logs concerned.
 
     ``plan``: the stage is its only operator.  ``partitions``: of its own log.  ``fed``: those of
-    the logs that it feeds.
+    the logs that it feeds.  ``whole``: whether the logs also get the rows that no recorded mark
+    follows, after their segments.
     """
 
     plan: Plan
     derived: DerivedPlan
     partitions: int
     fed: tuple[Partition, ...]
+    whole: bool = False
 
     @property
     def operator(self) -> OperatorPlan:
@@ -219,6 +223,7 @@ class _StageTask:
         self._replay = LogReplay(stage.plan, Partition(stage.operator.log, number))
         self._handed_on = 0
         self._time_ms = NEVER_MS
+        self._is_past_marks = False
 
     def run(self, rows: Iterator[PlacedRow]) -> Batches:
         """Take the marks, then the segments; yield rows for the fed logs."""
@@ -228,8 +233,10 @@ class _StageTask:
         size = 1 if new else MAX_BATCH_SEGMENTS
         for batch in in_batches(chain(held, segments), lambda: size):
             yield from self._take(batch, new)
-        if any(marks.watermarks for marks in self._marks):
-            yield self._reached(FIRST, [*range(len(self._marks))])
+        yield self._reached(FIRST, [*range(len(self._marks))])
+        marked = [n for n, at in enumerate(self._stage.fed) if at.topic not in new]
+        if marked and self._stage.whole and self._replay.segments:
+            yield self._reached(AFTER, marked)
 
     def _after_marks(self, rows: Iterator[PlacedRow]) -> Iterator[tuple[int, bytes]]:
         for _, at, time, place, kind, number, data in rows:
@@ -247,7 +254,7 @@ class _StageTask:
 
     def _take(self, batch: Sequence[tuple[int, bytes]], new: Collection[str]) -> Batches:
         """Process segments; ``new``: the fed logs without marks, which also get reports."""
-        if new:
+        if new or self._stage.whole:
             recorded_ms = as_record(batch[0][1])["ingested_at_ms"]
             self._time_ms = max(self._time_ms, recorded_ms)
         derived = self._stage.derived
@@ -258,23 +265,24 @@ class _StageTask:
                 self._handed_on = handed.mark.next_offset
                 times_ms = _times_ms(derived.port, results)
                 yield from self._placed(handed, times_ms, new)
-        if new:
-            fed = enumerate(self._stage.fed)
-            yield self._reached(AFTER, [place for place, at in fed if at.topic in new])
+        fed = enumerate(self._stage.fed)
+        after = [place for place, at in fed if at.topic in new or self._is_past_marks]
+        if after:
+            yield self._reached(AFTER, after)
 
     def _reached(self, at: int, places: Sequence[int]) -> pa.RecordBatch:
         """Return what the task has reached, for the tasks of log partitions."""
-        time_ms = 0 if at == FIRST else self._time_ms
-        watermark_ms, is_idle = self._replay.progress()
+        time = self._handed_on if at == FIRST else self._time_ms
+        watermark_ms, is_idle = self._replay.progress()[self._stage.derived.operator]
         idle = b"1" if is_idle else b""
         return placed_batch(
-            [(place, at, time_ms, self._number, REACHED, watermark_ms, idle) for place in places]
+            [(place, at, time, self._number, REACHED, watermark_ms, idle) for place in places]
         )
 
     def _placed(
         self, handed: HandedOn, times_ms: npt.NDArray[np.int64], new: Collection[str]
     ) -> Batches:
-        """Yield the rows for each log partition; without those that no mark follows.
+        """Yield the rows for each log partition; those that no mark follows only if all are wanted.
 
         ``times_ms``: of each result, as ``_times_ms`` returns them.
         """
@@ -291,6 +299,10 @@ class _StageTask:
             at = places[to][rows[OFFSET].to_numpy() - first]
             for place in np.unique(at[at < AFTER]).tolist():
                 yield self._rows(to, place, 0, stream, rows.filter(pl.Series(at == place)))
+            rest = rows.filter(pl.Series(at == AFTER))
+            if self._stage.whole and rest.height:
+                self._is_past_marks = True
+                yield self._rows(to, AFTER, self._time_ms, stream, rest)
 
     def _by_partition(self, handed: HandedOn) -> Iterator[tuple[LogPlan, str, int, pl.DataFrame]]:
         """Yield the rows of each stream of each log by the number of the log partition."""

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tests.support.random_chains import (
     happen,
     late_stages,
 )
-from tidemark.core.time.segment import is_operator_source
+from tidemark.core.time.segment import is_operator_source, operator_source
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, Plan
 from tidemark.runtime.keyed.encoders import encoder_of
@@ -31,6 +32,7 @@ from tidemark.serde.segments import decode_segment, encode_segment
 from tidemark.spark.log_replay import LogReplay
 from tidemark.spark.read.segment_rows import segment_batch, segment_rows
 from tidemark.spark.read.slices import slice_segment
+from tidemark.spark.replay.log_writer import written_as
 from tidemark.spark.replay.stages import remade_stage
 from tidemark.spark.stage_segments import StageAssembler
 from tidemark.spark.stage_tasks import (
@@ -129,10 +131,12 @@ def live(run: InProcess) -> dict[str, Counter[str]]:
     }
 
 
-def with_stages(plan: Plan, stages: Iterable[DerivedPlan], logs: Logs) -> Logs:
+def with_stages(
+    plan: Plan, stages: Iterable[DerivedPlan], logs: Logs, *, whole: bool = False
+) -> Logs:
     """Return logs with the rows of stages made again, as the tasks of Spark make them."""
     for derived in stages:
-        stage = remade_stage(plan, derived, [*logs])
+        stage = remade_stage(plan, derived, [*logs], whole=whole)
         fed = [segment_batch(at, *each) for at in stage.fed for each in logs[at]]
         own_logs = [Partition(stage.operator.log, n) for n in range(stage.partitions)]
         own = [segment_batch(at, *each) for at in own_logs for each in logs[at]]
@@ -242,6 +246,63 @@ def last_of_all(topics: dict[str, Counter[str]]) -> dict[str, Any]:
         panes = sorted(map(json.loads, lines), key=lambda pane: pane["revision"])
         found[topic] = {(p["key"], p["start"], p["end"]): (p["n"], p["total"]) for p in panes}
     return found
+
+
+@settings(max_examples=10)
+@given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, CHANGES, st.lists(st.floats(0, 1), min_size=1))
+def test_logs_written_anew_have_all_that_stages_have_reached(
+    stages, partitions, actions, changes, shares
+):
+    """The services of the stages stopped somewhere, and ingest went on; the program changes."""
+    before = ran(stages, partitions, actions)
+    changed = tuple(
+        stage._replace(lateness_ms=lateness_ms, least=least)
+        for stage, (lateness_ms, least) in zip(stages, changes, strict=False)
+    )
+    wanted = ran(changed, partitions, actions)
+    logs: Logs = {at: [] for at in logs_of(wanted)} | logs_of(before)
+    for (at, values), share in zip(logs.items(), cycle(shares), strict=False):
+        kept = int(len(values) * share)
+        rest = [each for each in values[kept:] if not _is_of_stage(each[1])]
+        logs[at] = [*values[:kept], *rest]
+    made = written(with_stages(wanted.plan, wanted.plan.derived, logs, whole=True))
+    assert finals(replayed(wanted.plan, made)) == finals(live(wanted))
+    ends = {at: end_of(wanted.plan, at, values) for at, values in made.items()}
+    for derived in wanted.plan.derived:
+        name = derived.operator
+        (log,) = (each.log for each in wanted.plan.operators if each.name == name)
+        own = {at.number: end for at, end in ends.items() if at.topic == log}
+        reached = [end.progress()[name] for end in own.values()]
+        lowest = min(each.watermark_ms for each in reached), all(each.is_idle for each in reached)
+        for at in remade_stage(wanted.plan, derived, [*made]).fed:
+            marks = [mark for _, value in made[at] for mark in decode_segment(value, ()).sources]
+            of_stage = [mark for mark in marks if mark.source == derived.source]
+            assert (of_stage[-1].watermark_ms, of_stage[-1].idle) == lowest
+            for number, end in own.items():
+                (rows,) = {p.handed_on for each, p in end.snapshots() if each.name == name}
+                source = operator_source(name, number)
+                assert all(mark.next_offset <= rows for mark in marks if mark.source == source)
+
+
+def written(logs: Logs) -> Logs:
+    """Return logs as a hand-over writes them, in many small segments."""
+    return {
+        at: [
+            (offset, encode_segment(segment))
+            for offset, segment in enumerate(
+                part for _, value in values for part in written_as(decode_segment(value), 300)
+            )
+        ]
+        for at, values in logs.items()
+    }
+
+
+def end_of(plan: Plan, log: Partition, values: list[tuple[int, bytes]]) -> LogReplay:
+    """Return a replay of a log at its end."""
+    replay = LogReplay(plan, log)
+    for _ in replay.take(values):
+        pass
+    return replay
 
 
 def _is_of_stage(value: bytes) -> bool:

@@ -21,6 +21,7 @@ from tidemark.plan.changes import (
     columns_lacking,
     gaining_outputs,
     recorded_after,
+    stages_made_again,
     without_outputs,
 )
 from tidemark.plan.physical import Plan
@@ -137,6 +138,13 @@ def replayed_program(config: Config, admin: AdminClient, plan: Plan) -> Record:
     program = _identified(admin, plan)
     recorded = recorded_program(config, admin, plan.generations)
     return record_of_program(program if recorded is None else recorded_after(recorded, program))
+
+
+def restaged_program(config: Config, admin: AdminClient, plan: Plan) -> Record:
+    """Return the record of a plan whose stages ran again over all that the logs hold."""
+    program = _identified(admin, plan)
+    recorded = recorded_program(config, admin, plan.generations)
+    return record_of_program(program if recorded is None else stages_made_again(recorded, program))
 
 
 def begun_program(config: Config, admin: AdminClient, plan: Plan) -> Record:

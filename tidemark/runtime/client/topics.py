@@ -216,8 +216,13 @@ def message_bytes(admin: AdminClient, names: Sequence[str]) -> int:
 
 def segment_builder(admin: AdminClient, plan: Plan) -> SegmentBuilder:
     """Return a builder of segments that fit into the messages of all logs."""
+    return SegmentBuilder(EPOCH, segment_bytes(admin, plan))
+
+
+def segment_bytes(admin: AdminClient, plan: Plan) -> int:
+    """Return the size of the rows of a segment that fits into a message of every log."""
     most = message_bytes(admin, [log.topic for log in plan.logs]) // _ROOM
-    return SegmentBuilder(EPOCH, min(MAX_BYTES, most))
+    return min(MAX_BYTES, most)
 
 
 def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:

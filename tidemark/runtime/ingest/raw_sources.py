@@ -151,8 +151,8 @@ def _require_free(committed: SourceProgress, where: str, *, by_spark: bool) -> N
     if committed.handing_over:
         raise StateError(
             f"{where}: a hand-over from Spark is under way; if it has failed, 'tidemark replay "
-            "PIPELINE --into-live --from raw' completes it, or 'tidemark reset PIPELINE' starts "
-            "the pipeline afresh"
+            "PIPELINE --into-live', with the options that it had, completes it, or 'tidemark "
+            "reset PIPELINE' starts the pipeline afresh"
         )
     if committed.on_spark and not by_spark:
         raise on_spark_error(where)

@@ -41,6 +41,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.keyed.reset_checks import (
     oldest_ms,
+    require_no_hand_over,
     require_no_readers,
     require_resettable,
 )
@@ -69,6 +70,7 @@ class Reset:
         """
         self._await_empty(self.scope.services)
         if not self.scope.is_whole:  # with empty logs, streams have the names of the compiler
+            require_no_hand_over(self.config, self.admin, self.scope.plan)
             compiled = self.scope.plan
             self._place(compiled)
             if self._accepted:

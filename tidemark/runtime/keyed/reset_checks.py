@@ -15,16 +15,38 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.plan.stages import readers
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.offline_group import committed_offsets
+from tidemark.runtime.client.progress import SourceProgress, decode
 from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
+from tidemark.runtime.keyed.fresh_start import partitions_of
 from tidemark.runtime.keyed.lost_rows import FirstMarks, delays_ms
 from tidemark.runtime.service.stats import instant_text
 from tidemark.serde.segments import segment_at
 
 _FIRST = 100  # offsets at the beginning of a log partition that are looked at
 _LAST = 10
+_WAIT_S = 60.0
 
 _Segments = Mapping[Partition, list[tuple[int, Segment]]]
+
+
+def require_no_hand_over(config: Config, admin: AdminClient, plan: Plan) -> None:
+    """Require that no hand-over has stopped ingest: its logs may be half written.
+
+    Raises:
+        ConfigurationError: one is under way.
+    """
+    raw = [topic for topic in partition_counts(admin) if any(s.reads(topic) for s in plan.sources)]
+    group = plan.group("ingest")
+    for each in committed_offsets(config, group, partitions_of(admin, raw), _WAIT_S):
+        where = f"{each.topic}/{each.partition}"
+        if each.metadata and decode(each.metadata, SourceProgress, where).handing_over:
+            raise ConfigurationError(
+                f"{where}: a hand-over from Spark is under way, which a reset of one service or "
+                "operator cannot give up: 'tidemark reset PIPELINE --delete-results' does"
+            )
 
 
 def require_resettable(

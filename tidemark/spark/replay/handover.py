@@ -13,6 +13,8 @@ A hand-over has four steps.  It may fail after each of them; a second run comple
 
 With ``--from raw``, the group of ingest takes part in every step.  Its offsets stay; its watermarks
 become those of ingest run again (tidemark/spark/replay/ingest_position.py).
+
+With chains, it takes part too, because step 3 first writes logs anew (new_logs.py).
 """
 
 import logging
@@ -54,7 +56,10 @@ from tidemark.spark.replay.handover_tasks import (
     progress_group,
 )
 from tidemark.spark.replay.ingest_position import IngestPosition
+from tidemark.spark.replay.new_logs import NewLogs, reports_of_stages, require_progress_topics
 from tidemark.spark.replay.replay import Replay, one_line_errors
+from tidemark.spark.replay.stages import StagesAgain
+from tidemark.spark.replay.under_way import HandOverRun, UnderWay
 
 _log = logging.getLogger("tidemark")
 
@@ -62,25 +67,13 @@ _PATIENCE_S = 300.0
 _PAUSE_S = 1.0
 
 
-class HandOverRun(msgspec.Struct, frozen=True, array_like=True):
-    """The run of a hand-over that is under way.
-
-    Only the same program (``fingerprint``) can complete it.  A second run uses the key-group slices
-    of the first.
-    """
-
-    name: str
-    slices: int
-    fingerprint: str
-    from_raw: bool = False
-
-
 @dataclass
 class HandOver:
     """A hand-over at the end of ``ranges``.
 
     ``delete_results``: delete the existing results first.  ``raw``: the raw topics, if ingest runs
-    again; then ``ranges`` must be the whole logs.
+    again.  ``stages``: those of the plan, which run again.  With one of these two, ``ranges`` must
+    be the whole logs.  ``under_way``: the hand-over that is under way.
     """
 
     config: Config
@@ -89,6 +82,8 @@ class HandOver:
     ranges: Ranges
     delete_results: bool = False
     raw: Raw | None = None
+    stages: StagesAgain | None = None
+    under_way: UnderWay | None = None
 
     @property
     def groups(self) -> dict[str, str]:
@@ -97,9 +92,17 @@ class HandOver:
 
     @property
     def _ingest(self) -> IngestPosition | None:
-        if self.raw is None:
+        if self.raw is None and self.stages is None:
             return None
-        return IngestPosition(self.config, self.admin, self.plan, self.raw.ranges.begins)
+        return IngestPosition(self.config, self.admin, self.plan, self.raw is not None)
+
+    @property
+    def _new_logs(self) -> NewLogs | None:
+        if self.stages is None:
+            return None
+        return NewLogs(
+            self.config, self.admin, self.plan, self.ranges, self.stages, self.raw, self.under_way
+        )
 
     def _require_empty(self) -> None:
         ingest = [self._ingest.group] if self._ingest is not None else []
@@ -115,12 +118,13 @@ class HandOver:
         if self._ingest is not None:
             self._ingest.require_logs(self.ranges)
         ensure(self.admin, own_topics(self.plan), self.config.replication_factor)
-        under_way = self._under_way()
+        if self.stages is not None:
+            require_progress_topics(self.config, self.admin, self.plan)
         if self.delete_results:
             return None
-        if under_way is not None and self._completes(under_way):
-            self._require_behind(under_way)
-            return under_way
+        if self.under_way is not None and self._completes(self.under_way.run):
+            self._require_behind(self.under_way.run)
+            return self.under_way.run
         names = result_topics(self.plan.operators)
         results = partitions_of(self.admin, names)
         begins = offsets(self.admin, results, EARLIEST)
@@ -136,22 +140,14 @@ class HandOver:
         from_raw = self.raw is not None
         return run.fingerprint == self.plan.fingerprint and run.from_raw == from_raw
 
-    def _under_way(self) -> HandOverRun | None:
-        for group in self.groups.values():
-            for committed in committed_positions(self.config, group, self.ranges.partitions):
-                at = f"{committed.topic}/{committed.partition}"
-                if committed.offset >= 0 and committed.metadata:
-                    past = decode(committed.metadata, LogProgress, at)
-                    if past.handing_over:
-                        return msgspec.json.decode(past.handing_over, type=HandOverRun)
-        return None
-
     def _require_behind(self, run: HandOverRun) -> None:
         """Require that the first attempt of the run wrote no results beyond the cut.
 
         Raises:
             ConfigurationError: it did.
         """
+        if self.stages is not None:  # it has no other end than that of the logs
+            return
         for slice_ in range(run.slices):
             group = progress_group(self.plan.pipeline, slice_)
             for noted in committed_positions(self.config, group, self.ranges.partitions):
@@ -169,19 +165,28 @@ class HandOver:
             self._delete_results()
         name, from_raw = f"hand-over-{secrets.token_hex(4)}", self.raw is not None
         run = HandOverRun(name, slices, self.plan.fingerprint, from_raw)
-        mark = msgspec.json.encode(run).decode()
+        new = self._new_logs
+        begun = {} if new is None else new.begun()
+        made_of = {at: (self.ranges.begins[at], self.ranges.ends[at]) for at in begun}
         writes: dict[Partition, list[Record]] = {}
-        commits = {}
+        commits: dict[str, list[TopicPartition]] = {}
         for service, group in self.groups.items():
-            fresh = FreshStart(
-                self.config, self.admin, Scope(self.plan), service, self.ranges.begins
-            )
-            commits[group] = [_marked(each, mark) for each in fresh.offsets()]
+            begins = {**self.ranges.begins, **begun}
+            fresh = FreshStart(self.config, self.admin, Scope(self.plan), service, begins)
+            commits[group] = [
+                msgspec.structs.replace(run, made_of=made_of.get(at)).marked(each, begun.get(at))
+                if at in self.ranges.ends
+                else each  # a progress topic
+                for each in fresh.offsets()
+                for at in [Partition(each.topic, each.partition)]
+            ]
             for at, records in fresh.records.items():
                 writes.setdefault(at, []).extend(records)
         if self._ingest is not None:
-            commits[self._ingest.group] = self._ingest.marked(mark)
+            commits[self._ingest.group] = self._ingest.marked(msgspec.json.encode(run).decode())
         commit_for_group(self.config, self.admin, self._name, writes, commits)
+        if new is not None:
+            self.under_way = UnderWay(run, made_of, begun)
         return run
 
     @property
@@ -194,10 +199,13 @@ class HandOver:
 
     def work(self, spark: SparkSession, run: HandOverRun, on_progress: OnProgress) -> list[Outcome]:
         """Write results and state on Spark, then commit the offsets (steps 3 and 4)."""
+        raw = self.raw
+        if (new := self._new_logs) is not None:
+            self.ranges, raw = new.complete(spark, run), None
         logs = self.ranges.partitions
         target = LiveTopics(self.config, self.plan.pipeline, run.name, tuple(logs))
         state_writer = StateWriter(self.plan, self.config, run.name, dict(self.ranges.ends))
-        job = Replay(self.plan, self.ranges, run.slices, raw=self.raw)
+        job = Replay(self.plan, self.ranges, run.slices, raw=raw)
         progress = Progress(self.ranges, run.slices, time.monotonic())
         with one_line_errors(), progress_listener(spark, progress, on_progress) as driver:
             state = job.results(spark, self.config, target, driver)
@@ -217,9 +225,12 @@ class HandOver:
             group: list(self._offsets(service, group, numbers, run))
             for service, group in self.groups.items()
         }
-        writes = {}
+        writes: dict[Partition, list[Record]] = {}
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.moved(outcomes)
+        if self.stages is not None:
+            writes = dict(reports_of_stages(self.config, self.admin, self.plan, outcomes))
+        elif self.raw is not None:
             record = replayed_program(self.config, self.admin, self.plan)
             writes[Partition(self.plan.generations, 0)] = [record]
         commit_for_group(self.config, self.admin, self._name, writes, commits)
@@ -268,11 +279,3 @@ class HandOver:
                 )
                 offset = self.ranges.ends[at]
             yield TopicPartition(*at, offset, metadata=encode(progress))
-
-
-def _marked(committed: TopicPartition, mark: str) -> TopicPartition:
-    past = decode(committed.metadata or "", LogProgress, committed.topic)
-    marked = msgspec.structs.replace(past, handing_over=mark)
-    return TopicPartition(
-        committed.topic, committed.partition, committed.offset, metadata=encode(marked)
-    )

@@ -1,7 +1,7 @@
-"""The position of ingest during a hand-over from raw topics, and after it.
+"""The position of ingest during a hand-over that it must not disturb, and after it.
 
-Its offsets stay, because the logs are built again from the same records.  Its watermarks may
-change with the program: they become the watermarks of ingest run again.
+Its offsets stay.  If ingest runs again over the raw topics, the logs are built from the same
+records.  Its watermarks may change with the program then: they become those of ingest run again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,21 +16,21 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.progress import SourceProgress, check_topic, decode, encode
-from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.client.topics import require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome, SourcePosition
 from tidemark.spark.read.live_position import committed_positions
-from tidemark.spark.read.ranges import Offsets, Ranges
+from tidemark.spark.read.ranges import Ranges
 
 
 @dataclass(frozen=True)
 class IngestPosition:
-    """The committed position of ingest; ``begins``: the first offset of each raw partition."""
+    """The committed position of ingest; ``runs_again``: whether ingest runs again."""
 
     config: Config
     admin: AdminClient
     plan: Plan
-    begins: Offsets
+    runs_again: bool
 
     @property
     def group(self) -> str:
@@ -43,6 +43,9 @@ class IngestPosition:
         Raises:
             ConfigurationError: a log is empty, because it is new.  The message names it.
         """
+        if not self.runs_again:
+            self._require_rows()
+            return
         read = {at.topic for at, _, past in self._sources() if past.watermark_ms != NEVER_MS}
         for log in self.plan.logs:
             ends = {at: end for at, end in ranges.ends.items() if at.topic == log.topic}
@@ -52,6 +55,21 @@ class IngestPosition:
                     "'tidemark reset PIPELINE' starts the pipeline afresh from its raw topics"
                 )
 
+    def _require_rows(self) -> None:
+        """Require that every log has the rows of all raw records that ingest has read."""
+        raw = [at.topic for at, _, _ in self._sources()]
+        logs = [log for log in self.plan.logs if any(map(log.reads, raw))]
+        ids = short_ids(self.admin, [log.topic for log in logs]) if logs else {}
+        for at, _, past in self._sources():
+            for log in logs:
+                known = past.logs is None or ids[log.topic] in past.logs
+                if past.watermark_ms != NEVER_MS and log.reads(at.topic) and not known:
+                    raise ConfigurationError(
+                        f"log {log.topic} lacks the rows of {at}: ingest has not built it; "
+                        "'tidemark reset PIPELINE --delete-results' computes everything from the "
+                        "raw topics"
+                    )
+
     def marked(self, mark: str) -> list[TopicPartition]:
         """Return the offsets with the mark of a hand-over that is under way."""
         return [
@@ -60,11 +78,13 @@ class IngestPosition:
         ]
 
     def moved(self, outcomes: Iterable[Outcome]) -> list[TopicPartition]:
-        """Return the offsets from which ingest continues, with the new watermarks.
+        """Return the offsets from which ingest continues, with the watermarks if they are new.
 
         Raises:
             StateError: the logs end at another raw offset than ingest.
         """
+        if not self.runs_again:
+            return self.marked("")
         reached: dict[str, SourcePosition] = {}
         for outcome in outcomes:
             for name, each in outcome.sources.items():
@@ -75,8 +95,10 @@ class IngestPosition:
 
     def _sources(self) -> Iterator[tuple[Partition, int, SourceProgress]]:
         """Yield the partition, committed offset and progress of every source with a commit."""
-        ids = topic_ids(self.admin, {at.topic for at in self.begins})
-        for each in committed_positions(self.config, self.group, sorted(self.begins)):
+        counts = require_raw(self.admin, self.plan)
+        ids = topic_ids(self.admin, counts)
+        sources = [Partition(topic, n) for topic in sorted(counts) for n in range(counts[topic])]
+        for each in committed_positions(self.config, self.group, sources):
             at = Partition(each.topic, each.partition)
             if each.offset >= 0:
                 past = decode(each.metadata or "", SourceProgress, str(at))
@@ -88,7 +110,7 @@ class IngestPosition:
                         f"{at}: a new log still lacks earlier rows; let the ingest service run "
                         "until its log says that it has them"
                     )
-                if past.shift:
+                if past.shift and self.runs_again:
                     raise StateError(
                         f"{at}: the raw topic was created again, so it lacks records of the log; "
                         "replay from the log"

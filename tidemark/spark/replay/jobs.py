@@ -19,8 +19,17 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.progress import OnProgress
+from tidemark.spark.read.epochs import recorded_epochs
 from tidemark.spark.read.live_position import find_live_position
-from tidemark.spark.read.ranges import Offsets, Ranges, as_of, earliest, parse, resolve
+from tidemark.spark.read.ranges import (
+    Offsets,
+    Ranges,
+    as_of,
+    earliest,
+    log_partitions,
+    parse,
+    resolve,
+)
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.recorded_stages import changed_stages
 from tidemark.spark.replay.diff import Comparison
@@ -29,6 +38,7 @@ from tidemark.spark.replay.handover import HandOver
 from tidemark.spark.replay.matching import Difference, TopicDiff
 from tidemark.spark.replay.replay import Replay, slices_for, slices_limit
 from tidemark.spark.replay.stages import StagesAgain
+from tidemark.spark.replay.under_way import UnderWay, find_under_way
 from tidemark.spark.session import spark_session
 from tidemark.spark.targets.files import Files
 from tidemark.spark.targets.topics import Topics
@@ -143,15 +153,21 @@ def into_live(
     Arguments as of ``replay``.  ``delete_results``: delete the existing results first.
 
     Raises:
-        ConfigurationError: a service runs, or results exist and ``delete_results`` is false.
+        ConfigurationError: a service runs, results exist and ``delete_results`` is false, or a
+            stage cannot run again.
         StateError: records are missing or damaged.
     """
-    ranges, raw = _ranges(config, plan, replay_input), _raw(config, plan, replay_input.from_raw)
-    job = HandOver(config, clients.admin(config), plan, ranges, delete_results, raw)
-    under_way = job.check()
+    stages = StagesAgain.of_chain(plan)
+    admin = clients.admin(config)
+    under_way = find_under_way(config, admin, plan)
+    ranges = _ranges(config, plan, replay_input, stages, under_way)
+    raw = _raw(config, plan, replay_input.from_raw)
+    job = HandOver(config, admin, plan, ranges, delete_results, raw, stages, under_way)
+    run = job.check()
     with _started(sessions) as (spark, startup_s):
         began_s = time.monotonic()
-        run = under_way or job.begin(_slices(spark, plan, ranges, slices or 0))
+        wanted = 1 if stages is not None else slices or 0
+        run = run or job.begin(_slices(spark, plan, ranges, wanted))
         outcomes = job.work(spark, run, on_progress)
         return ReplayResult(outcomes, startup_s, time.monotonic() - began_s)
 
@@ -247,27 +263,39 @@ def _stages_again(config: Config, plan: Plan, whole: Plan, *, from_raw: bool) ->
     """Return the stages that run again: from raw topics all of them, else those that changed."""
     changed = {} if from_raw else changed_stages(config, clients.admin(config), whole)
     names = [each.operator for each in whole.derived] if from_raw else [*changed]
-    require_no_updates(whole, names)
+    require_no_updates(whole, names, "replay from the log, with the stages as they were recorded")
     for name, why in changed.items():
         _log.info("stage %s runs again over its log: %s", name, why)
     return StagesAgain.before(plan.operators, whole, names)
 
 
 def _ranges(
-    config: Config, plan: Plan, replay_input: ReplayInput, stages: StagesAgain | None = None
+    config: Config,
+    plan: Plan,
+    replay_input: ReplayInput,
+    stages: StagesAgain | None = None,
+    under_way: UnderWay | None = None,
 ) -> Ranges:
-    """Return the ranges of the logs that operators of a plan and stages read."""
+    """Return the ranges of the logs that operators of a plan and stages read.
+
+    ``under_way``: a hand-over that has begun to write logs anew.
+    """
     admin = clients.admin(config)
     made: Sequence[LogPlan] = ()
     if stages is not None:
         others = (each for each in stages.operators if each not in plan.operators)
         plan, made = replace(plan, operators=(*plan.operators, *others)), stages.made_logs
-    begins: Offsets | None = None
-    ends: Offsets | None = None
+    begins: Offsets = recorded_epochs(config, admin, plan.generations)
+    ends: Offsets = {}
+    if under_way is not None:
+        begins, ends = {**begins, **under_way.begins}, under_way.ends
+    logs = {*log_partitions(admin, plan, made)}
+    begins = {at: first for at, first in begins.items() if at in logs}
+    ends = {at: end for at, end in ends.items() if at in logs}
     if replay_input.from_offsets == "earliest":
         begins = earliest(admin, plan, made)
     elif replay_input.from_offsets is not None:
-        begins = parse(replay_input.from_offsets)
+        begins = {**begins, **parse(replay_input.from_offsets)}
     if replay_input.to_offsets is not None:
         ends = parse(replay_input.to_offsets)
     elif replay_input.as_of_ms is not None:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
+from tidemark.plan.stages import require_no_updates
 from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.stage_segments import StageAssembler
 from tidemark.spark.stage_tasks import (
@@ -25,10 +26,28 @@ _ROUTED = ddl(PLACED_ROWS)
 
 @dataclass(frozen=True)
 class StagesAgain:
-    """Stages of a plan that run again, in the order in which rows pass them."""
+    """Stages of a plan that run again, in the order in which rows pass them.
+
+    ``whole``: see ``RemadeStage``.
+    """
 
     plan: Plan
     stages: tuple[DerivedPlan, ...]
+    whole: bool = False
+
+    @classmethod
+    def of_chain(cls, plan: Plan) -> "StagesAgain | None":
+        """Return all stages of a plan, for a hand-over; None without a chain.
+
+        Raises:
+            ConfigurationError: a stage cannot run again.
+        """
+        require_no_updates(
+            plan,
+            [each.operator for each in plan.derived],
+            "'tidemark reset PIPELINE --delete-results' computes everything from the raw topics",
+        )
+        return cls(plan, plan.derived, whole=True) if plan.derived else None
 
     @classmethod
     def before(
@@ -66,12 +85,18 @@ class StagesAgain:
         ``segments``: of ``logs``, the partitions of all logs that these stages read and feed.
         """
         for derived in self.stages:
-            segments = _with_stage(segments, remade_stage(self.plan, derived, logs))
+            stage = remade_stage(self.plan, derived, logs, whole=self.whole)
+            segments = _with_stage(segments, stage)
         return segments
 
 
-def remade_stage(plan: Plan, derived: DerivedPlan, logs: Sequence[Partition]) -> RemadeStage:
-    """Return a stage of a plan that runs again; ``logs``: the partitions of the logs."""
+def remade_stage(
+    plan: Plan, derived: DerivedPlan, logs: Sequence[Partition], *, whole: bool = False
+) -> RemadeStage:
+    """Return a stage of a plan that runs again.
+
+    ``logs``: the partitions of the logs.  ``whole``: see ``RemadeStage``.
+    """
     operators = tuple(each for each in plan.operators if each.name == derived.operator)
     (operator,) = operators
     fed = {log.topic for log in plan.fed_by(derived)}
@@ -80,6 +105,7 @@ def remade_stage(plan: Plan, derived: DerivedPlan, logs: Sequence[Partition]) ->
         derived,
         sum(at.topic == operator.log for at in logs),
         tuple(at for at in logs if at.topic in fed),
+        whole,
     )
 
 
@@ -90,9 +116,9 @@ def _with_stage(segments: DataFrame, stage: RemadeStage) -> DataFrame:
     marks = fed.mapInArrow(MarkReader(stage), _ROUTED)
     input_ = segments.filter(f.col("topic") == stage.operator.log)
     input_ = input_.mapInArrow(SegmentRouter(own), _ROUTED)
-    rows = _gathered(marks.unionByName(input_), len(own)).mapInArrow(StageRunner(stage), _ROUTED)
+    rows = gathered(marks.unionByName(input_), len(own)).mapInArrow(StageRunner(stage), _ROUTED)
     recorded = fed.mapInArrow(SegmentRouter(stage.fed), _ROUTED)
-    filled = _gathered(recorded.unionByName(rows), len(stage.fed)).mapInArrow(
+    filled = gathered(recorded.unionByName(rows), len(stage.fed)).mapInArrow(
         StageAssembler(stage), ddl(SEGMENTS)
     )
     # The next stages and the operators read them, and each time the stage would run again.
@@ -100,6 +126,6 @@ def _with_stage(segments: DataFrame, stage: RemadeStage) -> DataFrame:
     return segments.filter(~is_fed).unionByName(kept)
 
 
-def _gathered(rows: DataFrame, tasks: int) -> DataFrame:
+def gathered(rows: DataFrame, tasks: int) -> DataFrame:
     """Gather rows (``PLACED_ROWS``) in the task of their column ``to``, in order."""
     return rows.repartitionById(tasks, f.col("to")).sortWithinPartitions(*_ORDER)

@@ -10,14 +10,17 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from tidemark.core.time.segment import OFFSET
 from tidemark.errors import ConfigurationError
+from tidemark.ingest.derived import hand_on
 from tidemark.partition import Partition
-from tidemark.plan.physical import OperatorPlan, Plan, PortPlan
+from tidemark.plan.physical import DerivedPlan, OperatorPlan, Plan, PortPlan
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.topics import Topic, ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders, messages
+from tidemark.serde.dead_letters import DeadLetterEncoder
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.outcome import DDL, Outcome, outcome_batch
 from tidemark.spark.read.live_position import result_topics
@@ -91,6 +94,7 @@ class TopicsWriter:
         committed = self._transaction.committed()
         self._written = committed.offset if committed.metadata == run else 0
         self._encoders = encoders(config, replay.plans)
+        self._derived = {} if suffix else replay.derived
         self._first = -1
         self._transaction.begin_interval()
 
@@ -98,6 +102,8 @@ class TopicsWriter:
         """Write the messages, except those that an earlier attempt has written."""
         if output.first_offset > self._first:
             self._begin(output.first_offset)
+        if output.plan.name in self._derived:
+            self._write_dead(output, self._derived[output.plan.name])
         for each in output.plan.ports:
             if not each.topic:  # results that are only handed on
                 continue
@@ -108,6 +114,18 @@ class TopicsWriter:
             if rows is not None and rows.height:
                 self._write(output.plan, each, rows)
         return iter(())
+
+    def _write_dead(self, output: SegmentOutput, derived: DerivedPlan) -> None:
+        """Write dead letters for the results of a stage that a row operator after it refuses."""
+        results = output.frames.get(derived.port.name)
+        if results is None or results.is_empty():
+            return
+        first = output.handed_on
+        dead = hand_on(derived, results, self._log.number, first).dead
+        segments = output.offsets[derived.port.name][dead[OFFSET].to_numpy() - first]
+        dead = dead.filter(pl.Series(segments >= self._written, dtype=pl.Boolean))
+        letters = DeadLetterEncoder(derived.dead, output.plan.dead_letters).encode(dead)
+        self._transaction.output.write(output.plan.dead_letters, 0, *letters)
 
     def _write(self, plan: OperatorPlan, each: PortPlan, rows: pl.DataFrame) -> None:
         """Write the rows of a port; write dead letters only with the live topics."""
