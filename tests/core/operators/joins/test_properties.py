@@ -19,10 +19,21 @@ from tests.oracles.join import (
     run_join,
 )
 from tests.support.joins.by_hand import Joining
-from tests.support.joins.stream import SELF, SIDES, for_joins, operator, raws, rules, run, run_crowd
+from tests.support.joins.stream import (
+    SELF,
+    SIDES,
+    Found,
+    for_joins,
+    operator,
+    raws,
+    rules,
+    run,
+    run_crowd,
+)
 from tests.support.logs import crowds, cut_segments, event_logs, recordings
 from tests.support.operators.families import FEWER
 from tests.support.running import Task, incidents
+from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import NEVER_MS
 
 LOGS = event_logs(topics=raws())
@@ -182,3 +193,23 @@ def test_a_row_that_no_partner_can_reach_stays_until_it_is_due():
     join.task.compact()
     join.task.restart()
     assert join.step(left=11, right=11) == ["L1 10"]
+
+
+@FEWER
+@given(LOGS, rules(), st.frozensets(st.integers(0, 8)), st.integers(0, 8))
+def test_a_purge_before_the_changes_are_written_loses_nothing(log, drawn, purges, moves):
+    expected = run_join(drawn, heard_by(SIDES, log.segments), SIDES)
+    made, changelog, found = operator(drawn), [], Found()
+    task = OperatorTask(made)
+    for step, segment in enumerate(read(log)):
+        found.take(made, task.step(segment).frames)
+        if step in purges:
+            task.state.purge(task.clock_ms)
+        changelog.append(task.state.changes())
+        if step == moves:
+            restored = OperatorTask(made)
+            restored.restore(changelog, task.clocks.state(), task.next_offset)
+            task = restored
+    found.take(made, task.finish().frames)
+
+    same(found, expected)
