@@ -1,0 +1,107 @@
+"""Joins that come, go and change between deployments: docs/operations.md, "Changing a pipeline"."""
+
+from tidemark import Pipeline, bounded, col, count, tumbling
+from tidemark.language.keyed import KeyedStream
+from tidemark.plan.changes import changes, recorded_after, signature_changes
+from tidemark.plan.physical import Plan
+from tidemark.plan.placement import placed
+from tidemark.plan.program import Program, decode_program, encode_program, program_of
+
+
+def sides(pipeline: Pipeline, least: int = 0) -> list[KeyedStream]:
+    rows = [
+        pipeline.source(
+            topic, schema={"id": str, "at": int, value: int}, event_time="at", watermark=bounded(0)
+        )
+        for topic, value in (("orders", "price"), ("payments", "paid"))
+    ]
+    return [each.filter(col("at") >= least).key_by("id") for each in rows]
+
+
+def planned(*names: str, within: str = "1m", least: int = 0, alone: bool = True) -> Plan:
+    """Return the plan of a join for each name; ``alone``: adds an output on the orders."""
+    pipeline = Pipeline("shop", partitions=2)
+    orders, payments = sides(pipeline, least)
+    if alone:
+        orders.window(tumbling("1m")).aggregate(n=count()).to("orders-a-minute")
+    if not names:
+        payments.to("plain")
+    for name in names:
+        orders.join(payments, within=within).to(name)
+    return pipeline.plan()
+
+
+def recorded(plan: Plan) -> Program:
+    return decode_program(encode_program(program_of(plan)))
+
+
+def deployed(before: Program, plan: Plan) -> tuple[Plan, Program]:
+    """Return a plan as it is placed, and the record after it, if it is accepted."""
+    there = placed(plan, before)
+    program = program_of(there)
+    assert changes(before, program) == []
+    return there, recorded_after(before, program)
+
+
+def test_a_new_join_of_streams_that_a_log_has_is_built_from_the_log():
+    plan, _ = deployed(recorded(planned("first")), planned("first", "second"))
+    (log,) = plan.logs
+    assert {each.log for each in plan.operators} == {log.topic}
+    assert [each.name for each in log.streams] == ["orders", "payments"]
+
+
+def test_a_join_with_a_stream_that_no_log_has_gets_a_log_with_both():
+    """A log lacks the rows of a stream before it was written, so both begin in a new one."""
+    before = recorded(planned_without_payments())
+    plan, _ = deployed(before, planned("paid"))
+    minute, join = plan.operators
+    assert minute.log == "shop.by-id.log"
+    assert join.log == "shop.by-id.2.log"
+    (new,) = (log for log in plan.logs if log.topic == join.log)
+    assert {each.name for each in new.streams} == join.operator.streams
+
+
+def planned_without_payments() -> Plan:
+    pipeline = Pipeline("shop", partitions=2)
+    orders = pipeline.source(
+        "orders",
+        schema={"id": str, "at": int, "price": int},
+        event_time="at",
+        watermark=bounded(0),
+    ).filter(col("at") >= 0)
+    orders.key_by("id").window(tumbling("1m")).aggregate(n=count()).to("orders-a-minute")
+    return pipeline.plan()
+
+
+def test_a_join_that_goes_or_is_renamed_leaves_the_others_where_they_are():
+    before = recorded(planned("first", "second"))
+    plan, after = deployed(before, planned("third", "second"))
+    assert len(plan.logs) == 1
+    back, _ = deployed(after, planned("first", "second"))
+    assert [each.topic for each in back.logs] == [each.topic for each in plan.logs]
+
+
+def test_another_time_of_a_join_is_another_state():
+    before, after = planned("paid"), planned("paid", within="2m")
+    there, _ = deployed(recorded(before), after)
+    old, new = (plan.operators[-1].state_signature for plan in (before, there))
+    assert signature_changes(old, new) == (
+        "join 'inner join within (-1m, 1m)' is now 'inner join within (-2m, 2m)'"
+    )
+
+
+def test_another_filter_before_a_join_is_refused_and_names_the_join():
+    before = recorded(planned("paid", alone=False))
+    found = changes(before, program_of(placed(planned("paid", least=5, alone=False), before)))
+    assert {each.outputs for each in found} == {("paid",)}
+    assert len(found) == 2  # the choice of rows of each side
+
+
+def test_the_signature_names_streams_as_they_are_placed():
+    first = recorded(planned("paid"))
+    second = recorded_after(first, program_of(placed(planned("paid", least=5), first)))
+    plan = placed(planned("paid", least=5), second)
+    (join,) = (each for each in plan.operators if each.name == "paid")
+    named = {join.state_signature[f"{side} stream"] for side in ("left", "right")}
+    assert named == join.operator.streams == {each.streams[0] for each in join.operator.inputs}
+    assert named != {"orders", "payments"}

@@ -1,0 +1,73 @@
+"""Rows of joins as every sink gets them, with withdrawals, from topics in JSON and in Avro."""
+
+import json
+
+import polars as pl
+import pytest
+
+from tests.sinks.places import PLACES, plain
+from tests.sinks.test_ordered_rows import CASES, deliver
+from tidemark import Pipeline, bounded, on_close
+from tidemark.core.operators.joins.stream_join import ID
+from tidemark.core.operators.ports import ROWS
+from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.rows.schema import INSTANT
+from tidemark.local.run import Cuts, LocalRun
+from tidemark.plan.logical import Format
+from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.sinks.table import tables_of
+
+ORDERS = [("a", 0), ("b", 1_000), ("c", 20_000), ("b", 30_000), ("a", 5_000), ("z", 90_000)]
+PAYMENTS = [("b", 500), ("x", 25_000), ("a", 6_000), ("c", 21_000), ("b", 29_000), ("z", 90_000)]
+"""Keys and times, ms.  The payments of a and b come after the clock has passed their orders."""
+
+
+class OneByOne(Cuts):
+    """A segment for each record, so that a late partner comes after a row without one."""
+
+    def next(self) -> int:
+        return 1
+
+
+def build(format_: Format) -> Pipeline:
+    pipeline = Pipeline("shop", partitions=1)
+    orders, payments = (
+        pipeline.source(
+            topic,
+            schema={"id": str, "at": int, value: int, "tags": list[str]},
+            event_time="at",
+            watermark=bounded("0s"),
+        ).key_by("id")
+        for topic, value in (("orders", "price"), ("payments", "paid"))
+    )
+    joined = orders.join(
+        payments, within="2s", how="full", allowed_lateness="40s", trigger=on_close()
+    )
+    joined.to("both", format=format_)
+    return pipeline
+
+
+@pytest.mark.parametrize(("name", "format_"), CASES)
+def test_rows_of_a_join_that_stand_at_the_end_are_in_every_sink(tmp_path, name, format_):
+    place = PLACES[name]
+    plan = build(format_).plan()
+    (operator,) = plan.operators
+    local = LocalRun(plan, OneByOne())
+    records = {
+        topic: [
+            json.dumps({"id": key, "at": at, value: at, "tags": [key]}).encode() for key, at in rows
+        ]
+        for topic, value, rows in (("orders", "price", ORDERS), ("payments", "paid", PAYMENTS))
+    }
+    list(local.run(records))
+    results = local.published["both"]
+    published, stands = results.every(ROWS), results.last(ROWS)
+    assert published["retracted"].any()
+    assert published.height > stands.height > 0
+    table = next(each for each in tables_of(plan) if each.topic == "shop.both")
+    assert table.key == table.window == (ID,)
+    held = deliver(place(tmp_path), table, *encoder_of(operator.results).encode(published))
+    time = pl.from_epoch(EVENT_TIME_MS, "ms").dt.replace_time_zone("UTC").cast(INSTANT)
+    rows = stands.with_columns(time.alias("_event_time")).select(list(table.columns))
+    by_id = sorted(held, key=lambda row: row[ID])
+    assert by_id == sorted(plain(rows.to_dicts(), table), key=lambda row: row[ID])
