@@ -165,3 +165,35 @@ def test_a_row_with_a_null_key_is_published_once_after_a_restore() -> None:
     restored = OperatorTask(line.task.operator)
     restored.restore(changes, line.task.clocks.state(), 0)
     assert restored.finish()["rows"].is_empty()
+
+
+def test_a_row_that_is_published_and_dropped_between_two_commits_is_in_no_changes() -> None:
+    join = StreamJoin(("key",), LEFT, RIGHT, "left", 0, 10, 5, on_close=True)
+    line = Timeline(join)
+    line.step({"orders": [("a", 0)]}, {"orders": 1, "payments": 1})
+    assert line.task.checkpoint().changes
+    line.step({"orders": [("b", 100)]}, {})
+    assert shown(line.step({}, {"orders": 50, "payments": 50})) == "a at 10"
+    line.task.state.purge(line.task.clock_ms)
+    changes = line.task.checkpoint().changes
+    assert [name for name, frame in changes.items() if frame.height] == ["left"]
+
+
+@pytest.mark.parametrize("purges", [False, True])
+def test_a_row_that_is_dropped_before_a_commit_is_not_published_again_after_a_restore(
+    purges: bool,
+) -> None:
+    join = StreamJoin(("key",), LEFT, RIGHT, "left", 0, 10, 5, on_close=True)
+    line = Timeline(join)
+    line.step({"orders": [("a", 0)]}, {"orders": 1, "payments": 1})
+    pieces = [line.task.checkpoint().changes]
+    line.step({"orders": [("b", 100)]}, {})
+    assert shown(line.step({}, {"orders": 50, "payments": 50})) == "a at 10"
+    line.task.state.purge(line.task.clock_ms)
+    checkpoint = line.task.checkpoint()
+    restored = OperatorTask(line.task.operator)
+    restored.restore([*pieces, checkpoint.changes], checkpoint.clocks, checkpoint.next_offset)
+    if purges:
+        restored.state.purge(restored.clock_ms)
+    line.task = restored
+    assert shown(line.step({}, {"orders": 60, "payments": 60})) == ""

@@ -103,6 +103,16 @@ class RowBlocks:
         fits = sum(heights) <= _LARGE and size <= (self._store.frame_bytes or size)
         return newest if similar and together and fits else ()
 
+    def holds(self, places: Numbers) -> Mask:
+        """Mark the places whose rows are not dropped."""
+        if not self._blocks:
+            return np.zeros(places.size, np.bool_)
+        firsts = np.array([each.first for each in self._blocks])
+        stops = np.array([each.stop for each in self._blocks])
+        number = np.searchsorted(firsts, places, "right") - 1
+        held: Mask = (number >= 0) & (places < stops[number])
+        return held
+
     def rows(self, places: Numbers) -> pl.DataFrame:
         """Return rows, in the order of places."""
         if not places.size:

@@ -145,7 +145,9 @@ class SideRows:
         """Return rows without a partner that are due, each once; see ``publish``."""
         places = self._due.pop_due(clock_ms)
         waits = self._facts[STATUS][places] == WAITING
-        if not self.spec.keeps_published:  # those due before are published, but not purged yet
+        if self.spec.keeps_published:  # after a restore, those dropped with their marks are back
+            waits &= self._until_ms(self._facts[places]) >= before_ms
+        else:  # those due before are published, but not purged yet
             waits &= self.due_ms(places) > before_ms
         due: Numbers = places[waits]
         return due
@@ -170,6 +172,7 @@ class SideRows:
             made[self.spec.name] = pl.concat(some)
         marked = np.unique(np.concatenate([_NONE, *self._marked]))
         marked = marked[marked < self._fresh]
+        marked = marked[self._rows.holds(marked)]  # a row may be dropped after its mark
         if marked.size:
             facts = self._facts[marked]
             names = (EVENT_TIME, HIGH, LOW, STATUS)
