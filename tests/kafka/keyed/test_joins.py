@@ -43,17 +43,17 @@ def test_a_join_is_restored_from_its_changelog_and_one_that_changes_is_reset(bro
         produced(stack, first)
         wait_until(lambda: len(stack.results("all")) > 20, "first results")
         assert set(stack.stop().values()) == {0}
-    changed = {"seconds": 5, "hour": True}
+    changed = {"seconds": 5, "semi": True}
     with Stack(broker, "rejoined", 0, joined, changed) as stack:
         stack.start()
         wait_until(lambda: "--operator all " in stack.log("joins"), "the command for the join")
-        assert "operator hour has stopped" not in stack.log("joins")
-    with Stack(broker, "rejoined", 0, joined, {"hour": True}) as stack:
+        assert "operator semi has stopped" not in stack.log("joins")
+    with Stack(broker, "rejoined", 0, joined, {"semi": True}) as stack:
         stack.start()
         produced(stack, second)
-        await_equal(stack, in_process(values, hour=True))
+        await_equal(stack, in_process(values, semi=True))
         assert set(stack.stop().values()) == {0}
         scope = Scope(stack.plan, only=("all",), delete_results=True)
         Reset(stack.config, stack.admin, scope).run()
         stack.start()
-        await_equal(stack, in_process(values, hour=True))
+        await_equal(stack, in_process(values, semi=True))

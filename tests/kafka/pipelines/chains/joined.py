@@ -8,11 +8,11 @@ from tidemark import sum as total
 
 
 def build(
-    name: str, partitions: int = 3, *, seconds: int = 10, hour: bool = False, avro: bool = False
+    name: str, partitions: int = 3, *, seconds: int = 10, semi: bool = False, avro: bool = False
 ) -> Pipeline:
     """Return the pipeline; ``seconds``: how long an order waits for its payment.
 
-    ``hour``: adds a join of the streams within an hour.  ``avro``: the format of all rows.
+    ``semi``: adds the orders that have a payment.  ``avro``: the format of all rows.
     """
     pipeline = Pipeline(name, partitions=partitions)
     orders = pipeline.source(
@@ -40,8 +40,8 @@ def build(
     paid = orders.join(payments, within=("-1s", f"{seconds}s"), on=col("paid") >= col("price"))
     sums = paid.key_by("order").window(tumbling("10s"))
     sums.aggregate(n=count(), paid=total("paid")).to("sums")
-    if hour:
-        orders.join(payments, within="1h", how="semi").to("hour")
+    if semi:
+        orders.join(payments, within="20s", how="semi").to("semi")
     return pipeline
 
 
