@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import polars as pl
 import pytest
 
 from tests.support.mistakes import moves, refused
@@ -135,6 +136,14 @@ def test_streams_that_do_not_fit_are_refused(build, message):
         ({"on": col("points") > 1}, "the stream has no column 'points'"),
         ({"on": col("_offset") > 1}, "column '_offset' is of a Kafka record, and rows of a join"),
         ({"on": col("score").max() > 1}, "looks at other rows"),
+        (
+            {"on": col("player").cast(pl.Int64) > 1},
+            "it fails on some values (conversion from `str` to `i64` failed",
+        ),
+        (
+            {"within": ("0s", col("player").cast(pl.Int64)), "max_within": "1h"},
+            "make it give null for them, such as with cast(..., strict=False)",
+        ),
         ({"allowed_lateness": "-1s"}, "join(allowed_lateness): '-1s' is negative"),
         ({"allowed_lateness": 5}, "join(allowed_lateness): 5 has no unit"),
         ({"trigger": on_update()}, "is not one of on_final() and on_close()"),

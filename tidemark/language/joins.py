@@ -18,7 +18,7 @@ from tidemark.core.rows.expression import (
     output_types,
     require_expression,
 )
-from tidemark.core.rows.probe import require_row_wise
+from tidemark.core.rows.probe import require_no_failure, require_row_wise
 from tidemark.core.time.duration import Duration, duration_ms, duration_text, positive_ms
 from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
@@ -257,6 +257,7 @@ def _types(
         )
     types = output_types([expression], columns, what)
     require_row_wise(expression, columns, what)
+    require_no_failure(expression, columns, what)
     return types
 
 

@@ -68,13 +68,34 @@ def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
     """
     if _is_known_to_mix_rows(expression):
         raise _looks_at_other_rows(expression, what)
-    schema = visible([expression], columns)
     names = list(output_types([expression], columns, what))
-    words = _words(expression)
-    largest = _LARGEST_INSTANT if _makes_instants(expression) else _LARGEST
-    for nulls in (True, False):
-        rows = probe_frame(schema, words, nulls=nulls, largest=largest)
+    for rows in _frames(expression, columns):
         _try_on(rows, expression, names, what)
+
+
+def require_no_failure(expression: pl.Expr, columns: Columns, what: str) -> None:
+    """Check that an expression fails on no row of the probe frames; ``what`` begins the error.
+
+    It is for expressions whose failure could not be put down to one record.
+
+    Raises:
+        PipelineError: it fails on a row.
+    """
+    for rows in _frames(expression, columns):
+        try:
+            rows.select(expression)
+        except FAILURES as error:
+            raise PipelineError(
+                f"{what}: it fails on some values ({first_line(error)}); make it give null for "
+                "them, such as with cast(..., strict=False)"
+            ) from error
+
+
+def _frames(expression: pl.Expr, columns: Columns) -> list[pl.DataFrame]:
+    """Return the probe frames of an expression: with nulls, and without."""
+    schema, words = visible([expression], columns), _words(expression)
+    largest = _LARGEST_INSTANT if _makes_instants(expression) else _LARGEST
+    return [probe_frame(schema, words, nulls=nulls, largest=largest) for nulls in (True, False)]
 
 
 def probe_frame(
