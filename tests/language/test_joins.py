@@ -33,6 +33,10 @@ def of_updates(pipeline):
     return panes.updates().key_by("player")
 
 
+def of_late(pipeline):
+    return keyed("a", pipeline).window(tumbling("1m")).aggregate(n=count()).late.key_by("player")
+
+
 def renamed(pipeline, **names):
     """Return a stream keyed by ``player``, with further columns."""
     return moves(pipeline, "b").with_columns(**names).key_by("player")
@@ -89,6 +93,10 @@ def keyed_as(pipeline, *key, **named):
         (
             lambda p: keyed("b", p).join(of_updates(p), within="1m"),
             "join: rows of updates() replace each other, so only windows can read them",
+        ),
+        (
+            lambda p: keyed("b", p).join(of_late(p), within="1m", allowed_lateness="1h"),
+            "join: rows of late are behind their watermark, and join takes no such row",
         ),
         (
             lambda p: keyed("a", p).join(renamed(p, score_right=col("score")), within="1m"),

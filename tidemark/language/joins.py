@@ -28,6 +28,7 @@ from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.joins import join_body
+from tidemark.plan.late import require_not_late
 from tidemark.plan.logical import Format, JoinOutput, JoinStage, KeyedNode, Node, Relation
 from tidemark.plan.names import require_new_columns
 from tidemark.plan.replacing import require_rows_that_stay
@@ -97,6 +98,7 @@ def joined(
     left, right = _inputs(left_stream, right_stream)
     for node, _ in (left, right):
         require_rows_that_stay([node], "join")
+        require_not_late(node, "join")
     if how not in get_args(Kind):
         raise PipelineError(f"join(how): {how!r} is not one of {get_args(Kind)}")
     if isinstance(max_pairs, bool) or not isinstance(max_pairs, int) or max_pairs < 1:
