@@ -18,12 +18,13 @@ import polars as pl
 
 from tests.sinks.receiver import Receiver
 from tidemark.core.rows.schema import INSTANT
+from tidemark.partition import Partition
 from tidemark.sinks.databases.duck import DuckSink
 from tidemark.sinks.databases.sqlite import SqliteSink
 from tidemark.sinks.lines import LinesSink
 from tidemark.sinks.parquet import ParquetSink
 from tidemark.sinks.rows import decode
-from tidemark.sinks.sink import Sink
+from tidemark.sinks.sink import Batch, Move, Sink
 from tidemark.sinks.table import Table
 from tidemark.sinks.webhook import WebhookSink
 
@@ -101,6 +102,24 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "jsonl": lines_place,
     "webhook": webhook_place,
 }
+
+
+CASES = [(name, "json") for name in PLACES]
+CASES += [(name, "avro") for name in PLACES if name not in ("jsonl", "webhook")]  # take only JSON
+"""Kinds of sinks, each with a format of the topics that it takes."""
+
+
+def deliver(place: Place, table: Table, keys: list[bytes], values: list[bytes]) -> list[Row]:
+    """Return what a sink holds of the messages of a topic."""
+    decoded = decode(table, values)
+    assert decoded.bad == []
+    sink = place.open()
+    sink.prepare([table])
+    at, move = Partition(table.topic, 0), Move(None, len(values), "AAAA")
+    offsets = list(range(len(values)))
+    sink.write([Batch(table, at, move, decoded.rows, offsets, keys, values)])
+    sink.close()
+    return place.rows(table)
 
 
 def database_rows(run: Callable[[str], list[tuple[Any, ...]]], table: Table) -> list[Row]:

@@ -5,8 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from tests.sinks.places import PLACES, plain
-from tests.sinks.test_ordered_rows import CASES, deliver
+from tests.sinks.places import CASES, PLACES, deliver, plain
 from tidemark import Pipeline, bounded, on_close
 from tidemark.core.operators.joins.stream_join import ID
 from tidemark.core.operators.ports import ROWS

@@ -6,17 +6,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.sinks.places import PLACES, Place, Row, plain
+from tests.sinks.places import CASES, PLACES, deliver, plain
 from tidemark import Pipeline, bounded, col, cum_sum, diff, prev
 from tidemark.core.operators.ports import LATE, ROWS
 from tidemark.core.operators.rows import EVENT_TIME_MS, IDENTITY
 from tidemark.core.rows.schema import INSTANT
 from tidemark.local.run import LocalRun
-from tidemark.partition import Partition
 from tidemark.plan.logical import Format
 from tidemark.runtime.keyed.encoders import encoder_of
-from tidemark.sinks.rows import decode
-from tidemark.sinks.sink import Batch, Move
 from tidemark.sinks.table import Table, tables_of
 
 RECORDS = [
@@ -57,23 +54,6 @@ def build(format_: Format) -> Pipeline:
         total=cum_sum("euros"),
     ).to("scanned", format=format_)
     return pipeline
-
-
-def deliver(place: Place, table: Table, keys: list[bytes], values: list[bytes]) -> list[Row]:
-    """Return what a sink holds of the messages of a topic."""
-    decoded = decode(table, values)
-    assert decoded.bad == []
-    sink = place.open()
-    sink.prepare([table])
-    at, move = Partition(table.topic, 0), Move(None, len(values), "AAAA")
-    offsets = list(range(len(values)))
-    sink.write([Batch(table, at, move, decoded.rows, offsets, keys, values)])
-    sink.close()
-    return place.rows(table)
-
-
-CASES = [(name, "json") for name in PLACES]
-CASES += [(name, "avro") for name in PLACES if name not in ("jsonl", "webhook")]  # take only JSON
 
 
 @pytest.mark.parametrize(("name", "format_"), CASES)
