@@ -56,6 +56,7 @@ WHOLE_NUMBERS = {
     ("operators/replacing/sums.py", "sums_within"): "revisions and changes, Int64",
     ("operators/joins/pairs.py", "_dense_rank"): "counts distinct times",
     ("operators/joins/side_rows.py", "_compact"): "counts rows that are needed",
+    ("operators/joins/version_runs.py", "of"): "adds up heights of frames",
 }
 """Functions of the core that may sum by columns, since they sum only whole numbers; and which."""
 
