@@ -2,9 +2,60 @@
 
 import json
 
+import polars as pl
+
 from tests.trials.listed import TRIALS
-from tidemark import Pipeline, bounded
+from tidemark import Pipeline, bounded, col
 from tidemark.testing import InProcess
+
+
+def refuses_13(value):
+    if value == 13:
+        raise ValueError("13 is unlucky")
+    return value
+
+
+def joined(**options):
+    """Return a pipeline that joins two streams of one schema, without bounds of disorder."""
+    pipeline = Pipeline("two")
+    left, right = (
+        pipeline.source(
+            side,
+            schema={"id": int, "ts": int, "n": int},
+            event_time="ts",
+            watermark=bounded("0s"),
+        ).key_by("id")
+        for side in ("left", "right")
+    )
+    left.join(right, **options).to("joined")
+    return pipeline
+
+
+def test_a_pair_on_which_the_condition_fails_is_no_pair_and_stops_nothing():
+    """Probe rows cannot show that a function fails on one value alone."""
+    fine = col("n").map_elements(refuses_13, return_dtype=pl.Int64) > 0
+    with InProcess(joined(within="5s", how="left", on=fine)) as run:
+        run.send("left", *({"id": 1, "ts": n, "n": n} for n in (12, 13, 14)))
+        run.send("right", {"id": 1, "ts": 20, "n": 1})
+        run.advance("left", 9_000)
+        run.advance("right", 9_000)
+
+        run.expect_published(
+            "joined", *({"n": n, "n_right": None if n == 13 else 1} for n in (12, 13, 14))
+        )
+
+
+def test_a_row_on_which_its_bound_fails_is_a_dead_letter():
+    bound = col("n").map_elements(refuses_13, return_dtype=pl.Int64)
+    with InProcess(joined(within=("0s", bound), max_within="1s", how="anti")) as run:
+        run.send("left", *({"id": 1, "ts": n, "n": n} for n in (12, 13, 14)))
+        run.advance("left", 9_000)
+        run.advance("right", 9_000)
+
+        run.expect_published("joined", {"n": 12}, {"n": 14})
+        (letter,) = run.dead_letters()
+        assert letter["offset"] == 1
+        assert letter["reason"] == "the upper bound of the join fails: 13 is unlucky"
 
 
 def test_b57_an_outer_join_gives_each_left_row_once_and_never_null_beside_its_pair():

@@ -13,6 +13,7 @@ from tidemark.core.operators.joins.pairs import Pairs
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.keyed_lines import Numbers, same_keys
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.windows.pane import RETRACTED, REVISION
@@ -67,14 +68,17 @@ class Results:
         return both.drop(ORDER) if batched else both.drop(ORDER, SEGMENT)
 
     def _holding(self, pairs: Pairs, state: JoinState) -> tuple[Pairs, pl.DataFrame]:
-        """Return the pairs with equal keys for which the condition holds, and their values."""
+        """Return the pairs with equal keys for which the condition holds, and their values.
+
+        A condition that fails on a pair does not hold for it.
+        """
         left_rows, right_rows = state.left.rows(pairs.left), state.right.rows(pairs.right)
         keys = columns_of(left_rows, self.key)
         holds = same_keys(keys, columns_of(right_rows, self.key))
         values = keys.hstack([*_named(left_rows, self.left), *_named(right_rows, self.right)])
         if self.condition is not None:
-            true = values.select(self.condition.fill_null(value=False)).to_series()
-            holds &= true.to_numpy()
+            is_true, _ = row_values(self.condition, values, pl.Boolean())
+            holds &= is_true.fill_null(value=False).to_numpy()
         if holds.all():
             return pairs, values
         return pairs.at(holds), values.filter(pl.Series(holds))

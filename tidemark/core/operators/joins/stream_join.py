@@ -40,6 +40,7 @@ from tidemark.core.operators.ports import (
     late_port,
 )
 from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
@@ -245,9 +246,16 @@ class StreamJoin(Body):
 
     def _with_upper(self, rows: pl.DataFrame, upper: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows with their upper bounds in REACH, and those without one as dead."""
-        rows = rows.with_columns(upper.cast(pl.Int64).clip(upper_bound=self.upper_ms).alias(REACH))
+        reach, faults = row_values(upper, rows, pl.Int64())
+        failed = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height)
+        if faults:
+            texts = [f"the upper bound of the join fails: {text}" for text in faults.values()]
+            failed = failed.scatter([*faults], pl.Series(texts))
+        rows = rows.with_columns(reach.clip(upper_bound=self.upper_ms).alias(REACH))
         reason = (
-            pl.when(pl.col(REACH).is_null())
+            pl.when(failed.is_not_null())
+            .then(failed)
+            .when(pl.col(REACH).is_null())
             .then(pl.lit("the upper bound of the join is null"))
             .when(pl.col(REACH) < self.lower_ms)
             .then(pl.lit(f"the upper bound of the join is below the lower one, {self.lower_ms} ms"))
