@@ -106,6 +106,14 @@ def keyed_as(pipeline, *key, **named):
             lambda p: keyed("a", p).join(renamed(p, _id=col("score")), within="1m"),
             "join: column '_id' clashes with a field of every row; rename or drop it with select()",
         ),
+        (
+            lambda p: keyed("a", p).join(renamed(p, retracted=col("score")), within="1m"),
+            "join: column 'retracted' clashes with a field of every row",
+        ),
+        (
+            lambda p: renamed(p, end_of_input=col("vip")).join(keyed("a", p), within="1m"),
+            "join: column 'end_of_input' clashes with a field of every row",
+        ),
     ],
 )
 def test_streams_that_do_not_fit_are_refused(build, message):
@@ -121,6 +129,12 @@ def test_streams_that_do_not_fit_are_refused(build, message):
         ({"within": 10}, "join(within): 10 has no unit; write '10ms' for milliseconds"),
         ({"within": "ten"}, "join(within): 'ten' is not a duration"),
         ({"within": "-1m"}, "join(within): '-1m' is negative; write ('-1m', '0s')"),
+        (
+            {"within": col("score")},
+            'join(within): col("score") is an expression, which only an upper bound may be; write '
+            "('0s', col(\"score\")) with max_within",
+        ),
+        ({"within": (col("score"), "1m")}, "which only an upper bound may be"),
         ({"within": ("1m",)}, "('1m',) has not two bounds, such as ('-10m', '1h')"),
         ({"within": ("1m", "30s")}, "the upper bound 30s is below the lower bound 1m"),
         ({"within": ("0s", "9999999d")}, "join: 9999999d is longer than"),

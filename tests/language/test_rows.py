@@ -34,6 +34,18 @@ from tidemark.testing import InProcess
             "to('a'): column '_event_time_ms' clashes with a field of every row",
         ),
         (
+            lambda s: s.with_columns(retracted=col("at")).to("a"),
+            "to('a'): column 'retracted' clashes with a field of every row",
+        ),
+        (
+            lambda s: s.with_columns(end_of_input=col("vip")).key_by("player").to("a"),
+            "to('a'): column 'end_of_input' clashes with a field of every row",
+        ),
+        (
+            lambda s: s.with_columns(end_of_input=col("at")).distinct_by("player", within="1m"),
+            "distinct_by: column 'end_of_input' clashes with a field of every row",
+        ),
+        (
             lambda s: s.select(big=col("at").cast(pl.UInt64)).to("a", format="avro"),
             "Avro results cannot hold UInt64",
         ),

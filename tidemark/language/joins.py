@@ -7,9 +7,8 @@ from typing import NamedTuple, get_args
 import polars as pl
 
 from tidemark.core.operators.joins.side import Kind
-from tidemark.core.operators.joins.stream_join import ID
 from tidemark.core.operators.ports import ALL, LATE, shown_columns
-from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.operators.rows import row_fields
 from tidemark.core.rows.byte_text import has_bytes
 from tidemark.core.rows.expression import (
     as_written,
@@ -20,7 +19,7 @@ from tidemark.core.rows.expression import (
 )
 from tidemark.core.rows.probe import require_no_failure, require_row_wise
 from tidemark.core.time.duration import Duration, duration_ms, duration_text, positive_ms
-from tidemark.core.windows.pane import RETRACTED, REVISION
+from tidemark.core.windows.pane import REVISION
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
 from tidemark.core.windows.window import LONGEST_WINDOW_MS
 from tidemark.errors import PipelineError
@@ -119,8 +118,7 @@ def joined(
         right_shown = {column: name for column, name in right_shown.items() if name in named}
         right_types = {}
     columns = {**key, **left_types, **right_types}
-    fields = (ID, EVENT_TIME_MS, *((REVISION, RETRACTED) if on_close else ()))
-    for name in fields:
+    for name in (*row_fields(by_id=True), *[REVISION] * on_close):
         if name in columns:
             raise PipelineError(
                 f"join: column {name!r} clashes with a field of every row; rename or drop it with "
@@ -190,6 +188,13 @@ def _bounds(
             if by_row
             else "join(max_within): it is the greatest value of an expression in within; leave it "
             "out"
+        )
+    lower = within[0] if isinstance(within, tuple) and within else within
+    if isinstance(lower, pl.Expr):
+        text = as_written(lower)
+        raise PipelineError(
+            f"join(within): {text} is an expression, which only an upper bound may be; write "
+            f"('0s', {text}) with max_within"
         )
     if keep is not None:
         kept_ms = _not_too_long(positive_ms(keep, "join(keep)"))

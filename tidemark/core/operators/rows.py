@@ -17,6 +17,7 @@ from tidemark.core.rows.byte_text import bytes_as_text, text_types
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, OPERATOR, SOURCE, SUB_ROW
+from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 
 IDENTITY: dict[str, pl.DataType] = {
     "_topic": pl.String(),
@@ -38,8 +39,11 @@ def identity_of(*, by_id: bool) -> dict[str, pl.DataType]:
 
 
 def row_fields(*, by_id: bool) -> tuple[str, ...]:
-    """Return the fields of every published row, in addition to the columns of its stream."""
-    return (*identity_of(by_id=by_id), EVENT_TIME_MS)
+    """Return the names of fields of published rows, which no column of their stream may have.
+
+    Only withdrawals have RETRACTED, and only rows of a local run END_OF_INPUT.
+    """
+    return (*identity_of(by_id=by_id), EVENT_TIME_MS, RETRACTED, END_OF_INPUT)
 
 
 def rows_port(
